@@ -1,0 +1,1 @@
+"""Online reinforcement learning that does not forget."""

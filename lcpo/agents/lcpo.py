@@ -1,0 +1,187 @@
+"""LCPO: Locally Constrained Policy Optimization (Hamadanian et al., ICLR 2025).
+
+The policy improves on the recent batch B_r while it is anchored on past states S_c whose context
+differs from the recent one (Algorithm 1):
+
+    S_c <- W(B_a, B_r)                       past states with an OOD context        `find_anchors`
+    minimise   L(theta; B_r) = policy gradient loss - c * entropy                    `surrogate`
+    subject to E_{S_c} KL(pi_old || pi) <= c_anchor                                  `anchored_step`
+    and        E_{B_r} KL(pi_old || pi) <= c_recent          (checked in the line search)
+
+Where too little of the past is OOD, S_c is empty and the step is A2C's. The anchored step solves
+the first constraint to second order (conjugate gradient on the Fisher matrix of S_c), then
+backtracks until the loss really improves and both constraints really hold.
+
+Deviations from the paper's text, all shared with the code behind its tables: the full step obeys
+1/2 s'(F + damping I)s = c_anchor; a failed line search leaves the policy unchanged; Adam's moments
+rest during anchored steps; the value function is not anchored. Our buffer takes the batch after
+the step, as Algorithm 1 says; the published code adds it before (fault "add-before-sample").
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from lcpo.agents import a2c
+from lcpo.config import config, static, traced
+from lcpo.core import buffers, dists, nets, ood, optim, stats, trust_region
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+ADD_BEFORE_SAMPLE = "add-before-sample"
+"""Fault: the recent batch enters the reservoir before anchors are drawn from it."""
+DUAL_ALGEBRA = "dual-algebra"
+"""Fault: the two slips in the published solution with both constraints (dual=True only)."""
+
+
+@config
+class Config(a2c.Config):
+    """LCPO. Defaults are the paper's."""
+
+    entropy_coef: float = traced(0.03, "entropy coefficient at the start", low=0.0)
+    entropy_target: float = traced(
+        0.1, "tune the coefficient towards this share of the maximal entropy; 0: keep it fixed",
+        low=0.0, high=1.0,
+    )  # fmt: skip
+    sigma: float = traced(1.0, "a context is OOD beyond this distance (paper: sigma)", low=0.0)
+    c_anchor: float = traced(1e-4, "KL limit on the anchors (paper: c_anchor)", low=0.0)
+    c_recent: float = traced(0.1, "KL limit on the recent batch (paper: c_recent)", low=0.0)
+    damping: float = traced(0.1, "added to the Fisher matrix's diagonal", low=0.0)
+    detector: str = static("l2", "OOD detector, by name or as package.module:function")
+    buffer_size: int | None = static(
+        None, "reservoir capacity (paper: n_b); None: 1 % of the steps", low=1, share_of_steps=0.01
+    )
+    sampling_rounds: int = static(5, "draws per anchor wanted, before giving up", low=1)
+    dual: bool = static(False, "solve for both constraints, not only for the anchors'")
+    faults: tuple[str, ...] = static(
+        (), "published faults to repeat",
+        choices=(a2c.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, DUAL_ALGEBRA),
+    )  # fmt: skip
+
+
+class State(NamedTuple):
+    """A2C's state and the reservoir of past observations."""
+
+    learner: a2c.State
+    memory: buffers.Reservoir  # B_a, observations
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """A fresh learner and an empty reservoir."""
+    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
+    memory = buffers.reservoir_init(config.buffer_size, (spec.obs_size,))
+    return State(a2c.init(config, spec, key), memory)
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """Sample from the policy."""
+    return a2c.act(config, spec, state.learner, obs, key)
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Algorithm 1, one iteration."""
+    add_key, sample_key = jax.random.split(key)
+    recent = batch.obs.reshape(-1, spec.obs_size)
+    grown = buffers.reservoir_add(state.memory, recent, add_key)
+    source = grown if ADD_BEFORE_SAMPLE in config.faults else state.memory
+    anchors, found = find_anchors(config, spec, source, recent, sample_key)
+    learner, data = a2c.estimate(config, state.learner, batch)
+    learner, metrics = learn(config, spec, learner, data, anchors, found)
+    return State(learner, grown), metrics
+
+
+def find_anchors(
+    config: Config, spec: Spec, memory: buffers.Reservoir, recent: Array, key: Array
+) -> tuple[Array, Array]:
+    """W(B_a, B_r): as many OOD states as the batch has, and whether there were enough."""
+    distances = ood.detector(config.detector)
+    return ood.sample_ood(
+        memory,
+        lambda data: distances(spec.context, recent, data),
+        config.sigma,
+        recent.shape[0],
+        config.sampling_rounds,
+        key,
+    )
+
+
+def learn(
+    config: Config, spec: Spec, state: a2c.State, data: a2c.Data, anchors: Array, found: Array
+) -> tuple[a2c.State, Metrics]:
+    """One update: the anchored step where anchors were found, else A2C's."""
+
+    def free() -> tuple:
+        policy, policy_opt, metrics = a2c.policy_step(config, spec, state, data)
+        idle = {k: jnp.float32(0.0) for k in ("step_fraction", "anchor_kl", "dual_ratio")}
+        return policy, policy_opt, {**metrics, **idle}
+
+    def anchored() -> tuple:
+        policy, metrics = anchored_step(config, spec, state, data, anchors)
+        return policy, state.policy_opt, metrics
+
+    policy, policy_opt, metrics = jax.lax.cond(found, anchored, free)
+    metrics = {**metrics, "constraint_active": found.astype(jnp.float32)}
+    return a2c.finish(config, spec, state, data, policy, policy_opt, metrics)
+
+
+def anchored_step(
+    config: Config, spec: Spec, state: a2c.State, data: a2c.Data, anchors: Array
+) -> tuple[nets.Params, Metrics]:
+    """Lines 6-11 of Algorithm 1: natural-gradient step on the anchors, then backtrack."""
+    old, unravel = ravel_pytree(state.policy)
+    batch = data.obs.shape[0]
+    states = jnp.concatenate([data.obs, anchors])
+    old_logits = a2c.logits(spec, state.policy, states)
+    coefficient = optim.entropy_coefficient(state.entropy, config.entropy_coef)
+
+    def loss_fn(policy: nets.Params) -> Array:
+        return surrogate(a2c.logits(spec, policy, data.obs), old_logits[:batch], data, coefficient)
+
+    loss, grads = jax.value_and_grad(loss_fn)(state.policy)
+    gradient = ravel_pytree(grads)[0]
+
+    def fisher(obs: Array) -> trust_region.Product:
+        return trust_region.fisher_product(
+            lambda policy: a2c.logits(spec, policy, obs), state.policy, config.damping
+        )
+
+    ratio = jnp.float32(0.0)
+    if config.dual:
+        step, ratio = trust_region.doubly_constrained_step(
+            fisher(anchors), fisher(data.obs), gradient, config.c_anchor, config.c_recent,
+            published_algebra=DUAL_ALGEBRA in config.faults,
+        )  # fmt: skip
+    else:
+        step = trust_region.constrained_step(fisher(anchors), gradient, config.c_anchor)
+
+    def evaluate(flat: Array) -> tuple[Array, Array]:
+        new_logits = a2c.logits(spec, unravel(flat), states)
+        kl = dists.kl(old_logits, new_logits)
+        loss = surrogate(new_logits[:batch], old_logits[:batch], data, coefficient)
+        return loss, jnp.stack([jnp.mean(kl[:batch]), jnp.mean(kl[batch:])])
+
+    limits = jnp.stack([config.c_recent, config.c_anchor])
+    found = trust_region.line_search(evaluate, old, step, gradient, limits)
+    metrics = {
+        "policy_loss": loss,
+        "grad_norm": jnp.linalg.norm(gradient),
+        "step_fraction": found.fraction,
+        "anchor_kl": found.kls[1],
+        "dual_ratio": ratio,
+    }
+    return unravel(found.params), metrics
+
+
+def surrogate(new_logits: Array, old_logits: Array, data: a2c.Data, coefficient: Array) -> Array:
+    """L(theta; B_r): importance-weighted policy gradient loss and entropy bonus."""
+    log_ratio = dists.log_prob(new_logits, data.action) - dists.log_prob(old_logits, data.action)
+    gain = data.advantage * jnp.exp(log_ratio) + coefficient * dists.entropy(new_logits)
+    return -stats.weighted_mean(gain, data.weight)
+
+
+agent = Agent("lcpo", Config, init, act, update)

@@ -1,0 +1,181 @@
+"""Frozen, vmappable configs.
+
+    @config
+    class Config:
+        "What it configures."
+        learning_rate: float = traced(4e-4, "policy learning rate", low=0.0)
+        hidden: tuple[int, ...] = static((64, 64), "hidden layer sizes", low=1)
+
+A *traced* field is a leaf of the pytree: it can be vmapped over, so one program runs many values.
+A *static* field is part of the tree's structure: another value means another program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, dataclass_transform
+
+import jax
+
+T = TypeVar("T")
+
+
+def traced(
+    default: float, help: str, *, low: float | None = None, high: float | None = None
+) -> Any:
+    """A number that may vary between the runs of one compiled program."""
+    return dataclasses.field(
+        default=default, metadata={"traced": True, "help": help, "low": low, "high": high}
+    )
+
+
+def static(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: Iterable[str] | None = None,
+    share_of_steps: float | None = None,
+) -> Any:
+    """A size, flag or name that the compiled program depends on.
+
+    `share_of_steps`: the value None stands for this share of the steps of the run (see `resolve`).
+    """
+    metadata = {"traced": False, "help": help, "low": low, "high": high, "choices": choices}
+    return dataclasses.field(default=default, metadata={**metadata, "share": share_of_steps})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def config(cls: type[T]) -> type[T]:
+    """Class decorator: a frozen, keyword-only dataclass that is also a pytree."""
+    cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+    jax.tree_util.register_dataclass(
+        cls,
+        data_fields=[f.name for f in fields if f.metadata.get("traced")],
+        meta_fields=[f.name for f in fields if not f.metadata.get("traced")],
+    )
+    return cls
+
+
+def traced_fields(cls: type | Any) -> list[str]:
+    """Names of the fields that can be vmapped over."""
+    return [f.name for f in dataclasses.fields(cls) if f.metadata.get("traced")]
+
+
+def make(cls: type[T], values: Mapping[str, Any]) -> T:
+    """Build `cls` from plain values (as read from JSON or a command line), checked."""
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
+    for name in values:
+        if name not in fields:
+            raise ValueError(unknown("field", name, fields, of=_title(cls)))
+    hints = _hints(cls)
+    checked = {k: _checked(cls, fields[k], hints[k], v) for k, v in values.items()}
+    return cls(**checked)
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """Plain values of a config; `make(type(config), to_json(config)) == config`."""
+    out = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        out[field.name] = list(value) if isinstance(value, tuple) else value
+    return out
+
+
+def resolve(config: T, steps: int) -> T:
+    """Fill the sizes given as None that stand for a share of the steps of the run."""
+    sizes = {
+        f.name: max(1, round(f.metadata["share"] * steps))
+        for f in dataclasses.fields(config)  # pyright: ignore[reportArgumentType]
+        if f.metadata.get("share") and getattr(config, f.name) is None
+    }
+    return dataclasses.replace(config, **sizes) if sizes else config  # pyright: ignore[reportArgumentType]
+
+
+def stack(configs: list[T]) -> T:
+    """Stack the traced fields of configs that agree in all static ones, for vmap."""
+    first = jax.tree.structure(configs[0])
+    if any(jax.tree.structure(c) != first for c in configs):
+        raise ValueError("configs to be stacked differ in a static field")
+    import jax.numpy as jnp
+
+    return jax.tree.map(lambda *leaves: jnp.asarray(leaves, jnp.float32), *configs)
+
+
+def unknown(kind: str, name: str, known: Iterable[str], of: str = "") -> str:
+    """The error text for a name that does not exist, with the nearest ones that do."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name.replace("_", "-"), known, n=3, cutoff=0.5)
+    near = near or difflib.get_close_matches(name.replace("-", "_"), known, n=3, cutoff=0.5)
+    where = f" of {of}" if of else ""
+    hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    return f"unknown {kind} {name!r}{where}: {hint or 'known: ' + ', '.join(known)}"
+
+
+def _title(cls: type) -> str:
+    return f"{cls.__module__.removeprefix('lcpo.')}.{cls.__name__}"
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _checked(cls: type, field: dataclasses.Field, hint: Any, value: Any) -> Any:
+    """Coerce `value` to the field's type and check its bounds."""
+    meta = field.metadata
+
+    def fail(need: str) -> typing.NoReturn:
+        raise ValueError(
+            f"{_title(cls)}.{field.name} = {value!r}: needs {need} ({meta.get('help', '')})"
+        )
+
+    out = _coerced(hint, value, fail)
+    for x in out if isinstance(out, tuple) else (out,):
+        if isinstance(x, bool) or not isinstance(x, (int, float)):
+            continue
+        if not math.isfinite(x):
+            fail("a finite number")
+        if meta.get("low") is not None and x < meta["low"]:
+            fail(f"at least {meta['low']}")
+        if meta.get("high") is not None and x > meta["high"]:
+            fail(f"at most {meta['high']}")
+    choices = meta.get("choices")
+    if choices is not None and not callable(choices):
+        for x in out if isinstance(out, tuple) else (out,):
+            if x not in choices:
+                raise ValueError(unknown(field.name, str(x), choices, of=_title(cls)))
+    return out
+
+
+def _coerced(hint: Any, value: Any, fail: Any) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and type(None) in args:
+            return None
+        return _coerced(next(a for a in args if a is not type(None)), value, fail)
+    if origin is tuple:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            fail("a list")
+        return tuple(_coerced(args[0], v, fail) for v in value)
+    if hint is bool:
+        return value if isinstance(value, bool) else fail("true or false")
+    if hint is int:
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        return int(value) if whole and not isinstance(value, bool) else fail("a whole number")
+    if hint is float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return float(value) if number else fail("a number")
+    if hint is str:
+        return value if isinstance(value, str) else fail("a name")
+    return value

@@ -1,0 +1,1 @@
+"""Mathematics on arrays. Knows no config, no agent, no environment."""

@@ -1,0 +1,51 @@
+"""Reservoir sampling: a uniform sample of everything seen so far, in fixed memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lcpo.types import Array
+
+
+class Reservoir(NamedTuple):
+    """A uniform sample of the items seen."""
+
+    items: Array  # [capacity, ...]
+    seen: Array  # number of items offered so far, int32
+
+
+def reservoir_init(capacity: int, item_shape: tuple[int, ...]) -> Reservoir:
+    """An empty reservoir."""
+    return Reservoir(jnp.zeros((capacity, *item_shape), jnp.float32), jnp.int32(0))
+
+
+def reservoir_filled(reservoir: Reservoir) -> Array:
+    """How many slots hold an item."""
+    return jnp.minimum(reservoir.seen, reservoir.items.shape[0])
+
+
+def reservoir_add(reservoir: Reservoir, items: Array, key: Array) -> Reservoir:
+    """Offer a batch [B, ...] (Vitter's algorithm R, batched).
+
+    The n-th item fills slot n - 1 while there is room; after that it draws a slot from
+    {0, ..., n - 1} and replaces what is there if the slot exists. Where two items of a batch fall
+    into one slot the later one wins, as it would one by one.
+    """
+    capacity, batch = reservoir.items.shape[0], items.shape[0]
+    position = reservoir.seen + jnp.arange(batch)  # n - 1
+    drawn = jax.random.randint(key, (batch,), 0, position + 1)
+    slot = jnp.where(position < capacity, position, drawn)
+    slot = jnp.where(slot < capacity, slot, capacity)  # capacity: out of bounds, dropped
+    later_same = jnp.triu(slot[:, None] == slot[None, :], k=1).any(axis=1)
+    slot = jnp.where(later_same, capacity, slot)
+    stored = reservoir.items.at[slot].set(items, mode="drop")
+    return Reservoir(stored, reservoir.seen + batch)
+
+
+def reservoir_sample(reservoir: Reservoir, count: int, key: Array) -> Array:
+    """Draw `count` items uniformly with replacement (zeros from an empty reservoir)."""
+    index = jax.random.randint(key, (count,), 0, jnp.maximum(reservoir_filled(reservoir), 1))
+    return reservoir.items[index]

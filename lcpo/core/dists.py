@@ -1,0 +1,57 @@
+"""Factorised categorical distributions: logits [..., A, K], one categorical per action dimension.
+
+Quantities are summed over the A dimensions.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.types import Array
+
+PADDING = -1e9
+"""Logit of an action that does not exist, where dimensions have unequal numbers of actions."""
+
+
+def to_logits(outputs: Array, num_actions: tuple[int, ...]) -> Array:
+    """Reshape network outputs [..., A * K] to logits [..., A, K], K = max(num_actions)."""
+    width = max(num_actions)
+    logits = outputs.reshape(*outputs.shape[:-1], len(num_actions), width)
+    if min(num_actions) == width:
+        return logits
+    exists = np.arange(width) < np.asarray(num_actions)[:, None]
+    return jnp.where(exists, logits, PADDING)
+
+
+def sample(logits: Array, uniform: Array) -> Array:
+    """Inverse-CDF sample, one uniform number in [0, 1) per dimension: [..., A] -> [..., A].
+
+    The action is the number of cumulative probabilities, the last one left out, that are <= u.
+    """
+    cumulative = jnp.cumsum(jax.nn.softmax(logits), axis=-1)[..., :-1]
+    return jnp.sum(cumulative <= uniform[..., None], axis=-1, dtype=jnp.int32)
+
+
+def log_prob(logits: Array, action: Array) -> Array:
+    """Log-probability of `action` [..., A]."""
+    log_p = jax.nn.log_softmax(logits)
+    return jnp.take_along_axis(log_p, action[..., None], axis=-1)[..., 0].sum(-1)
+
+
+def entropy(logits: Array) -> Array:
+    """Entropy in nats."""
+    log_p = jax.nn.log_softmax(logits)
+    return -jnp.sum(jnp.exp(log_p) * log_p, axis=(-2, -1))
+
+
+def kl(old_logits: Array, new_logits: Array) -> Array:
+    """KL(old || new)."""
+    old, new = jax.nn.log_softmax(old_logits), jax.nn.log_softmax(new_logits)
+    return jnp.sum(jnp.exp(old) * (old - new), axis=(-2, -1))
+
+
+def max_entropy(num_actions: tuple[int, ...]) -> float:
+    """Entropy of the uniform distribution."""
+    return float(sum(np.log(n) for n in num_actions))

@@ -1,0 +1,86 @@
+"""Optimisers: Adam with L2 in the gradient, clipped by the global norm; the entropy coefficient."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from lcpo.types import Array
+
+WEIGHT_DECAY = 1e-4
+
+
+def adam(
+    learning_rate: Array | float,
+    max_norm: float | None = None,
+    eps: float = 1e-5,
+    weight_decay: float = WEIGHT_DECAY,
+) -> optax.GradientTransformation:
+    """Clip, add the L2 gradient, then Adam. Build it in the traced code: the rate is traced."""
+    return optax.chain(
+        optax.identity() if max_norm is None else _clip(max_norm),
+        optax.add_decayed_weights(weight_decay),
+        optax.scale_by_adam(eps=eps),
+        optax.scale_by_learning_rate(learning_rate),
+    )
+
+
+def apply(
+    optimiser: optax.GradientTransformation, grads: Any, opt_state: Any, params: Any
+) -> tuple[Any, Any]:
+    """One step: (new params, new optimiser state)."""
+    updates, opt_state = optimiser.update(grads, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
+
+
+def _clip(max_norm: float) -> optax.GradientTransformation:
+    """Scale by min(1, max_norm / (norm + 1e-6)), as PyTorch does."""
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        del params
+        scale = jnp.minimum(1.0, max_norm / (optax.tree.norm(updates) + 1e-6))
+        return jax.tree.map(lambda g: g * scale, updates), state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+
+
+class EntropyTuner(NamedTuple):
+    """Automatic entropy coefficient, base * exp(log_scale)."""
+
+    log_scale: Array
+    opt_state: Any
+
+
+def entropy_init() -> EntropyTuner:
+    """Start at the base coefficient."""
+    log_scale = jnp.float32(0.0)
+    return EntropyTuner(log_scale, _entropy_adam(1e-3).init(log_scale))
+
+
+def entropy_coefficient(tuner: EntropyTuner, base: Array | float) -> Array:
+    """The coefficient now in force."""
+    return base * jnp.exp(tuner.log_scale)
+
+
+def entropy_step(
+    tuner: EntropyTuner,
+    base: Array | float,
+    entropy: Array,
+    target: Array | float,
+    learning_rate: Array | float,
+) -> EntropyTuner:
+    """One Adam step on base * exp(log_scale) * (mean entropy - target).
+
+    Too little entropy raises the coefficient, too much lowers it.
+    """
+    grad = entropy_coefficient(tuner, base) * (entropy - target)
+    return EntropyTuner(
+        *apply(_entropy_adam(learning_rate), grad, tuner.opt_state, tuner.log_scale)
+    )
+
+
+def _entropy_adam(learning_rate: Array | float) -> optax.GradientTransformation:
+    return adam(learning_rate, eps=1e-8)

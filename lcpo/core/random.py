@@ -1,0 +1,67 @@
+"""Keys for use inside a scan.
+
+JAX's own generator, Threefry, costs 0.6 microseconds a draw on a CPU: a seventh of all that A2C
+spends on an interaction. Inside a rollout we draw from keys of another kind. Their bits are drawn
+by Threefry outside the scan, all at once; the few numbers needed from each come from hashing them
+with a counter (the finaliser of MurmurHash3). Such a key works with every function of
+`jax.random`, and code that is given one need not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.random import define_prng_impl
+
+from lcpo.types import Array
+
+_GOLDEN = np.uint32(0x9E3779B9)  # 2^32 / golden ratio: spreads consecutive counters
+
+
+def scan_keys(key: Array, shape: tuple[int, ...]) -> Array:
+    """An array of cheap keys, one per step of a scan."""
+    return jax.random.wrap_key_data(jax.random.bits(key, (*shape, 2)), impl=_HASHED)
+
+
+def _mix(x: Array) -> Array:
+    x = (x ^ (x >> 16)) * np.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * np.uint32(0xC2B2AE35)
+    return x ^ (x >> 16)
+
+
+def _hash(data: Array, counter: Array) -> Array:
+    return _mix(_mix(data[0] + counter * _GOLDEN) ^ data[1])
+
+
+def _bits(data: Array, width: int, shape: tuple[int, ...]) -> Array:
+    size = int(np.prod(shape, dtype=np.int64))
+    words = _hash(data, jnp.arange(size, dtype=np.uint32)).reshape(shape)
+    if width == 64:
+        more = _hash(data, jnp.arange(size, 2 * size, dtype=np.uint32)).reshape(shape)
+        return (words.astype(np.uint64) << 32) | more.astype(np.uint64)
+    return words if width == 32 else (words >> (32 - width)).astype(f"uint{width}")
+
+
+def _split(data: Array, shape: tuple[int, ...]) -> Array:
+    # A salt keeps the children's bits apart from the numbers that the parent itself gives.
+    return _bits(_salted(data), 32, (*shape, 2))
+
+
+def _fold_in(data: Array, message: Any) -> Array:
+    return _bits(_salted(data) + _mix(message.astype(np.uint32)), 32, (2,))
+
+
+def _salted(data: Array) -> Array:
+    return _mix(data + np.uint32(0x5BD1E995))
+
+
+def _seed(seed: Array) -> Array:
+    return jax.random.key_data(jax.random.key(seed))
+
+
+_HASHED = define_prng_impl(
+    key_shape=(2,), seed=_seed, split=_split, random_bits=_bits, fold_in=_fold_in, name="hashed"
+)

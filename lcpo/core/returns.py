@@ -1,0 +1,83 @@
+"""Returns and advantages: the only reader of terminated, truncated and elapsed.
+
+A terminated step has no future. A truncated step has one, but it lies outside the batch: the
+recursion stops there and bootstraps from the value of the true successor, as it does at the end
+of the batch. All arrays are [T, ...], time first. The recursions are solved by doubling: log2(T)
+vector operations instead of T small ones, which a GPU would do one by one.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from lcpo.types import Array
+
+
+def discounts(gamma: Array | float, elapsed: Array) -> Array:
+    """Discount of each step, gamma ** elapsed."""
+    return jnp.power(gamma, elapsed)
+
+
+def advantages(
+    reward: Array,
+    value: Array,
+    next_value: Array,
+    discount: Array,
+    terminated: Array,
+    truncated: Array,
+    lam: Array | float,
+) -> Array:
+    """Generalised advantage estimates.
+
+    delta_t = r_t + discount_t (1 - terminated_t) V(s'_t) - V(s_t)
+    A_t = delta_t + discount_t lam (1 - ended_t) A_{t+1},    A_T = 0
+    """
+    alive = 1.0 - terminated
+    delta = reward + discount * alive * next_value - value
+    return _backward(discount * lam * alive * (1.0 - truncated), delta)
+
+
+def returns(
+    reward: Array, next_value: Array, discount: Array, terminated: Array, truncated: Array
+) -> Array:
+    """Discounted returns, bootstrapped at truncated steps and at the end of the batch.
+
+    R_t = r_t + discount_t * (0 if terminated, V(s'_t) if truncated or last, else R_{t+1})
+    """
+    alive = 1.0 - terminated
+    last = jnp.arange(reward.shape[0]) == reward.shape[0] - 1
+    cut = jnp.maximum(truncated, last.reshape(-1, *[1] * (reward.ndim - 1)))
+    bootstrapped = reward + discount * alive * cut * next_value
+    return _backward(discount * alive * (1.0 - cut), bootstrapped)
+
+
+def running_returns(
+    reward: Array, discount: Array, ended: Array, carried: Array
+) -> tuple[Array, Array]:
+    """Forward discounted return G_t = discount_t G_{t-1} + r_t, zeroed after an episode's end.
+
+    `carried` is the value left by the batch before. Returns ([T, ...], the value to carry on).
+    """
+    alive = 1.0 - ended
+    kept = discount * jnp.concatenate([jnp.ones_like(reward[:1]), alive[:-1]])
+    total = _forward(kept, reward.at[0].add(kept[0] * carried))
+    return total, total[-1] * alive[-1]
+
+
+def _forward(a: Array, b: Array) -> Array:
+    """Solve x_t = a_t x_{t-1} + b_t with x_{-1} = 0."""
+    return _backward(a[::-1], b[::-1])[::-1]
+
+
+def _backward(a: Array, b: Array) -> Array:
+    """Solve x_t = a_t x_{t+1} + b_t with x_T = 0.
+
+    Recursive doubling: after round k, x_t is expressed through x_{t + 2^k}.
+    """
+    ahead = 1
+    while ahead < b.shape[0]:
+        beyond = [(0, ahead)] + [(0, 0)] * (b.ndim - 1)
+        b = b + a * jnp.pad(b[ahead:], beyond)
+        a = a * jnp.pad(a[ahead:], beyond)
+        ahead *= 2
+    return b

@@ -1,0 +1,39 @@
+"""Running statistics and reward scaling."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from lcpo.types import Array
+
+
+class RunningMoments(NamedTuple):
+    """Mean, population variance and number of the values seen so far."""
+
+    mean: Array
+    var: Array
+    weight: Array
+
+
+def moments_init() -> RunningMoments:
+    """Mean 0, variance 1, and next to no weight."""
+    return RunningMoments(jnp.float32(0.0), jnp.float32(1.0), jnp.float32(1e-4))
+
+
+def moments_add(moments: RunningMoments, values: Array) -> RunningMoments:
+    """Merge a batch (Chan et al. 1979)."""
+    mean, var, count = jnp.mean(values), jnp.var(values), float(values.size)
+    total = moments.weight + count
+    delta = mean - moments.mean
+    share = count / total
+    spread = moments.var * (1.0 - share) + var * share
+    return RunningMoments(
+        moments.mean + delta * share, spread + delta**2 * share * (1.0 - share), total
+    )
+
+
+def weighted_mean(values: Array, weight: Array) -> Array:
+    """Mean of `values` under `weight`; 0 where all weights are 0."""
+    return jnp.sum(values * weight) / jnp.maximum(jnp.sum(weight), 1e-8)

@@ -1,0 +1,171 @@
+"""Trust-region steps: Fisher product, conjugate gradient, step size, line search.
+
+A policy is given as `logits_fn(params) -> [B, A, K]` on a fixed set of states. Vectors are flat:
+`ravel_pytree` of the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from lcpo.types import Array
+
+CG_ITERATIONS = 15
+CG_TOLERANCE = 1e-10
+MAX_BACKTRACKS = 10
+MIN_IMPROVEMENT_RATIO = 0.1
+
+Product = Callable[[Array], Array]
+
+
+def fisher_product(
+    logits_fn: Callable[[Any], Array], params: Any, damping: Array | float
+) -> Product:
+    """v -> (F + damping I) v, F the Hessian of mean KL(old || new) at the old parameters.
+
+    At the old parameters the Hessian of the KL is exactly its Gauss-Newton form, J' H J, with J
+    the Jacobian of the logits and H = diag(p) - p p' for each categorical. One forward and one
+    backward pass through a linearised network; nothing is differentiated twice.
+    """
+    _, unravel = ravel_pytree(params)
+    logits, jvp = jax.linearize(logits_fn, params)
+    (transpose,) = (jax.linear_transpose(jvp, params),)
+    p = jax.nn.softmax(logits)  # [B, A, K]
+    num_states = logits.shape[0]
+
+    def product(vector: Array) -> Array:
+        tangent = jvp(unravel(vector))
+        weighted = p * tangent
+        curved = weighted - p * weighted.sum(-1, keepdims=True)
+        (back,) = transpose(curved / num_states)
+        return ravel_pytree(back)[0] + damping * vector
+
+    return product
+
+
+def conjugate_gradient(product: Product, target: Array) -> Array:
+    """Solve product(x) = target from x = 0; stops when the squared residual is < 1e-10."""
+
+    def unfinished(carry: tuple[Array, ...]) -> Array:
+        i, _, _, _, rr = carry
+        return (i < CG_ITERATIONS) & (rr >= CG_TOLERANCE)
+
+    def iterate(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        i, x, residual, direction, rr = carry
+        curved = product(direction)
+        alpha = rr / jnp.dot(direction, curved)
+        residual = residual - alpha * curved
+        rr_new = jnp.dot(residual, residual)
+        direction_new = residual + (rr_new / rr) * direction
+        return i + 1, x + alpha * direction, residual, direction_new, rr_new
+
+    start = (jnp.int32(0), jnp.zeros_like(target), target, target, jnp.dot(target, target))
+    return jax.lax.while_loop(unfinished, iterate, start)[1]
+
+
+def constrained_step(product: Product, gradient: Array, limit: Array | float) -> Array:
+    """The step that descends fastest while 1/2 s' F s = limit: s = sqrt(2 limit / -g.x) x.
+
+    x solves F x = -g. Zero where the gradient is zero.
+    """
+    x = conjugate_gradient(product, -gradient)
+    return _scaled(x, -jnp.dot(gradient, x), limit)
+
+
+def doubly_constrained_step(
+    product_out: Product,
+    product_in: Product,
+    gradient: Array,
+    limit_out: Array | float,
+    limit_in: Array | float,
+    published_algebra: bool = False,
+) -> tuple[Array, Array]:
+    """The step for two quadratic constraints at once: l (x_out + r x_in), and the ratio r.
+
+    With F_out x_out = F_in x_in = -g, r >= 0 is chosen so that both constraints are tight:
+    q_in(r) / limit_in = q_out(r) / limit_out, where q(r) = 1/2 s' F s for s = x_out + r x_in.
+    Where no positive root exists the second constraint is slack: the plain step, and r = 0.
+
+    published_algebra: the two slips of the code behind the paper. It takes x_in' F_out x_out for
+    x_in' F_out x_in, and repeats q_in's quadratic coefficient as its constant in the scale l.
+    """
+    x_out = conjugate_gradient(product_out, -gradient)
+    x_in = conjugate_gradient(product_in, -gradient)
+    v_out, v_in = -jnp.dot(gradient, x_out), -jnp.dot(gradient, x_in)
+    # q(r) = a r^2 + b r + c. The cross terms are exact: F_in x_in = F_out x_out = -g.
+    a_in, b_in, c_in = 0.5 * v_in, v_out, 0.5 * jnp.dot(x_out, product_in(x_out))
+    mixed = x_out if published_algebra else x_in
+    a_out, b_out, c_out = 0.5 * jnp.dot(mixed, product_out(x_in)), v_in, 0.5 * v_out
+    a = a_in / limit_in - a_out / limit_out
+    b = b_in / limit_in - b_out / limit_out
+    c = c_in / limit_in - c_out / limit_out
+    discriminant = b**2 - 4.0 * a * c
+    root = jnp.sqrt(jnp.maximum(discriminant, 0.0))
+    r = jnp.maximum((-b + root) / (2.0 * a), (-b - root) / (2.0 * a))
+    both = (discriminant >= 0.0) & (r > 0.0) & jnp.isfinite(r)
+    r = jnp.where(both, r, 0.0)
+    q_in = a_in * r**2 + b_in * r + (a_in if published_algebra else c_in)
+    scale = jnp.sqrt(limit_in / jnp.where(both, q_in, 1.0))
+    step = jnp.where(both, scale * (x_out + r * x_in), _scaled(x_out, v_out, limit_out))
+    return step, r
+
+
+def _scaled(x: Array, quadratic: Array, limit: Array | float) -> Array:
+    positive = quadratic > 0.0
+    return jnp.where(positive, jnp.sqrt(2.0 * limit / jnp.where(positive, quadratic, 1.0)), 0.0) * x
+
+
+class LineSearch(NamedTuple):
+    """Outcome of a backtracking line search."""
+
+    params: Array  # flat; the old ones where no trial was accepted
+    fraction: Array  # of the full step; 0 where no trial was accepted
+    loss: Array  # at the accepted point, or the old one
+    kls: Array  # [number of constraints], at the accepted point, or 0
+
+
+def line_search(
+    evaluate: Callable[[Array], tuple[Array, Array]],
+    params: Array,
+    step: Array,
+    gradient: Array,
+    limits: Array,
+) -> LineSearch:
+    """Halve `step` until it keeps what it promised: fractions 1, 1/2, ..., 1/512.
+
+    `evaluate(flat params) -> (loss, kls)`. A trial is accepted when the loss improves by more than
+    a tenth of the linear prediction and every KL is within its limit.
+    """
+    loss_old, kls_old = evaluate(params)
+    predicted = -jnp.dot(gradient, step)
+
+    def unfinished(carry: tuple[Array, ...]) -> Array:
+        i, accepted = carry[0], carry[1]
+        return ~accepted & (i < MAX_BACKTRACKS)
+
+    def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        i = carry[0]
+        fraction = 0.5**i
+        loss, kls = evaluate(params + fraction * step)
+        improvement = loss_old - loss
+        accepted = (
+            (improvement > 0.0)
+            & (improvement > MIN_IMPROVEMENT_RATIO * fraction * predicted)
+            & jnp.all(kls <= limits)
+        )
+        return i + 1, accepted, fraction, loss, kls
+
+    start = (jnp.int32(0), jnp.bool_(False), jnp.float32(0.0), loss_old, jnp.zeros_like(kls_old))
+    _, accepted, fraction, loss, kls = jax.lax.while_loop(unfinished, attempt, start)
+    fraction = jnp.where(accepted, fraction, 0.0)
+    return LineSearch(
+        params + fraction * jnp.where(accepted, step, 0.0),
+        fraction,
+        jnp.where(accepted, loss, loss_old),
+        jnp.where(accepted, kls, 0.0),
+    )

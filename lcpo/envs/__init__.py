@@ -1,0 +1,9 @@
+"""Environments driven by an observed, exogenous context. They know nothing of agents."""
+
+from __future__ import annotations
+
+from lcpo.envs.pendulum import Pendulum
+
+ENVS: dict[str, type] = {
+    "pendulum": Pendulum,
+}

@@ -1,0 +1,1 @@
+"""Drivers, workers, records and checkpoints."""

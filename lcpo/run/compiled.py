@@ -1,0 +1,201 @@
+"""The compiled driver: collect, update, collect, update ... under one `scan`.
+
+A run is a pure function of (seed, config, environment, trace). Its keys come from (seed, update
+index) and its contexts from the step index, so nothing of a run depends on how it was cut into
+chunks, stopped or resumed. Chunks exist so that progress, results and checkpoints can come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.core import random, returns
+from lcpo.envs.base import Env, observe, select
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+
+class RunState(NamedTuple):
+    """All that a run carries from one update to the next."""
+
+    agent: Any
+    env: Any  # leaves [N, ...]
+    obs: Array  # [N, D]
+    cursor: Array  # [N], row of the trace now observed (environments that advance by episode)
+    episode_return: Array  # [N], of the unfinished episode
+    episode_length: Array  # [N]
+
+
+class Contexts(NamedTuple):
+    """Rows of a trace on the device, [rows, channels].
+
+    Row `r` of the trace stands at `r - first + lags - 1`: the rows before it are its history.
+    """
+
+    rows: Array
+    first: Array
+
+    def history(self, cursor: Array, lags: int) -> Array:
+        """[lags, channels], newest first, when row `cursor` is the newest."""
+        start = cursor - self.first
+        window = jax.lax.dynamic_slice_in_dim(self.rows, start, lags)
+        return window[::-1]
+
+
+def load_contexts(trace: np.ndarray, first: int, count: int, lags: int) -> Contexts:
+    """Rows first .. first + count - 1 with their histories.
+
+    Before row 0 the history repeats row 0; after the last row the trace starts again.
+    """
+    index = np.maximum(np.arange(first - lags + 1, first + count), 0) % len(trace)
+    return Contexts(np.asarray(trace[index], np.float32), np.int32(first))  # pyright: ignore
+
+
+def init_run(
+    agent: Agent, config: Any, env: Env, spec: Spec, seed: Array, contexts: Contexts
+) -> RunState:
+    """State before the first update."""
+    agent_key, reset_key = jax.random.split(_run_key(seed))
+    env_state, features = jax.vmap(env.reset)(jax.random.split(reset_key, spec.num_worlds))
+    cursor = jnp.zeros(spec.num_worlds, jnp.int32)
+    return RunState(
+        agent.init(config, spec, agent_key),
+        env_state,
+        _observe(env, spec, features, contexts, cursor),
+        cursor,
+        jnp.zeros(spec.num_worlds),
+        jnp.zeros(spec.num_worlds),
+    )
+
+
+def run_update(
+    agent: Agent, config: Any, env: Env, spec: Spec, seed: Array, state: RunState,
+    contexts: Contexts, update: Array,
+) -> tuple[RunState, Metrics]:  # fmt: skip
+    """One rollout and one update; `update` is its index in the run."""
+    key = jax.random.fold_in(_run_key(seed), update)
+    rollout_key, update_key = jax.random.split(key)
+    state, batch, episodes = rollout(
+        agent, config, env, spec, state, contexts, update * config.rollout_length, rollout_key
+    )
+    agent_state, metrics = agent.update(config, spec, state.agent, batch, update_key)
+    metrics = {
+        **metrics,
+        **episodes,
+        "reward": jnp.mean(batch.reward),
+        "largest_obs": jnp.max(jnp.abs(batch.obs)),
+    }
+    return state._replace(agent=agent_state), metrics
+
+
+def rollout(
+    agent: Agent, config: Any, env: Env, spec: Spec, state: RunState, contexts: Contexts,
+    first_step: Array, key: Array,
+) -> tuple[RunState, Transition, Metrics]:  # fmt: skip
+    """Collect `rollout_length` steps; count the episodes that ended on the way."""
+    num_steps, num_worlds = config.rollout_length, spec.num_worlds
+    # Keys and reset states are drawn before the scan: inside it they would cost A2C a third of
+    # its speed.
+    act_key, step_key, reset_key = jax.random.split(key, 3)
+    act_keys = random.scan_keys(act_key, (num_steps,))
+    step_keys = random.scan_keys(step_key, (num_steps, num_worlds))
+    fresh = jax.vmap(jax.vmap(env.reset))(jax.random.split(reset_key, (num_steps, num_worlds)))
+    advance_step = env.advance == "step"
+
+    def body(carry: RunState, inputs: tuple) -> tuple[RunState, Transition]:
+        t, act_key, step_keys, (fresh_state, fresh_features) = inputs
+        # The row of the transition that begins now is not visible before it has acted.
+        cursor = first_step + t + 1 if advance_step else carry.cursor
+        cursor = jnp.broadcast_to(cursor, (num_worlds,))
+        action, extra = agent.act(config, spec, state.agent, carry.obs, act_key)
+        context = _history(env, spec, contexts, cursor)[:, 0]
+        env_state, step = jax.vmap(env.step)(carry.env, action, context, step_keys)
+        ended = step.terminated | step.truncated
+        next_obs = _observe(env, spec, step.obs, contexts, cursor)
+        if not advance_step:
+            cursor = cursor + ended
+        fresh_obs = _observe(env, spec, fresh_features, contexts, cursor)
+        transition = Transition(
+            carry.obs, action, step.reward, next_obs, step.terminated, step.truncated,
+            jnp.asarray(step.elapsed), jnp.asarray(step.weight), extra,
+        )  # fmt: skip
+        carry = carry._replace(
+            env=select(ended, fresh_state, env_state),
+            obs=select(ended, fresh_obs, next_obs),
+            cursor=carry.cursor if advance_step else cursor,
+        )
+        return carry, transition
+
+    inputs = (jnp.arange(num_steps), act_keys, step_keys, fresh)
+    carry, batch = jax.lax.scan(body, state._replace(agent=()), inputs)
+    ended = (batch.terminated | batch.truncated).astype(jnp.float32)
+    ones = jnp.ones_like(batch.reward)
+    totals, carried = returns.running_returns(batch.reward, ones, ended, state.episode_return)
+    lengths, length = returns.running_returns(ones, ones, ended, state.episode_length)
+    episodes = {
+        "episodes": jnp.sum(ended),
+        "episode_return_sum": jnp.sum(ended * totals),
+        "episode_length_sum": jnp.sum(ended * lengths),
+    }
+    carry = carry._replace(agent=state.agent, episode_return=carried, episode_length=length)
+    return carry, batch, episodes
+
+
+def make_init(agent: Agent, spec: Spec, many: bool) -> Callable:
+    """Compile `init(configs, envs, seeds, contexts) -> RunState`; `many` as in `make_chunk`."""
+
+    def init(config: Any, env: Env, seed: Array, contexts: Contexts) -> RunState:
+        return init_run(agent, config, env, spec, seed, contexts)
+
+    return jax.jit(jax.vmap(init, in_axes=(0, 0, 0, None)) if many else init)
+
+
+def make_chunk(agent: Agent, spec: Spec, max_updates: int, many: bool) -> Callable:
+    """Compile `chunk(configs, envs, seeds, state, contexts, first, count)`.
+
+    It runs updates first .. first + count - 1 (count <= max_updates) and returns the new state
+    and the metrics of each, [max_updates]; the state given is donated. With `many`, every
+    argument but the last three has a leading axis of runs.
+    """
+
+    def chunk(
+        config: Any, env: Env, seed: Array, state: RunState,
+        contexts: Contexts, first: Array, count: Array,
+    ) -> tuple[RunState, Metrics]:  # fmt: skip
+        def one(state: RunState, update: Array) -> tuple[RunState, Metrics]:
+            return run_update(agent, config, env, spec, seed, state, contexts, update)
+
+        shapes = jax.eval_shape(one, state, first)[1]
+        buffers = jax.tree.map(lambda s: jnp.zeros((max_updates, *s.shape), s.dtype), shapes)
+
+        def body(i: Array, carry: tuple) -> tuple:
+            state, buffers = carry
+            state, metrics = one(state, first + i)
+            return state, jax.tree.map(lambda b, m: b.at[i].set(m), buffers, metrics)
+
+        return jax.lax.fori_loop(0, count, body, (state, buffers))
+
+    if many:
+        chunk = jax.vmap(chunk, in_axes=(0, 0, 0, 0, None, None, None))
+    return jax.jit(chunk, donate_argnums=3)
+
+
+def _run_key(seed: Array) -> Array:
+    return jax.random.key(seed)
+
+
+def _history(env: Env, spec: Spec, contexts: Contexts, cursor: Array) -> Array:
+    """Context histories [N, lags, channels] at rows `cursor` [N]."""
+    if env.advance == "own":
+        return jnp.zeros((spec.num_worlds, 1, 0))
+    return jax.vmap(lambda c: contexts.history(c, spec.context.lags))(cursor)
+
+
+def _observe(env: Env, spec: Spec, features: Array, contexts: Contexts, cursor: Array) -> Array:
+    if env.advance == "own":
+        return features
+    return jax.vmap(observe)(features, _history(env, spec, contexts, cursor))

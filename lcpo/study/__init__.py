@@ -1,0 +1,1 @@
+"""Statistics, tables, figures and the experiments of the paper."""
