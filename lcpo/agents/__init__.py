@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lcpo.agents import a2c, lcpo
+from lcpo.agents import a2c, lcpo, tabular_a2c
 from lcpo.types import Agent
 
 _ALL = (
@@ -15,6 +15,7 @@ _ALL = (
     lcpo.agent.variant("lcpo-uniform", detector="everything"),
     # Mahalanobis distance of the whole observation, 12 per dimension (sigma^2), as in the paper.
     lcpo.agent.variant("lcpo-mhd", detector="mahalanobis-full", sigma=12**0.5),
+    tabular_a2c.agent,
 )
 
 AGENTS: dict[str, Agent] = {agent.name: agent for agent in _ALL}

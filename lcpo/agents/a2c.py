@@ -52,8 +52,8 @@ class Config:
 class State(NamedTuple):
     """Networks, optimisers and running statistics."""
 
-    policy: nets.Params
-    value: nets.Params
+    policy: Any  # parameters of an MLP, or callable ones (see `outputs`)
+    value: Any
     policy_opt: Any
     value_opt: Any
     entropy: optim.EntropyTuner
@@ -74,8 +74,8 @@ class Data(NamedTuple):
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks."""
     policy_key, value_key = jax.random.split(key)
-    outputs = spec.action_size * max(spec.num_actions)
-    policy = nets.mlp_init(policy_key, (spec.obs_size, *config.hidden, outputs))
+    width = spec.action_size * max(spec.num_actions)
+    policy = nets.mlp_init(policy_key, (spec.obs_size, *config.hidden, width))
     value = nets.mlp_init(value_key, (spec.obs_size, *config.hidden, 1))
     return State(
         policy,
@@ -105,9 +105,14 @@ def update(
     return finish(config, spec, state, data, policy, policy_opt, metrics)
 
 
-def logits(spec: Spec, policy: nets.Params, obs: Array) -> Array:
+def outputs(params: Any, obs: Array) -> Array:
+    """What `params` say to obs [..., D]: the layers of an MLP, or parameters that are callable."""
+    return nets.mlp(params, obs) if type(params) is tuple else params(obs)
+
+
+def logits(spec: Spec, policy: Any, obs: Array) -> Array:
     """Policy logits [B, A, K]."""
-    return dists.to_logits(nets.mlp(policy, obs), spec.num_actions)
+    return dists.to_logits(outputs(policy, obs), spec.num_actions)
 
 
 def estimate(config: Config, state: State, batch: Transition) -> tuple[State, Data]:
@@ -124,7 +129,7 @@ def estimate(config: Config, state: State, batch: Transition) -> tuple[State, Da
         state = state._replace(running_return=carried, return_stats=moments)
     if TRUNCATION_LEAKS in config.faults:
         truncated = jnp.zeros_like(truncated)
-    values = nets.mlp(state.value, jnp.stack([batch.obs, batch.next_obs]))[..., 0]  # [2, T, N]
+    values = outputs(state.value, jnp.stack([batch.obs, batch.next_obs]))[..., 0]  # [2, T, N]
     advantage = returns.advantages(
         reward, values[0], values[1], discount, terminated, truncated, config.lam
     )
@@ -133,22 +138,25 @@ def estimate(config: Config, state: State, batch: Transition) -> tuple[State, Da
     return state, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), data)
 
 
-def policy_step(
-    config: Config, spec: Spec, state: State, data: Data
-) -> tuple[nets.Params, Any, Metrics]:
+def policy_step(config: Config, spec: Spec, state: State, data: Data) -> tuple[Any, Any, Metrics]:
     """One clipped Adam step on the policy loss."""
     coefficient = optim.entropy_coefficient(state.entropy, config.entropy_coef)
     loss, grads = jax.value_and_grad(policy_loss, argnums=1)(spec, state.policy, data, coefficient)
-    optimiser = optim.adam(config.learning_rate, config.max_grad_norm)
+    optimiser = adam(config, config.learning_rate, state.policy)
     policy, policy_opt = optim.apply(optimiser, grads, state.policy_opt, state.policy)
     return policy, policy_opt, {"policy_loss": loss, "grad_norm": optax.tree.norm(grads)}
 
 
-def policy_loss(spec: Spec, policy: nets.Params, data: Data, coefficient: Array) -> Array:
+def adam(config: Config, learning_rate: float, params: Any) -> optax.GradientTransformation:
+    """The optimiser of `params`; callable ones may state their own weight decay."""
+    weight_decay = getattr(params, "weight_decay", optim.WEIGHT_DECAY)
+    return optim.adam(learning_rate, config.max_grad_norm, weight_decay=weight_decay)
+
+
+def policy_loss(spec: Spec, policy: Any, data: Data, coefficient: Array) -> Array:
     """Policy gradient loss with entropy bonus."""
-    outputs = logits(spec, policy, data.obs)
-    gain = data.advantage * dists.log_prob(outputs, data.action)
-    gain = gain + coefficient * dists.entropy(outputs)
+    new = logits(spec, policy, data.obs)
+    gain = data.advantage * dists.log_prob(new, data.action) + coefficient * dists.entropy(new)
     return -stats.weighted_mean(gain, data.weight)
 
 
@@ -157,17 +165,17 @@ def finish(
     spec: Spec,
     state: State,
     data: Data,
-    policy: nets.Params,
+    policy: Any,
     policy_opt: Any,
     metrics: Metrics,
 ) -> tuple[State, Metrics]:
     """What follows the policy step of every on-policy agent: value step, entropy coefficient."""
 
-    def value_loss(value: nets.Params) -> Array:
-        return jnp.mean((nets.mlp(value, data.obs)[:, 0] - data.target) ** 2)
+    def value_loss(value: Any) -> Array:
+        return jnp.mean((outputs(value, data.obs)[:, 0] - data.target) ** 2)
 
     loss, grads = jax.value_and_grad(value_loss)(state.value)
-    optimiser = optim.adam(config.value_learning_rate, config.max_grad_norm)
+    optimiser = adam(config, config.value_learning_rate, state.value)
     value, value_opt = optim.apply(optimiser, grads, state.value_opt, state.value)
 
     old, new = logits(spec, state.policy, data.obs), logits(spec, policy, data.obs)

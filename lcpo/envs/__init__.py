@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
 
 ENVS: dict[str, type] = {
+    "grid-world": GridWorld,
     "pendulum": Pendulum,
 }

@@ -39,6 +39,10 @@ class Contexts(NamedTuple):
     rows: Array
     first: Array
 
+    def length(self, lags: int) -> int:
+        """Number of rows that have their history here."""
+        return self.rows.shape[0] - max(lags - 1, 0)
+
     def history(self, cursor: Array, lags: int) -> Array:
         """[lags, channels], newest first, when row `cursor` is the newest."""
         start = cursor - self.first
@@ -117,7 +121,7 @@ def rollout(
         ended = step.terminated | step.truncated
         next_obs = _observe(env, spec, step.obs, contexts, cursor)
         if not advance_step:
-            cursor = cursor + ended
+            cursor = (cursor + ended) % contexts.length(spec.context.lags)
         fresh_obs = _observe(env, spec, fresh_features, contexts, cursor)
         transition = Transition(
             carry.obs, action, step.reward, next_obs, step.terminated, step.truncated,

@@ -1,0 +1,179 @@
+"""A run as a value: what to train, on what, for how long. Plain JSON, checked before any work."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import itertools
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lcpo import config as configs
+from lcpo import contexts
+from lcpo.agents import AGENTS
+from lcpo.envs import ENVS
+from lcpo.envs.base import Env
+from lcpo.run import presets
+from lcpo.types import Agent, Spec
+
+SCHEMA = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One run. `config` and `env_config` hold every field; nothing is left to defaults."""
+
+    name: str
+    agent: str
+    env: str
+    trace: str | None
+    scale: float
+    steps: int
+    seed: int
+    config: dict[str, Any]
+    env_config: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; `Job(**job.to_json()) == job`."""
+        return dataclasses.asdict(self)
+
+
+class Setup:
+    """The objects that a job names."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.agent: Agent = find_agent(job.agent)
+        self.config: Any = configs.make(self.agent.Config, job.config)
+        self.env: Env = configs.make(find_env(job.env), job.env_config)
+        self.spec: Spec = self.env.spec
+        self.num_updates: int = job.steps // self.config.rollout_length // self.spec.num_worlds
+
+    def statics(self) -> Any:
+        """What two runs must share to run in one compiled program."""
+        job = self.job
+        shape = jax.tree.structure((self.config, self.env))
+        return job.agent, job.env, job.trace, job.scale, job.steps, shape, self.spec
+
+
+def find_agent(name: str) -> Agent:
+    """An agent by name, or a user's own as 'package.module:agent'."""
+    found = AGENTS.get(name) or _imported(name, "agent", AGENTS)
+    if not isinstance(found, Agent):
+        raise ValueError(f"{name} is a {type(found).__name__}: needs an lcpo.types.Agent")
+    return found
+
+
+def find_env(name: str) -> type:
+    """An environment class by name, or a user's own as 'package.module:Class'."""
+    found = ENVS.get(name) or _imported(name, "environment", ENVS)
+    if not dataclasses.is_dataclass(found):
+        raise ValueError(f"{name} is no environment class: decorate it with @lcpo.config.config")
+    return found  # pyright: ignore[reportReturnType]
+
+
+def _imported(name: str, kind: str, known: Mapping[str, Any]) -> Any:
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        raise ValueError(configs.unknown(kind, name, known))
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"cannot import {kind} {name!r}: {error}") from error
+
+
+def plan(
+    agent: str,
+    env: str,
+    *,
+    trace: str | None,
+    steps: int | None = None,
+    seeds: Sequence[int],
+    scale: float | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    env_overrides: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+) -> list[Job]:
+    """The jobs of one call of `train`: every value of the sweep with every seed, checked."""
+    chosen, env_class = find_agent(agent), find_env(env)
+    the_env: Env = configs.make(env_class, env_overrides or {})
+    trace, scale, steps = _context(the_env, env, trace, scale, steps)
+    if len(set(seeds)) != len(seeds) or not seeds or min(seeds) < 0:
+        raise ValueError(f"seeds = {list(seeds)}: needs at least one, all different, none negative")
+    sweep = sweep or {}
+    jobs = []
+    for values in itertools.product(*sweep.values()):
+        point = dict(zip(sweep, values, strict=True))
+        given = {**presets.overrides(agent, env), **(overrides or {}), **point}
+        config = configs.resolve(chosen.config(**given), steps)
+        per_update = config.rollout_length * the_env.spec.num_worlds
+        if steps < per_update:
+            raise ValueError(f"steps = {steps:,}: needs at least one update, {per_update:,} steps")
+        if chosen.check is not None:
+            chosen.check(config, the_env.spec)
+        label = "".join(f"-{k}={v}" for k, v in point.items())
+        for seed in seeds:
+            name = f"{agent}-{env}-{trace or 'none'}{label}-s{seed}".replace("/", "_")
+            jobs.append(
+                Job(
+                    name=name.replace(":", "."),
+                    agent=agent,
+                    env=env,
+                    trace=trace,
+                    scale=scale,
+                    steps=steps // per_update * per_update,
+                    seed=seed,
+                    config=configs.to_json(config),
+                    env_config=configs.to_json(the_env),
+                )
+            )
+    return jobs
+
+
+def _context(
+    env: Env, env_name: str, trace: str | None, scale: float | None, steps: int | None
+) -> tuple[str | None, float, int]:
+    """Check that the trace fits the environment and lasts for the run."""
+    if env.advance == "own":
+        if trace is not None:
+            raise ValueError(f"environment {env_name!r} makes its own context: leave out the trace")
+        if steps is None:
+            raise ValueError("say how many steps to run")
+        return None, 1.0, steps
+    trace = trace or presets.default_trace(env_name)
+    if trace is None:
+        raise ValueError(f"environment {env_name!r} is driven by a trace: name one, e.g. --trace 3")
+    scale = presets.scale(env_name, trace) if scale is None else scale
+    if not np.isfinite(scale):
+        raise ValueError(f"scale = {scale}: needs a finite number")
+    by_step = env.advance == "step"
+    rows = load_trace(trace, scale, steps if by_step else None)
+    channels = env.spec.context.channels
+    if rows.shape[1] != channels:
+        raise ValueError(
+            f"trace {trace!r} has {rows.shape[1]} columns, environment {env_name!r} needs {channels}"
+        )
+    steps = steps or presets.default_steps(env_name) or (len(rows) if by_step else None)
+    if steps is None:
+        raise ValueError("say how many steps to run")
+    return trace, scale, steps
+
+
+_cached: tuple[Any, np.ndarray] | None = None
+
+
+def load_trace(name: str, scale: float, rows: int | None) -> np.ndarray:
+    """The trace, scaled. The last one is kept: the seeds of a study share it."""
+    global _cached
+    key = (name, scale, rows)
+    if _cached is None or _cached[0] != key:
+        values = contexts.get(name, rows)
+        _cached = key, values if scale == 1.0 else values * np.float32(scale)
+    return _cached[1]

@@ -1,0 +1,70 @@
+"""A process that runs planned jobs: `python -m lcpo.run.worker JOBS.json`.
+
+Needs nothing but jax, optax and numpy. JOBS.json: {"schema": 1, "out": DIR, "jobs": [...]}, as
+written by `lcpo train --plan-only` or `lcpo.run.job.plan`. Progress goes to standard output, one
+JSON object a line. With `--feed`, the worker waits for job numbers on standard input, one a line,
+and runs each as it comes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point; returns the exit code: 2 for bad input, 1 if a run failed."""
+    parser = argparse.ArgumentParser(prog="python -m lcpo.run.worker", description=__doc__)
+    parser.add_argument("jobs", type=Path, help="the planned jobs")
+    parser.add_argument("--out", type=Path, help="folder for results, instead of the planned one")
+    parser.add_argument("--checkpoint-seconds", type=float, default=60.0)
+    parser.add_argument("--feed", action="store_true", help="read job numbers from stdin")
+    parser.add_argument("--core", type=int, help="run on this core alone")
+    options = parser.parse_args(arguments)
+    if options.core is not None:
+        pin(options.core)
+
+    from lcpo.run import execute, record
+    from lcpo.run.job import SCHEMA, Job
+
+    failed = False
+
+    def report(event: dict[str, Any]) -> None:
+        nonlocal failed
+        failed |= event["event"] == "failed"
+        print(json.dumps(event), flush=True)
+
+    try:
+        planned = record.load_json(options.jobs)
+        if planned.get("schema") != SCHEMA:
+            raise ValueError(f"{options.jobs} has schema {planned.get('schema')}, not {SCHEMA}")
+        jobs = [Job(**job) for job in planned["jobs"]]
+        out = options.out or Path(planned["out"])
+        if options.feed:
+            for line in sys.stdin:
+                execute.run_jobs([jobs[int(line)]], out, report, options.checkpoint_seconds)
+                print(json.dumps({"event": "idle"}), flush=True)
+        else:
+            execute.run_jobs(jobs, out, report, options.checkpoint_seconds)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return int(failed)
+
+
+def pin(core: int) -> None:
+    """Keep this process on one core, and XLA from starting threads for others.
+
+    Must come before JAX starts. Results do not depend on the number of cores then.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
