@@ -1,18 +1,28 @@
 """Context traces: arrays [rows, channels] that drive an environment, one row per step or episode.
 
-A trace is named by a string: one of `TRACES`, or a file (npy, csv, parquet). The same string gives
-the same numbers everywhere.
+A trace is named by a string, and the same string gives the same numbers everywhere:
+
+    a name in `TRACES`      "1" .. "4" (the paper's), "revisit", "ou", "iid", ...
+    family:KIND:SEED        a member of a family, e.g. family:drift:7
+    a file                  mine.npy, mine.csv, mine.parquet
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lcpo import config as configs
-from lcpo.contexts import paper
+from lcpo.contexts import families, files, generators, paper
+from lcpo.contexts.families import FAMILIES
+from lcpo.contexts.generators import Switches
+
+__all__ = [
+    "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "describe", "get", "switches",
+]  # fmt: skip
 
 
 class Trace(NamedTuple):
@@ -24,19 +34,69 @@ class Trace(NamedTuple):
     """Rows it has; None: as many as are asked for."""
     make: Callable[[int], np.ndarray]
     """make(rows) -> [rows, channels]"""
+    switches: Callable[[int], Switches] | None = None
+    """switches(rows): its schedule, where it switches between contexts and comes back to them."""
+
+
+def _synthetic(generator: Callable[..., np.ndarray], **arguments: Any) -> Callable:
+    return partial(generator, seed=0, **arguments)
+
+
+def _mixture(rows: int) -> np.ndarray:
+    parts = (generators.ornstein_uhlenbeck, generators.sinusoids, generators.piecewise_gaussian)
+    return generators.mixture(rows, [partial(part, seed=i) for i, part in enumerate(parts)], seed=0)
 
 
 TRACES: dict[str, Trace] = {
+    "1": Trace("slow drift of the wind (paper)", 2, 20_000_000, paper.trace_1),
+    "2": Trace("slow drift with wide swings (paper)", 2, 20_000_000, paper.trace_2),
     "3": Trace("piecewise constant wind with noise (paper)", 2, 8_000_000, paper.trace_3),
     "4": Trace("hand-crafted bursts of circling wind (paper)", 2, 8_000_000, paper.trace_4),
-}
+    "ou": Trace("Ornstein-Uhlenbeck drift", 2, None, _synthetic(generators.ornstein_uhlenbeck)),
+    "piecewise": Trace(
+        "a new constant wind now and then", 2, None, _synthetic(generators.piecewise_gaussian)
+    ),
+    "bursts": Trace("calm with bursts of circling wind", 2, None, _synthetic(generators.bursts)),
+    "sinusoid": Trace("a sine per channel", 2, None, _synthetic(generators.sinusoids)),
+    "iid": Trace("a new wind at every step", 2, None, _synthetic(generators.iid)),
+    "markov": Trace("a Markov chain over three winds", 2, None, _synthetic(generators.markov)),
+    "revisit": Trace(
+        "three winds that take turns, 125,000 steps each", 2, None,
+        _synthetic(generators.revisit), partial(generators.revisit_switches, seed=0),
+    ),
+    "mixture": Trace("drift, sines and steps by turns", 2, None, _mixture),
+}  # fmt: skip
 
 
-def get(name: str, rows: int | None = None) -> np.ndarray:
-    """The trace called `name`, checked: at least `rows` rows (all of them where None), float32."""
-    if name not in TRACES:
-        raise ValueError(configs.unknown("trace", name, TRACES))
-    trace = TRACES[name]
+def describe(name: str) -> Trace:
+    """What is known of the trace called `name` without making it (a file is read)."""
+    if name in TRACES:
+        return TRACES[name]
+    if name.startswith("family:"):
+        kind, _ = families.parse(name)
+        schedule = partial(families.switches, name) if kind == "revisit" else None
+        return Trace(FAMILIES[kind], 2, None, partial(families.make, name), schedule)
+    if files.is_file(name):
+        values = files.read(name)
+        return Trace(f"the file {name}", values.shape[1], len(values), lambda rows: values)
+    raise ValueError(
+        configs.unknown("trace", name, TRACES)
+        + " (or 'family:KIND:SEED', or a .npy, .csv or .parquet file)"
+    )
+
+
+def any_length(name: str) -> bool:
+    """Whether the trace called `name` has as many rows as are asked for."""
+    return name.startswith("family:") or (name in TRACES and TRACES[name].length is None)
+
+
+def get(name: str, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
+    """The trace called `name`, checked: at least `rows` rows (all of them where None), float32.
+
+    A trace of fixed length is returned whole; one of any length has exactly `rows`. `scale`
+    multiplies every entry: the wind scale of an environment.
+    """
+    trace = describe(name)
     if rows is None and trace.length is None:
         raise ValueError(f"trace {name!r} can have any length: say how many steps to run")
     if rows is not None and trace.length is not None and rows > trace.length:
@@ -44,18 +104,34 @@ def get(name: str, rows: int | None = None) -> np.ndarray:
             f"trace {name!r} has {trace.length:,} rows, the run needs {rows:,}: "
             "run fewer steps or use a longer trace"
         )
-    return check(trace.make(rows if trace.length is None else trace.length), name)  # pyright: ignore
+    values = check(trace.make(rows if trace.length is None else trace.length), name)  # pyright: ignore
+    return values if scale == 1.0 else values * np.float32(scale)
 
 
 def check(values: np.ndarray, name: str) -> np.ndarray:
     """Raise ValueError unless `values` is a usable trace; returns it as float32."""
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(f"trace {name!r} has shape {values.shape}: needs [rows, channels]")
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
-        row, column = bad[0]
-        raise ValueError(
-            f"trace {name!r}: row {row}, column {column} is {values[row, column]} "
-            f"({len(bad):,} such entries): every entry must be finite"
-        )
+    size = generators.BLOCK
+    for start in range(0, len(values), size):
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is told
+            block = np.asarray(values[start : start + size], np.float32)
+        bad = np.argwhere(~np.isfinite(block))
+        if len(bad):
+            row, column = bad[0, 0] + start, bad[0, 1]
+            raise ValueError(
+                f"trace {name!r}: row {row + 1}, column {column + 1} (counted from 1) is "
+                f"{values[row, column]}: every entry must be finite in float32"
+            )
     return np.ascontiguousarray(values, np.float32)
+
+
+def switches(name: str, rows: int) -> Switches:
+    """When the trace called `name` switches, to which context, and whether it has held before."""
+    trace = describe(name)
+    if trace.switches is None:
+        known = ", ".join(repr(n) for n, t in TRACES.items() if t.switches)
+        raise ValueError(
+            f"trace {name!r} has no switching schedule: use {known} or 'family:revisit:SEED'"
+        )
+    return trace.switches(rows)

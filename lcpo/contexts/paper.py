@@ -1,34 +1,92 @@
-"""The context traces of the paper, wind (wx, wy) per step.
+"""The context traces of the paper, wind (wx, wy) per step, and its wind scales.
 
-The original arrays are not public. Traces 3 and 4 follow formulas read off the published figure,
-with i.i.d. Gaussian noise of the measured strength; see docs/contexts.md.
+The original arrays are not public. Traces 1 and 2 join the points of the digitised figure by
+Brownian bridges; traces 3 and 4 follow formulas read off it, with i.i.d. Gaussian noise of the
+measured strength. See docs/contexts.md.
 """
 
 from __future__ import annotations
 
+import importlib.resources
+
 import numpy as np
 
+from lcpo import config as configs
+from lcpo.contexts import generators
+
 MILLION = 1_000_000
+
+WIND_DIVISORS: dict[str, tuple[int, int, int, int]] = {
+    "pendulum": (1, 1, 1, 1),
+    "inverted-pendulum": (1, 1, 8, 8),
+    "inverted-double-pendulum": (8, 8, 8, 8),
+    "hopper": (1, 1, 8, 1),
+    "reacher": (1, 8, 1, 1),
+}
+"""By what the published code divides the wind of traces 1 .. 4, in each environment."""
+
+
+def wind_scale(env: str, trace: str) -> float:
+    """The factor on the wind behind the published tables; 1 on traces that are not the paper's."""
+    if env not in WIND_DIVISORS:
+        raise ValueError(configs.unknown("windy environment", env, WIND_DIVISORS))
+    return 1.0 / WIND_DIVISORS[env][int(trace) - 1] if trace in ("1", "2", "3", "4") else 1.0
+
+
+def trace_1(rows: int = 20 * MILLION) -> np.ndarray:
+    """Slow drift about (-0.8, -0.9), diffusion 4.6e-4 per root step."""
+    return _bridged(rows, number=1, diffusion=(4.6e-4, 4.6e-4))
+
+
+def trace_2(rows: int = 20 * MILLION) -> np.ndarray:
+    """Slow drift that swings through +-3.9, diffusion 5e-4 and 7.8e-4 per root step."""
+    return _bridged(rows, number=2, diffusion=(5.0e-4, 7.8e-4))
 
 
 def trace_3(rows: int = 8 * MILLION) -> np.ndarray:
     """Six constant winds with Gaussian noise of 0.075."""
-    starts = np.array([0, 1.080, 2.154, 3.928, 5.421, 6.864]) * MILLION
-    wx = np.array([-0.378, 0.730, 0.586, 3.573, -0.443, -1.810])
-    wy = np.array([-1.044, -0.513, 0.780, -0.437, 0.038, -2.709])
-    segment = np.searchsorted(starts, np.arange(rows), side="right") - 1
-    return _noisy(np.stack([wx[segment], wy[segment]], axis=1), 0.075, seed=3)
+    starts = np.array([0, 1_080_000, 2_154_000, 3_928_000, 5_421_000, 6_864_000])
+    wx = [-0.378, 0.730, 0.586, 3.573, -0.443, -1.810]
+    wy = [-1.044, -0.513, 0.780, -0.437, 0.038, -2.709]
+    levels = generators.hold_levels(rows, starts, np.stack([wx, wy], axis=1))
+    return generators.add_noise(levels, 0.075, np.random.default_rng(3))
 
 
 def trace_4(rows: int = 8 * MILLION) -> np.ndarray:
     """Calm, then bursts in which the wind turns on a circle; Gaussian noise of 0.37 throughout."""
-    time = np.arange(rows) / MILLION
-    active = ((time >= 4.5) & (time < 6.0)) | ((time >= 6.5) & (time < 7.0)) | (time >= 7.5)
-    phase = 2.0 * np.pi * (time - 4.5) / 0.5
-    wind = np.stack([-2.5 * (1.0 - np.cos(phase)), 2.5 * np.sin(phase)], axis=1)
-    return _noisy(wind * active[:, None], 0.37, seed=4)
+    starts = np.array([4_500_000, 6_500_000, 7_500_000])
+    ends = np.array([6_000_000, 7_000_000, 8_000_000])
+    axes = np.array([[-1.0, 0.0], [0.0, 1.0]])
+    wind = generators.circles(rows, starts, ends, turn=500_000, radius=2.5, axes=axes)
+    return generators.add_noise(wind, 0.37, np.random.default_rng(4))
 
 
-def _noisy(levels: np.ndarray, std: float, seed: int) -> np.ndarray:
-    noise = np.random.default_rng(seed).standard_normal(levels.shape, np.float32)
-    return levels.astype(np.float32) + np.float32(std) * noise
+def points(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """The digitised curve of trace 1 or 2: steps [P], winds [P, 2]."""
+    file = importlib.resources.files("lcpo.contexts") / "data" / "traces-1-2.csv"
+    with file.open("r") as lines:
+        table = np.loadtxt(lines, delimiter=",", skiprows=1)  # trace, million steps, wx, wy
+    table = table[table[:, 0] == number]
+    return np.rint(table[:, 1] * MILLION).astype(np.int64), table[:, 2:]
+
+
+def _bridged(rows: int, number: int, diffusion: tuple[float, float]) -> np.ndarray:
+    """Straight lines between the digitised points, plus Brownian bridges that vanish at them.
+
+    Before the first point and after the last one the line is flat.
+    """
+    steps, winds = points(number)
+    knots = np.unique(np.concatenate([[0], steps, [20 * MILLION]]))
+    levels = np.stack([np.interp(knots, steps, w) for w in winds.T], axis=1)
+    rng = np.random.default_rng(number)
+    out = np.empty((rows, 2), np.float32)
+    for i in range(len(knots) - 1):
+        start, end = knots[i], knots[i + 1]
+        if start >= rows:
+            break
+        walk = np.cumsum(rng.standard_normal((end - start, 2), np.float32), axis=0, dtype=float)
+        share = (np.arange(end - start) / (end - start))[:, None]
+        bridge = np.concatenate([np.zeros((1, 2)), walk[:-1]]) - share * walk[-1]
+        line = levels[i] + share * (levels[i + 1] - levels[i])
+        out[start:end] = (line + np.asarray(diffusion) * bridge)[: rows - start]
+    return out

@@ -8,6 +8,7 @@ vector operations instead of T small ones, which a GPU would do one by one.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 
 from lcpo.types import Array
@@ -72,10 +73,12 @@ def _forward(a: Array, b: Array) -> Array:
 def _backward(a: Array, b: Array) -> Array:
     """Solve x_t = a_t x_{t+1} + b_t with x_T = 0.
 
-    Recursive doubling: after round k, x_t is expressed through x_{t + 2^k}.
+    Recursive doubling: after round k, x_t is expressed through x_{t + 2^k}. The barrier keeps XLA
+    from fusing the rounds, which on a GPU would compute each of the 2^k terms again.
     """
     ahead = 1
     while ahead < b.shape[0]:
+        a, b = jax.lax.optimization_barrier((a, b))
         beyond = [(0, ahead)] + [(0, 0)] * (b.ndim - 1)
         b = b + a * jnp.pad(b[ahead:], beyond)
         a = a * jnp.pad(a[ahead:], beyond)

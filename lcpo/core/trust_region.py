@@ -49,23 +49,24 @@ def fisher_product(
 
 
 def conjugate_gradient(product: Product, target: Array) -> Array:
-    """Solve product(x) = target from x = 0; stops when the squared residual is < 1e-10."""
+    """Solve product(x) = target from x = 0, in 15 iterations.
 
-    def unfinished(carry: tuple[Array, ...]) -> Array:
-        i, _, _, _, rr = carry
-        return (i < CG_ITERATIONS) & (rr >= CG_TOLERANCE)
+    Once the squared residual is < 1e-10 the steps have length 0. A loop that really stopped would,
+    under vmap, copy all of its vectors in every iteration.
+    """
 
-    def iterate(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        i, x, residual, direction, rr = carry
+    def iterate(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        x, residual, direction, rr = carry
         curved = product(direction)
-        alpha = rr / jnp.dot(direction, curved)
-        residual = residual - alpha * curved
+        unsolved = rr >= CG_TOLERANCE
+        alpha = jnp.where(unsolved, rr / jnp.dot(direction, curved), 0.0)
+        x, residual = x + alpha * direction, residual - alpha * curved
         rr_new = jnp.dot(residual, residual)
-        direction_new = residual + (rr_new / rr) * direction
-        return i + 1, x + alpha * direction, residual, direction_new, rr_new
+        direction = residual + jnp.where(unsolved, rr_new / rr, 0.0) * direction
+        return x, residual, direction, rr_new
 
-    start = (jnp.int32(0), jnp.zeros_like(target), target, target, jnp.dot(target, target))
-    return jax.lax.while_loop(unfinished, iterate, start)[1]
+    start = (jnp.zeros_like(target), target, target, jnp.dot(target, target))
+    return jax.lax.fori_loop(0, CG_ITERATIONS, iterate, start)[0]
 
 
 def constrained_step(product: Product, gradient: Array, limit: Array | float) -> Array:

@@ -19,6 +19,10 @@ from lcpo.envs.base import Env, observe, select
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
+UNROLL = 2
+"""Steps per iteration of the rollout's loop: halves the loop's own cost."""
+
+
 class RunState(NamedTuple):
     """All that a run carries from one update to the next."""
 
@@ -110,32 +114,38 @@ def rollout(
     fresh = jax.vmap(jax.vmap(env.reset))(jax.random.split(reset_key, (num_steps, num_worlds)))
     advance_step = env.advance == "step"
 
-    def body(carry: RunState, inputs: tuple) -> tuple[RunState, Transition]:
+    pack_carry = Packing((state.env, state.obs, state.cursor), num_worlds)
+    pack_output: Any = None
+
+    def body(packed: Array, inputs: tuple) -> tuple[Array, Array]:
+        nonlocal pack_output
+        env_state, obs, cursor = pack_carry.unpack(packed)
         t, act_key, step_keys, (fresh_state, fresh_features) = inputs
-        # The row of the transition that begins now is not visible before it has acted.
-        cursor = first_step + t + 1 if advance_step else carry.cursor
-        cursor = jnp.broadcast_to(cursor, (num_worlds,))
-        action, extra = agent.act(config, spec, state.agent, carry.obs, act_key)
+        if advance_step:
+            # The row of the transition that begins now is not visible before it has acted.
+            cursor = jnp.broadcast_to(first_step + t + 1, (num_worlds,))
+        action, extra = agent.act(config, spec, state.agent, obs, act_key)
         context = _history(env, spec, contexts, cursor)[:, 0]
-        env_state, step = jax.vmap(env.step)(carry.env, action, context, step_keys)
+        env_state, step = jax.vmap(env.step)(env_state, action, context, step_keys)
         ended = step.terminated | step.truncated
         next_obs = _observe(env, spec, step.obs, contexts, cursor)
+        elapsed, weight = (jnp.broadcast_to(x, (num_worlds,)) for x in (step.elapsed, step.weight))
+        transition = Transition(
+            obs, action, step.reward, next_obs, step.terminated, step.truncated,
+            elapsed, weight, extra,
+        )  # fmt: skip
         if not advance_step:
             cursor = (cursor + ended) % contexts.length(spec.context.lags)
         fresh_obs = _observe(env, spec, fresh_features, contexts, cursor)
-        transition = Transition(
-            carry.obs, action, step.reward, next_obs, step.terminated, step.truncated,
-            jnp.asarray(step.elapsed), jnp.asarray(step.weight), extra,
-        )  # fmt: skip
-        carry = carry._replace(
-            env=select(ended, fresh_state, env_state),
-            obs=select(ended, fresh_obs, next_obs),
-            cursor=carry.cursor if advance_step else cursor,
-        )
-        return carry, transition
+        following = select(ended, (fresh_state, fresh_obs), (env_state, next_obs))
+        pack_output = Packing(transition, num_worlds)
+        return pack_carry.pack((*following, cursor)), pack_output.pack(transition)
 
     inputs = (jnp.arange(num_steps), act_keys, step_keys, fresh)
-    carry, batch = jax.lax.scan(body, state._replace(agent=()), inputs)
+    carry = pack_carry.pack((state.env, state.obs, state.cursor))
+    carry, outputs = jax.lax.scan(body, carry, inputs, unroll=UNROLL)
+    env_state, obs, cursor = pack_carry.unpack(carry)
+    batch: Transition = jax.vmap(pack_output.unpack)(outputs)
     ended = (batch.terminated | batch.truncated).astype(jnp.float32)
     ones = jnp.ones_like(batch.reward)
     totals, carried = returns.running_returns(batch.reward, ones, ended, state.episode_return)
@@ -145,8 +155,43 @@ def rollout(
         "episode_return_sum": jnp.sum(ended * totals),
         "episode_length_sum": jnp.sum(ended * lengths),
     }
-    carry = carry._replace(agent=state.agent, episode_return=carried, episode_length=length)
-    return carry, batch, episodes
+    state = RunState(state.agent, env_state, obs, cursor, carried, length)
+    return state, batch, episodes
+
+
+class Packing:
+    """A tree of leaves [N, ...] as one int32 array [N, M], bit for bit.
+
+    A scan carries and writes each of its arrays with operations of its own, and in a rollout,
+    where they are tiny, those cost more than the network.
+    """
+
+    def __init__(self, tree: Any, num_worlds: int) -> None:
+        leaves, self.structure = jax.tree.flatten(tree)
+        self.shapes = [x.shape for x in leaves]
+        self.dtypes = [x.dtype for x in leaves]
+        self.num_worlds = num_worlds
+        self.ends = np.cumsum([x.size // num_worlds for x in leaves])
+
+    def pack(self, tree: Any) -> Array:
+        return jnp.concatenate([self._bits(x) for x in jax.tree.leaves(tree)], axis=-1)
+
+    def unpack(self, packed: Array) -> Any:
+        parts = jnp.split(packed, self.ends[:-1], axis=-1)
+        each = zip(parts, self.shapes, self.dtypes, strict=True)
+        leaves = [self._values(part.reshape(shape), dtype) for part, shape, dtype in each]
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def _bits(self, leaf: Array) -> Array:
+        leaf = leaf.reshape(self.num_worlds, -1)
+        if leaf.dtype.itemsize == 4:
+            return jax.lax.bitcast_convert_type(leaf, jnp.int32)
+        return leaf.astype(jnp.int32)  # bool and small integers
+
+    def _values(self, bits: Array, dtype: Any) -> Array:
+        if dtype.itemsize == 4:
+            return jax.lax.bitcast_convert_type(bits, dtype)
+        return bits.astype(dtype)
 
 
 def make_init(agent: Agent, spec: Spec, many: bool) -> Callable:

@@ -58,7 +58,8 @@ class Setup:
         """What two runs must share to run in one compiled program."""
         job = self.job
         shape = jax.tree.structure((self.config, self.env))
-        return job.agent, job.env, job.trace, job.scale, job.steps, shape, self.spec
+        functions = (self.agent.init, self.agent.act, self.agent.update)
+        return functions, job.env, job.trace, job.scale, job.steps, shape, self.spec
 
 
 def find_agent(name: str) -> Agent:

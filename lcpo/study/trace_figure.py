@@ -1,0 +1,90 @@
+"""The paper's trace figure: contexts along a trace, as means over blocks of 200 steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lcpo import contexts
+
+BLOCK = 200
+"""Rows per point: one rollout."""
+ANY_LENGTH_ROWS = 2_000_000
+"""Rows drawn where a trace can have any length and none is given."""
+COLOURS = ("#1f4e79", "#c0504d", "#6a994e", "#b08900", "#7b4f9d", "#4f9d97")
+
+
+def load(name: str, rows: int | None = None) -> np.ndarray:
+    """A trace for display: `rows` rows, or all, or 2 million where any number would do."""
+    if rows is None and contexts.any_length(name):
+        rows = ANY_LENGTH_ROWS
+    return contexts.get(name, rows)[:rows]
+
+
+def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
+    """What a trace holds: rows, channels, and a list per statistic with an entry per channel."""
+    values = load(name, rows)
+    mean = values.mean(axis=0, dtype=np.float64)
+    square = np.zeros(values.shape[1])
+    for start in range(0, len(values), 1 << 20):  # a float64 copy of 20 M rows would be 320 MB
+        square += np.sum((values[start : start + (1 << 20)] - mean) ** 2, axis=0)
+    return {
+        "name": name,
+        "rows": len(values),
+        "channels": values.shape[1],
+        "mean": mean.tolist(),
+        "std": np.sqrt(square / len(values)).tolist(),
+        "min": values.min(axis=0).tolist(),
+        "max": values.max(axis=0).tolist(),
+    }
+
+
+def block_means(values: np.ndarray, block: int = BLOCK) -> np.ndarray:
+    """Means over consecutive blocks of rows; the last block may be shorter."""
+    starts = np.arange(0, len(values), block)
+    counts = np.diff(starts, append=len(values))[:, None]
+    return np.add.reduceat(values, starts, axis=0, dtype=np.float64) / counts
+
+
+def plot_traces(names: Sequence[str], path: str | Path, rows: int | None = None) -> None:
+    """Draw one panel per trace into `path` (its suffix chooses the format)."""
+    if not names:
+        raise ValueError("no trace to draw: give at least one name")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    columns = min(2, len(names))
+    lines = -(-len(names) // columns)
+    size = (5.2 * columns + 0.6, 2.3 * lines + 0.5)
+    figure, axes = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained")
+    for axis, name in zip(axes.flat, names, strict=False):
+        _draw(axis, name, load(name, rows))
+    for axis in axes.flat[len(names) :]:
+        axis.set_visible(False)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _draw(axis: Any, name: str, values: np.ndarray) -> None:
+    """Short traces show every row: fewer than 50 points would hide their shape."""
+    block = BLOCK if len(values) >= 50 * BLOCK else 1
+    means = block_means(values, block)
+    unit, label = (1e6, "million steps") if len(values) >= 200_000 else (1.0, "steps")
+    time = (np.arange(len(means)) + 0.5) * block / unit
+    labels = ("x", "y") if values.shape[1] == 2 else [str(c) for c in range(values.shape[1])]
+    for channel, text in enumerate(labels):
+        colour = COLOURS[channel % len(COLOURS)]
+        axis.plot(time, means[:, channel], lw=0.9, color=colour, label=text)
+    axis.axhline(0.0, color="0.8", lw=0.7, zorder=0)
+    axis.set(xlabel=label, ylabel="context", xlim=(0, len(values) / unit))
+    axis.set_title(f"trace {name}", loc="left")
+    axis.spines[["top", "right"]].set_visible(False)
+    if len(labels) <= len(COLOURS):  # else the legend would not fit beside the title
+        above = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.97), "borderaxespad": 0.2}
+        axis.legend(frameon=False, ncols=len(labels), handlelength=1.2, **above)
