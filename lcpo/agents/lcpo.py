@@ -114,71 +114,74 @@ def learn(
     config: Config, spec: Spec, state: a2c.State, data: a2c.Data, anchors: Array, found: Array
 ) -> tuple[a2c.State, Metrics]:
     """One update: the anchored step where anchors were found, else A2C's."""
+    gradient = a2c.policy_gradient(config, spec, state, data)
 
     def free() -> tuple:
-        policy, policy_opt, metrics = a2c.policy_step(config, spec, state, data)
         idle = {k: jnp.float32(0.0) for k in ("step_fraction", "anchor_kl", "dual_ratio")}
-        return policy, policy_opt, {**metrics, **idle}
+        return *a2c.policy_step(config, state, gradient), idle
 
     def anchored() -> tuple:
-        policy, metrics = anchored_step(config, spec, state, data, anchors)
-        return policy, state.policy_opt, metrics
+        policy, outcome = anchored_step(config, spec, state, data, gradient, anchors)
+        return policy, state.policy_opt, outcome
 
-    policy, policy_opt, metrics = jax.lax.cond(found, anchored, free)
-    metrics = {**metrics, "constraint_active": found.astype(jnp.float32)}
-    return a2c.finish(config, spec, state, data, policy, policy_opt, metrics)
+    policy, policy_opt, outcome = jax.lax.cond(found, anchored, free)
+    state, metrics = a2c.finish(config, spec, state, data, gradient, policy, policy_opt)
+    return state, {**metrics, **outcome, "constraint_active": found.astype(jnp.float32)}
 
 
 def anchored_step(
-    config: Config, spec: Spec, state: a2c.State, data: a2c.Data, anchors: Array
+    config: Config,
+    spec: Spec,
+    state: a2c.State,
+    data: a2c.Data,
+    gradient: a2c.Gradient,
+    anchors: Array,
 ) -> tuple[nets.Params, Metrics]:
     """Lines 6-11 of Algorithm 1: natural-gradient step on the anchors, then backtrack."""
     old, unravel = ravel_pytree(state.policy)
-    batch = data.obs.shape[0]
-    states = jnp.concatenate([data.obs, anchors])
-    old_logits = a2c.logits(spec, state.policy, states)
+    descent = ravel_pytree(gradient.grads)[0]
     coefficient = optim.entropy_coefficient(state.entropy, config.entropy_coef)
-
-    def loss_fn(policy: nets.Params) -> Array:
-        return surrogate(a2c.logits(spec, policy, data.obs), old_logits[:batch], data, coefficient)
-
-    loss, grads = jax.value_and_grad(loss_fn)(state.policy)
-    gradient = ravel_pytree(grads)[0]
-
-    def fisher(obs: Array) -> trust_region.Product:
-        return trust_region.fisher_product(
-            lambda policy: a2c.logits(spec, policy, obs), state.policy, config.damping
-        )
-
+    fisher, anchor_logits = trust_region.fisher_product(
+        lambda policy: a2c.logits(spec, policy, anchors), state.policy, config.damping
+    )
     ratio = jnp.float32(0.0)
     if config.dual:
+        recent_fisher, _ = trust_region.fisher_product(
+            lambda policy: a2c.logits(spec, policy, data.obs), state.policy, config.damping
+        )
         step, ratio = trust_region.doubly_constrained_step(
-            fisher(anchors), fisher(data.obs), gradient, config.c_anchor, config.c_recent,
+            fisher, recent_fisher, descent, config.c_anchor, config.c_recent,
             published_algebra=DUAL_ALGEBRA in config.faults,
         )  # fmt: skip
     else:
-        step = trust_region.constrained_step(fisher(anchors), gradient, config.c_anchor)
+        step = trust_region.constrained_step(fisher, descent, config.c_anchor)
+
+    states = jnp.concatenate([data.obs, anchors])
+    old_logits = jnp.concatenate([gradient.logits, anchor_logits])
+    batch = data.obs.shape[0]
 
     def evaluate(flat: Array) -> tuple[Array, Array]:
         new_logits = a2c.logits(spec, unravel(flat), states)
         kl = dists.kl(old_logits, new_logits)
-        loss = surrogate(new_logits[:batch], old_logits[:batch], data, coefficient)
+        loss = surrogate(new_logits[:batch], gradient.logits, data, coefficient)
         return loss, jnp.stack([jnp.mean(kl[:batch]), jnp.mean(kl[batch:])])
 
+    loss = surrogate(gradient.logits, gradient.logits, data, coefficient)
     limits = jnp.stack([config.c_recent, config.c_anchor])
-    found = trust_region.line_search(evaluate, old, step, gradient, limits)
-    metrics = {
-        "policy_loss": loss,
-        "grad_norm": jnp.linalg.norm(gradient),
-        "step_fraction": found.fraction,
-        "anchor_kl": found.kls[1],
+    search = trust_region.line_search(evaluate, old, loss, step, descent, limits)
+    outcome = {
+        "step_fraction": search.fraction,
+        "anchor_kl": search.kls[1],
         "dual_ratio": ratio,
     }
-    return unravel(found.params), metrics
+    return unravel(search.params), outcome
 
 
 def surrogate(new_logits: Array, old_logits: Array, data: a2c.Data, coefficient: Array) -> Array:
-    """L(theta; B_r): importance-weighted policy gradient loss and entropy bonus."""
+    """L(theta; B_r): importance-weighted policy gradient loss and entropy bonus.
+
+    At the old policy its gradient is A2C's.
+    """
     log_ratio = dists.log_prob(new_logits, data.action) - dists.log_prob(old_logits, data.action)
     gain = data.advantage * jnp.exp(log_ratio) + coefficient * dists.entropy(new_logits)
     return -stats.weighted_mean(gain, data.weight)

@@ -25,8 +25,10 @@ Product = Callable[[Array], Array]
 
 def fisher_product(
     logits_fn: Callable[[Any], Array], params: Any, damping: Array | float
-) -> Product:
+) -> tuple[Product, Array]:
     """v -> (F + damping I) v, F the Hessian of mean KL(old || new) at the old parameters.
+
+    Returns the product and the old logits.
 
     At the old parameters the Hessian of the KL is exactly its Gauss-Newton form, J' H J, with J
     the Jacobian of the logits and H = diag(p) - p p' for each categorical. One forward and one
@@ -34,7 +36,7 @@ def fisher_product(
     """
     _, unravel = ravel_pytree(params)
     logits, jvp = jax.linearize(logits_fn, params)
-    (transpose,) = (jax.linear_transpose(jvp, params),)
+    transpose = jax.linear_transpose(jvp, params)
     p = jax.nn.softmax(logits)  # [B, A, K]
     num_states = logits.shape[0]
 
@@ -43,9 +45,10 @@ def fisher_product(
         weighted = p * tangent
         curved = weighted - p * weighted.sum(-1, keepdims=True)
         (back,) = transpose(curved / num_states)
-        return ravel_pytree(back)[0] + damping * vector
+        # The barrier keeps XLA from assembling the flat vector again in each place that reads it.
+        return jax.lax.optimization_barrier(ravel_pytree(back)[0]) + damping * vector
 
-    return product
+    return product, logits
 
 
 def conjugate_gradient(product: Product, target: Array) -> Array:
@@ -133,16 +136,17 @@ class LineSearch(NamedTuple):
 def line_search(
     evaluate: Callable[[Array], tuple[Array, Array]],
     params: Array,
+    loss_old: Array,
     step: Array,
     gradient: Array,
     limits: Array,
 ) -> LineSearch:
     """Halve `step` until it keeps what it promised: fractions 1, 1/2, ..., 1/512.
 
-    `evaluate(flat params) -> (loss, kls)`. A trial is accepted when the loss improves by more than
-    a tenth of the linear prediction and every KL is within its limit.
+    `evaluate(flat params) -> (loss, kls)`; `loss_old` is the loss at `params`. A trial is accepted
+    when the loss improves by more than a tenth of the linear prediction and every KL is within its
+    limit.
     """
-    loss_old, kls_old = evaluate(params)
     predicted = -jnp.dot(gradient, step)
 
     def unfinished(carry: tuple[Array, ...]) -> Array:
@@ -161,7 +165,7 @@ def line_search(
         )
         return i + 1, accepted, fraction, loss, kls
 
-    start = (jnp.int32(0), jnp.bool_(False), jnp.float32(0.0), loss_old, jnp.zeros_like(kls_old))
+    start = (jnp.int32(0), jnp.bool_(False), jnp.float32(0.0), loss_old, jnp.zeros_like(limits))
     _, accepted, fraction, loss, kls = jax.lax.while_loop(unfinished, attempt, start)
     fraction = jnp.where(accepted, fraction, 0.0)
     return LineSearch(

@@ -1,4 +1,4 @@
-"""The compiled driver: collect, update, collect, update ... under one `scan`.
+"""The compiled driver: collect, update, collect, update ... in one program.
 
 A run is a pure function of (seed, config, environment, trace). Its keys come from (seed, update
 index) and its contexts from the step index, so nothing of a run depends on how it was cut into
@@ -16,20 +16,23 @@ import numpy as np
 
 from lcpo.core import random, returns
 from lcpo.envs.base import Env, observe, select
+from lcpo.run.packing import computed_once, packed_scan
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
-UNROLL = 2
-"""Steps per iteration of the rollout's loop: halves the loop's own cost."""
+class Worlds(NamedTuple):
+    """N worlds between two steps."""
+
+    env: Any  # leaves [N, ...]
+    obs: Array  # [N, D]
+    cursor: Array  # [N], the row of the trace that is now observed
 
 
 class RunState(NamedTuple):
     """All that a run carries from one update to the next."""
 
     agent: Any
-    env: Any  # leaves [N, ...]
-    obs: Array  # [N, D]
-    cursor: Array  # [N], row of the trace now observed (environments that advance by episode)
+    worlds: Worlds
     episode_return: Array  # [N], of the unfinished episode
     episode_length: Array  # [N]
 
@@ -49,8 +52,7 @@ class Contexts(NamedTuple):
 
     def history(self, cursor: Array, lags: int) -> Array:
         """[lags, channels], newest first, when row `cursor` is the newest."""
-        start = cursor - self.first
-        window = jax.lax.dynamic_slice_in_dim(self.rows, start, lags)
+        window = jax.lax.dynamic_slice_in_dim(self.rows, cursor - self.first, lags)
         return window[::-1]
 
 
@@ -67,14 +69,12 @@ def init_run(
     agent: Agent, config: Any, env: Env, spec: Spec, seed: Array, contexts: Contexts
 ) -> RunState:
     """State before the first update."""
-    agent_key, reset_key = jax.random.split(_run_key(seed))
+    agent_key, reset_key = jax.random.split(jax.random.key(seed))
     env_state, features = jax.vmap(env.reset)(jax.random.split(reset_key, spec.num_worlds))
     cursor = jnp.zeros(spec.num_worlds, jnp.int32)
     return RunState(
         agent.init(config, spec, agent_key),
-        env_state,
-        _observe(env, spec, features, contexts, cursor),
-        cursor,
+        Worlds(env_state, _observe(env, spec, features, contexts, cursor), cursor),
         jnp.zeros(spec.num_worlds),
         jnp.zeros(spec.num_worlds),
     )
@@ -85,7 +85,7 @@ def run_update(
     contexts: Contexts, update: Array,
 ) -> tuple[RunState, Metrics]:  # fmt: skip
     """One rollout and one update; `update` is its index in the run."""
-    key = jax.random.fold_in(_run_key(seed), update)
+    key = jax.random.fold_in(jax.random.key(seed), update)
     rollout_key, update_key = jax.random.split(key)
     state, batch, episodes = rollout(
         agent, config, env, spec, state, contexts, update * config.rollout_length, rollout_key
@@ -106,46 +106,35 @@ def rollout(
 ) -> tuple[RunState, Transition, Metrics]:  # fmt: skip
     """Collect `rollout_length` steps; count the episodes that ended on the way."""
     num_steps, num_worlds = config.rollout_length, spec.num_worlds
+    by_step = env.advance == "step"
     # Keys and reset states are drawn before the scan: inside it they would cost A2C a third of
     # its speed.
     act_key, step_key, reset_key = jax.random.split(key, 3)
     act_keys = random.scan_keys(act_key, (num_steps,))
     step_keys = random.scan_keys(step_key, (num_steps, num_worlds))
     fresh = jax.vmap(jax.vmap(env.reset))(jax.random.split(reset_key, (num_steps, num_worlds)))
-    advance_step = env.advance == "step"
 
-    pack_carry = Packing((state.env, state.obs, state.cursor), num_worlds)
-    pack_output: Any = None
-
-    def body(packed: Array, inputs: tuple) -> tuple[Array, Array]:
-        nonlocal pack_output
-        env_state, obs, cursor = pack_carry.unpack(packed)
+    def advance(worlds: Worlds, inputs: tuple) -> tuple[Worlds, tuple]:
+        """One step: where the next one starts, and the rest of the transition."""
         t, act_key, step_keys, (fresh_state, fresh_features) = inputs
-        if advance_step:
-            # The row of the transition that begins now is not visible before it has acted.
-            cursor = jnp.broadcast_to(first_step + t + 1, (num_worlds,))
-        action, extra = agent.act(config, spec, state.agent, obs, act_key)
+        # The row of the transition that begins now is not visible before it has acted.
+        cursor = jnp.full(num_worlds, first_step + t + 1) if by_step else worlds.cursor
+        action, extra = agent.act(config, spec, state.agent, worlds.obs, act_key)
         context = _history(env, spec, contexts, cursor)[:, 0]
-        env_state, step = jax.vmap(env.step)(env_state, action, context, step_keys)
+        env_state, step = computed_once(jax.vmap(env.step)(worlds.env, action, context, step_keys))
         ended = step.terminated | step.truncated
         next_obs = _observe(env, spec, step.obs, contexts, cursor)
         elapsed, weight = (jnp.broadcast_to(x, (num_worlds,)) for x in (step.elapsed, step.weight))
-        transition = Transition(
-            obs, action, step.reward, next_obs, step.terminated, step.truncated,
-            elapsed, weight, extra,
-        )  # fmt: skip
-        if not advance_step:
+        rest = (action, step.reward, next_obs, step.terminated, step.truncated)
+        if not by_step:
             cursor = (cursor + ended) % contexts.length(spec.context.lags)
         fresh_obs = _observe(env, spec, fresh_features, contexts, cursor)
         following = select(ended, (fresh_state, fresh_obs), (env_state, next_obs))
-        pack_output = Packing(transition, num_worlds)
-        return pack_carry.pack((*following, cursor)), pack_output.pack(transition)
+        return Worlds(following[0], following[1], cursor), (*rest, elapsed, weight, extra)
 
     inputs = (jnp.arange(num_steps), act_keys, step_keys, fresh)
-    carry = pack_carry.pack((state.env, state.obs, state.cursor))
-    carry, outputs = jax.lax.scan(body, carry, inputs, unroll=UNROLL)
-    env_state, obs, cursor = pack_carry.unpack(carry)
-    batch: Transition = jax.vmap(pack_output.unpack)(outputs)
+    before, worlds, rest = packed_scan(advance, state.worlds, inputs)
+    batch = Transition(before.obs, *rest)
     ended = (batch.terminated | batch.truncated).astype(jnp.float32)
     ones = jnp.ones_like(batch.reward)
     totals, carried = returns.running_returns(batch.reward, ones, ended, state.episode_return)
@@ -155,43 +144,7 @@ def rollout(
         "episode_return_sum": jnp.sum(ended * totals),
         "episode_length_sum": jnp.sum(ended * lengths),
     }
-    state = RunState(state.agent, env_state, obs, cursor, carried, length)
-    return state, batch, episodes
-
-
-class Packing:
-    """A tree of leaves [N, ...] as one int32 array [N, M], bit for bit.
-
-    A scan carries and writes each of its arrays with operations of its own, and in a rollout,
-    where they are tiny, those cost more than the network.
-    """
-
-    def __init__(self, tree: Any, num_worlds: int) -> None:
-        leaves, self.structure = jax.tree.flatten(tree)
-        self.shapes = [x.shape for x in leaves]
-        self.dtypes = [x.dtype for x in leaves]
-        self.num_worlds = num_worlds
-        self.ends = np.cumsum([x.size // num_worlds for x in leaves])
-
-    def pack(self, tree: Any) -> Array:
-        return jnp.concatenate([self._bits(x) for x in jax.tree.leaves(tree)], axis=-1)
-
-    def unpack(self, packed: Array) -> Any:
-        parts = jnp.split(packed, self.ends[:-1], axis=-1)
-        each = zip(parts, self.shapes, self.dtypes, strict=True)
-        leaves = [self._values(part.reshape(shape), dtype) for part, shape, dtype in each]
-        return jax.tree.unflatten(self.structure, leaves)
-
-    def _bits(self, leaf: Array) -> Array:
-        leaf = leaf.reshape(self.num_worlds, -1)
-        if leaf.dtype.itemsize == 4:
-            return jax.lax.bitcast_convert_type(leaf, jnp.int32)
-        return leaf.astype(jnp.int32)  # bool and small integers
-
-    def _values(self, bits: Array, dtype: Any) -> Array:
-        if dtype.itemsize == 4:
-            return jax.lax.bitcast_convert_type(bits, dtype)
-        return bits.astype(dtype)
+    return RunState(state.agent, worlds, carried, length), batch, episodes
 
 
 def make_init(agent: Agent, spec: Spec, many: bool) -> Callable:
@@ -218,23 +171,20 @@ def make_chunk(agent: Agent, spec: Spec, max_updates: int, many: bool) -> Callab
         def one(state: RunState, update: Array) -> tuple[RunState, Metrics]:
             return run_update(agent, config, env, spec, seed, state, contexts, update)
 
-        shapes = jax.eval_shape(one, state, first)[1]
-        buffers = jax.tree.map(lambda s: jnp.zeros((max_updates, *s.shape), s.dtype), shapes)
+        names = list(jax.eval_shape(one, state, first)[1])
 
-        def body(i: Array, carry: tuple) -> tuple:
-            state, buffers = carry
+        def body(i: Array, carry: tuple[RunState, Array]) -> tuple[RunState, Array]:
+            state, rows = carry
             state, metrics = one(state, first + i)
-            return state, jax.tree.map(lambda b, m: b.at[i].set(m), buffers, metrics)
+            return state, rows.at[i].set(jnp.stack([metrics[name] for name in names]))
 
-        return jax.lax.fori_loop(0, count, body, (state, buffers))
+        rows = jnp.zeros((max_updates, len(names)))
+        state, rows = jax.lax.fori_loop(0, count, body, (state, rows))
+        return state, {name: rows[:, i] for i, name in enumerate(names)}
 
     if many:
         chunk = jax.vmap(chunk, in_axes=(0, 0, 0, 0, None, None, None))
     return jax.jit(chunk, donate_argnums=3)
-
-
-def _run_key(seed: Array) -> Array:
-    return jax.random.key(seed)
 
 
 def _history(env: Env, spec: Spec, contexts: Contexts, cursor: Array) -> Array:

@@ -170,7 +170,8 @@ class Group:
                 value = float(mine[quantity][bad[quantity]])
                 step = (update + 1) * self.steps_per_update
                 self.failed[i] = {"quantity": quantity, "value": str(value), "step": step}
-                mine = {k: v[: (update - first) // self.block * self.block] for k, v in mine.items()}
+                whole = (update - first) // self.block * self.block
+                mine = {k: v[:whole] for k, v in mine.items()}
             if len(mine["episodes"]):
                 rows[i].append(records.thin(mine, first, self.block, self.steps_per_update))
 

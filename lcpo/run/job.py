@@ -159,7 +159,7 @@ def _context(
     channels = env.spec.context.channels
     if rows.shape[1] != channels:
         raise ValueError(
-            f"trace {trace!r} has {rows.shape[1]} columns, environment {env_name!r} needs {channels}"
+            f"trace {trace!r} has {rows.shape[1]} columns, {env_name!r} needs {channels}"
         )
     steps = steps or presets.default_steps(env_name) or (len(rows) if by_step else None)
     if steps is None:

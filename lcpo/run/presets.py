@@ -1,4 +1,4 @@
-"""Values that depend on the environment: (agent, environment) -> config, (environment, trace) -> scale."""
+"""Values that depend on the environment: config values of an agent, the scale of a trace."""
 
 from __future__ import annotations
 

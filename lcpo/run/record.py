@@ -29,7 +29,9 @@ def block_size(num_updates: int) -> int:
     return -(-num_updates // MAX_ROWS)
 
 
-def thin(metrics: Mapping[str, np.ndarray], first: int, block: int, steps_per_update: int) -> Record:
+def thin(
+    metrics: Mapping[str, np.ndarray], first: int, block: int, steps_per_update: int
+) -> Record:
     """Rows for the updates `first`, `first + 1`, ... whose metrics are given.
 
     `first` is a multiple of `block`. Columns: `step` (of the environment, at the end of the row),
@@ -54,7 +56,7 @@ def thin(metrics: Mapping[str, np.ndarray], first: int, block: int, steps_per_up
     }
     rows["epoch_return"] = totals(means) / np.maximum(rows["epochs"], 1)
     for name, values in metrics.items():
-        rows[name] = totals(values) if name in SUMS else totals(values) / sizes
+        rows[name] = totals(values) if name in SUMS else (totals(values) / sizes).astype("f4")
     return rows
 
 
