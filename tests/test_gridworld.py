@@ -10,8 +10,8 @@ import pytest
 from lcpo.agents import a2c, tabular_a2c
 from lcpo.envs.gridworld import GridWorld, State, trap_schedule
 from lcpo.envs.pendulum import Pendulum
-from lcpo.run.compiled import load_contexts, make_chunk, make_init
-from lcpo.types import Step
+from lcpo.run.compiled import init_run, load_contexts, make_chunk, make_init, rollout
+from lcpo.types import Step, Transition
 
 LEFT, UP, RIGHT, DOWN = range(4)
 KEY = jax.random.key(0)
@@ -88,8 +88,8 @@ def test_schedule_of_another_length() -> None:
 @pytest.mark.parametrize("as_described", [False, True])
 def test_observations_are_within_their_levels(as_described: bool) -> None:
     """Every observation indexes the tables, and the context moves with the episode only."""
-    env = GridWorld(as_described=as_described)
-    state, batch = run_random(env, trap_schedule(50))
+    env, trace = GridWorld(as_described=as_described), trap_schedule(50)
+    batch = random_walk(env, trace)
     obs = np.concatenate([batch.obs, batch.next_obs]).reshape(-1, 4)
     levels = env.spec.obs_levels
     assert levels is not None
@@ -98,27 +98,20 @@ def test_observations_are_within_their_levels(as_described: bool) -> None:
     assert (obs < np.array(levels)).all()
     np.testing.assert_array_equal(obs, np.round(obs))
     ended = np.asarray(batch.terminated | batch.truncated)[:, 0]
-    assert state.cursor[0] == ended.sum()
-    trap = np.asarray(batch.obs[:, 0, 3])
-    changes = np.flatnonzero(np.diff(trap))
-    assert len(changes) > 0
-    assert ended[changes].all()
-    np.testing.assert_array_equal(batch.obs[:, 0, 3], batch.next_obs[:, 0, 3])
+    episode = np.concatenate([[0], np.cumsum(ended)[:-1]])
+    assert trace[episode, 1].min() < trace[episode, 1].max()
+    np.testing.assert_array_equal(batch.obs[:, 0, 2:], trace[episode])
+    np.testing.assert_array_equal(batch.next_obs[:, 0, 2:], trace[episode])
 
 
-def run_random(env: GridWorld, trace: np.ndarray):
-    from lcpo.run.compiled import init_run, rollout
-
-    config = tabular_a2c.Config(rollout_length=400)
-    contexts = load_contexts(trace, 0, 500, 1)
-    run = init_run(tabular_a2c.agent, config, env, env.spec, jnp.int32(0), contexts)
-    collect = jax.jit(
-        lambda run: rollout(
-            tabular_a2c.agent, config, env, env.spec, run, contexts, jnp.int32(0), KEY
-        )
-    )
-    state, batch, _ = collect(run)
-    return state, batch
+def random_walk(env: GridWorld, trace: np.ndarray) -> Transition:
+    """One rollout of a fresh table."""
+    agent, config = tabular_a2c.agent, tabular_a2c.Config(rollout_length=400)
+    contexts = load_contexts(trace, 0, len(trace), 1)
+    run = init_run(agent, config, env, env.spec, jnp.int32(0), contexts)
+    return jax.jit(
+        lambda run: rollout(agent, config, env, env.spec, run, contexts, jnp.int32(0), KEY)[1]
+    )(run)
 
 
 def test_tabular_agent_needs_levels() -> None:
@@ -129,7 +122,7 @@ def test_tabular_agent_needs_levels() -> None:
 
 def test_table_looks_up_rows() -> None:
     entries = jnp.arange(36.0 * 4).reshape(3, 3, 2, 2, 4)
-    obs = np.stack(np.indices((3, 3, 2, 2)), axis=-1).astype(np.float32)
+    obs = np.moveaxis(np.indices((3, 3, 2, 2)), 0, -1).astype(np.float32)
     np.testing.assert_array_equal(tabular_a2c.Table(entries)(jnp.asarray(obs)), entries)
 
 

@@ -122,7 +122,7 @@ class Group:
             if len(self.failed) == len(self.setups):
                 break
             now = time.monotonic()
-            self._progress(first + count, rows)
+            self._progress(first + count, rows, start)
             if first + count < self.num_updates and now - last_saved > self.checkpoint_seconds:
                 self._checkpoint(first + count, state, rows, seconds + now - began)
                 last_saved = now
@@ -175,13 +175,18 @@ class Group:
             if len(mine["episodes"]):
                 rows[i].append(records.thin(mine, first, self.block, self.steps_per_update))
 
-    def _progress(self, update: int, rows: list[list]) -> None:
+    def _progress(self, update: int, rows: list[list], start: int) -> None:
         for i, setup in enumerate(self.setups):
             if i not in self.failed:
                 value = records.lifelong_return(rows[i][-1])
-                step = update * self.steps_per_update
                 self.report(
-                    {"job": setup.job.name, "event": "progress", "step": step, "return": value}
+                    {
+                        "job": setup.job.name,
+                        "event": "progress",
+                        "step": update * self.steps_per_update,
+                        "resumed_at": start * self.steps_per_update,
+                        "return": value,
+                    }
                 )
 
     def _member(self, state: Any, i: int) -> Any:

@@ -1,7 +1,7 @@
 """A process that runs planned jobs: `python -m lcpo.run.worker JOBS.json`.
 
-Needs nothing but jax, optax and numpy. JOBS.json: {"schema": 1, "out": DIR, "jobs": [...]}, as
-written by `lcpo train --plan-only` or `lcpo.run.job.plan`. Progress goes to standard output, one
+Needs nothing but jax, optax and numpy. JOBS.json: {"schema": 1, "out": DIR, "jobs": [...]}, DIR
+relative to the file, as `lcpo train --plan-only` writes it. Progress goes to standard output, one
 JSON object a line. With `--feed`, the worker waits for job numbers on standard input, one a line,
 and runs each as it comes.
 """
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         if planned.get("schema") != SCHEMA:
             raise ValueError(f"{options.jobs} has schema {planned.get('schema')}, not {SCHEMA}")
         jobs = [Job(**job) for job in planned["jobs"]]
-        out = options.out or Path(planned["out"])
+        out = options.out or options.jobs.parent / planned["out"]
         if options.feed:
             for line in sys.stdin:
                 execute.run_jobs([jobs[int(line)]], out, report, options.checkpoint_seconds)

@@ -1,0 +1,149 @@
+"""The Python interface: `lcpo.train(...)` and `lcpo.load(...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.run import checkpoint as checkpoints
+from lcpo.run import local
+from lcpo.run import record as records
+from lcpo.run.execute import state_shapes
+from lcpo.run.job import Job, Setup, plan
+from lcpo.run.results import Result, load_results
+
+
+def train(
+    agent: str = "lcpo",
+    env: str = "pendulum",
+    *,
+    trace: str | None = None,
+    steps: int | None = None,
+    seeds: int | Sequence[int] = 4,
+    out: str | Path | None = None,
+    scale: float | None = None,
+    config: Mapping[str, Any] | None = None,
+    env_config: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+    resume: bool = False,
+    workers: int | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool = True,
+) -> list[Result]:
+    """Train `agent` on `env` with every seed, and return the results.
+
+    Args:
+      agent, env: names (`lcpo list`), or a user's own as "package.module:name".
+      trace: the context: a name, `family:KIND:SEED`, or a file (npy, csv, parquet).
+      steps: interactions per run; default: as many as the trace has rows.
+      seeds: how many (0, 1, ...), or which.
+      out: folder for results; default `out/AGENT-ENV-TRACE`.
+      scale: the trace is multiplied by this; default: the environment's own (`lcpo.run.presets`).
+      config, env_config: values that differ from the defaults.
+      sweep: config field -> values; every combination runs with every seed.
+      resume: go on with what `out` holds.
+      workers: processes at a time. None: one per core; 0: in this process, which is what an agent
+        or environment that cannot be imported by name needs.
+      checkpoint_seconds: time between checkpoints.
+      progress: show a progress bar.
+    """
+    jobs = plan(
+        agent,
+        env,
+        trace=trace,
+        steps=steps,
+        seeds=range(seeds) if isinstance(seeds, int) else seeds,
+        scale=scale,
+        overrides=config,
+        env_overrides=env_config,
+        sweep=sweep,
+    )
+    folder = Path(out) if out is not None else default_out(jobs[0])
+    run(jobs, folder, resume, workers, checkpoint_seconds, progress)
+    return load_results(folder)
+
+
+def default_out(job: Job) -> Path:
+    """Where the runs of a plan go if nobody says."""
+    return Path("out") / job.name.rsplit("-s", 1)[0]
+
+
+def run(
+    jobs: list[Job],
+    out: Path,
+    resume: bool = False,
+    workers: int | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool = True,
+) -> list[str]:
+    """Run jobs with a progress bar; returns what went wrong, a line per run."""
+    from lcpo.progress import RunProgress
+
+    with RunProgress(jobs, progress) as bar:
+        local.run_plan(
+            jobs, out, bar, resume=resume, workers=workers, checkpoint_seconds=checkpoint_seconds
+        )
+    return bar.problems
+
+
+class Policy:
+    """A trained policy."""
+
+    def __init__(self, folder: Path) -> None:
+        manifest = records.load_json(folder / "manifest.json")
+        if manifest["status"] != "finished":
+            raise ValueError(f"the run in {folder} failed: it left no policy")
+        setup = Setup(Job(**manifest["job"]))
+        self.job, self.config, self.spec = setup.job, setup.config, setup.spec
+        template = state_shapes(setup).agent
+        if "memory" in getattr(template, "_fields", ()):
+            template = template._replace(memory=None)
+        saved = records.load_arrays(folder / "policy.npz")
+        self.state = jax.tree.map(jnp.asarray, checkpoints.unflatten(template, saved))
+        self._act = jax.jit(
+            lambda state, obs, key: setup.agent.act(self.config, self.spec, state, obs, key)[0]
+        )
+        self._key = jax.random.key(self.job.seed)
+        self._calls = 0
+
+    def act(self, obs: Any, key: Any = None) -> np.ndarray:
+        """Actions for obs [D] or [N, D], sampled as in training: [A] or [N, A].
+
+        `key`: a JAX key; default: the next of a fixed sequence.
+        """
+        obs = np.asarray(obs, np.float32)
+        if obs.ndim not in (1, 2) or obs.shape[-1] != self.spec.obs_size:
+            size = self.spec.obs_size
+            raise ValueError(f"obs has shape {obs.shape}: needs [{size}] or [N, {size}]")
+        if not np.isfinite(obs).all():
+            raise ValueError(f"obs[{np.argwhere(~np.isfinite(obs))[0].tolist()}] is not finite")
+        if key is None:
+            key = jax.random.fold_in(self._key, self._calls)
+            self._calls += 1
+        action = np.asarray(self._act(self.state, np.atleast_2d(obs), key))
+        return action[0] if obs.ndim == 1 else action
+
+
+def load(folder: str | Path, run: str | None = None) -> Policy:
+    """The policy of a finished run: its own folder, or an output folder and the run's name.
+
+    Without a name, the first finished run of the folder.
+    """
+    folder = Path(folder)
+    if (folder / "manifest.json").exists():
+        return Policy(folder)
+    found = {r.job.name: r.folder for r in load_results(folder) if r.status == "finished"}
+    if not found:
+        raise ValueError(f"{folder} holds no finished run")
+    if run is None:
+        return Policy(next(iter(found.values())))
+    if run not in found:
+        from lcpo.config import unknown
+
+        raise ValueError(unknown("run", run, found, of=str(folder)))
+    return Policy(found[run])

@@ -1,0 +1,50 @@
+"""Read what runs left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lcpo.run import record as records
+from lcpo.run.job import Job
+
+
+class Result(NamedTuple):
+    """A run that has ended."""
+
+    job: Job
+    status: str
+    """"finished" or "failed"."""
+    failure: dict[str, Any] | None
+    """Of a failed run: the `quantity` that was not finite, its `value`, and the `step`."""
+    record: records.Record
+    seconds: float
+    provenance: dict[str, Any]
+    folder: Path
+
+
+def load_results(out: str | Path) -> list[Result]:
+    """All runs that have ended below an output folder, in the order of their plan."""
+    out = Path(out)
+    if not (out / "runs").is_dir():
+        raise ValueError(f"{out} holds no runs: give the folder that `lcpo train --out` wrote")
+    results = [load_result(path.parent) for path in (out / "runs").glob("*/manifest.json")]
+    plan = out / "plan.json"
+    names = [job["name"] for job in records.load_json(plan)["jobs"]] if plan.exists() else []
+    order = {name: i for i, name in enumerate(names)}
+    return sorted(results, key=lambda r: (order.get(r.job.name, len(order)), r.job.name))
+
+
+def load_result(folder: Path) -> Result:
+    """One run, from its own folder."""
+    manifest = records.load_json(folder / "manifest.json")
+    path = folder / "record.npz"
+    return Result(
+        Job(**manifest["job"]),
+        manifest["status"],
+        manifest.get("failure"),
+        records.load_arrays(path) if path.exists() else {},
+        manifest["seconds"],
+        manifest["provenance"],
+        folder,
+    )
