@@ -49,7 +49,7 @@ def run_plan(
         return
     count = min(len(cores()) if workers is None else workers, len(waiting)) if on_cpu else 0
     check_memory(waiting, len(waiting) if not on_cpu else max(count, 1))
-    records.save_json(out / PLAN, _plan(jobs, out))
+    write_plan(jobs, out)
     if count == 0:
         execute.run_jobs(waiting, out, report, checkpoint_seconds)
     else:
@@ -75,13 +75,13 @@ def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
     return [job for job in jobs if execute.manifest(out, job) is None]
 
 
-def _plan(jobs: list[Job], out: Path) -> dict[str, Any]:
-    """Those planned before, then the new ones."""
+def write_plan(jobs: list[Job], out: Path) -> None:
+    """Write the plan: the jobs planned before, then the new ones."""
     path = out / PLAN
     known = records.load_json(path)["jobs"] if path.exists() else []
     names = {job["name"] for job in known}
     new = [job.to_json() for job in jobs if job.name not in names]
-    return {"schema": SCHEMA, "out": ".", "jobs": [*known, *new]}
+    records.save_json(path, {"schema": SCHEMA, "out": ".", "jobs": [*known, *new]})
 
 
 class _Workers:

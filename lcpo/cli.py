@@ -1,0 +1,479 @@
+"""The command `lcpo`. Every command is a function of typed options; tyro makes the flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from lcpo import config as configs
+from lcpo.config import unknown
+
+BAD_INPUT = 2
+RUN_FAILED = 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point; returns the exit code: 2 for bad input, 1 if a run failed."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help"):
+        _usage()
+        return 0
+    name, *rest = arguments
+    try:
+        if name not in COMMANDS:
+            raise ValueError(unknown("command", name, COMMANDS))
+        return COMMANDS[name](rest) or 0
+    except (ValueError, FileNotFoundError, ImportError) as error:
+        Console(stderr=True, soft_wrap=True).print(
+            f"[bold red]error:[/] {_escaped(str(error))}", highlight=False
+        )
+        return BAD_INPUT
+    except RuntimeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return RUN_FAILED
+    except KeyboardInterrupt:
+        print("stopped; the same command with --resume goes on", file=sys.stderr)
+        return 130
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+def _usage() -> None:
+    print("usage: lcpo COMMAND [options]      (lcpo COMMAND --help tells the options)\n")
+    for name, command in COMMANDS.items():
+        print(f"  {name:<10} {(command.__doc__ or '').splitlines()[0]}")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """Options of every command that runs agents."""
+
+    env: str = "pendulum"
+    """Environment: a name (`lcpo list`), or your own as package.module:Class."""
+    trace: str | None = None
+    """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet)."""
+    steps: int | None = None
+    """Interactions per run; default: the length of the trace."""
+    seeds: str = "4"
+    """How many seeds (0, 1, ...), or which ones, as in 3,7 (a single one: 7,)."""
+    out: Path | None = None
+    """Folder for results; default: out/ and a name."""
+    scale: float | None = None
+    """The trace is multiplied by this; default: the environment's own."""
+    resume: bool = False
+    """Go on with the runs that the folder holds."""
+    workers: int | None = None
+    """Processes at a time; default: one per core."""
+    checkpoint_seconds: float = 60.0
+    """Time between checkpoints."""
+
+
+def train(arguments: list[str]) -> int:
+    """Train an agent with several seeds; a summary table at the end."""
+    from lcpo import api
+    from lcpo.run.job import find_agent, find_env, plan
+    from lcpo.run.presets import overrides as preset_overrides
+
+    agent_name = _peek(arguments, "agent") or "lcpo"
+    env_name = _peek(arguments, "env") or "pendulum"
+    agent, env_class = find_agent(agent_name), find_env(env_name)
+    preset = {**agent.preset, **preset_overrides(agent_name, env_name)}
+    default = configs.make(agent.Config, preset)
+    default_env = configs.make(env_class, {})
+    options = _parse(
+        "train",
+        f"Train {agent_name} on {env_name}.",
+        arguments,
+        [
+            ("agent", str, "Agent: a name (`lcpo list`), or your own as package.module:agent.",
+             agent_name),
+            *_options(RunOptions),
+            ("sweep", tuple[str, ...], "Values of config fields: field=a,b,c ...", ()),
+            ("plan_only", bool, "Write the plan for `python -m lcpo.run.worker` and stop.", False),
+            *_config_options(default),
+        ],
+        _config_options(default_env),
+    )  # fmt: skip
+    jobs = plan(
+        agent_name,
+        env_name,
+        trace=options.trace,
+        steps=options.steps,
+        seeds=_seeds(options.seeds),
+        scale=options.scale,
+        overrides={**preset_overrides(agent_name, env_name), **_changed(options, default)},
+        env_overrides=_changed(options.env_config, default_env),
+        sweep=dict(_sweep(text) for text in options.sweep),
+    )
+    out = options.out or api.default_out(jobs[0])
+    if options.plan_only:
+        from lcpo.run.local import PLAN, prepare, write_plan
+
+        prepare(jobs, out, options.resume)
+        write_plan(jobs, out)
+        print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {out / PLAN}")
+        return 0
+    problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
+    return _report(out, problems)
+
+
+def compare(arguments: list[str]) -> int:
+    """Train several agents on one environment and trace; tables and learning curves."""
+    from lcpo import api
+    from lcpo.run.job import plan
+
+    options = _parse(
+        "compare",
+        "Compare agents: the same environment, trace and seeds for each.",
+        arguments,
+        [
+            ("agents", str, "Agents, separated by commas; the first is the reference.",
+             "lcpo,a2c-entropy,a2c"),
+            *_options(RunOptions),
+            ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+        ],
+    )  # fmt: skip
+    agents = [name.strip() for name in options.agents.split(",") if name.strip()]
+    if not agents:
+        raise ValueError("no agents: name some, separated by commas")
+    jobs = [
+        job
+        for agent in agents
+        for job in plan(
+            agent,
+            options.env,
+            trace=options.trace,
+            steps=options.steps,
+            seeds=_seeds(options.seeds),
+            scale=options.scale,
+        )
+    ]
+    trace = jobs[0].trace or "none"
+    name = f"compare-{options.env}-{trace}".replace("/", "_").replace(":", ".")
+    out = options.out or Path("out") / name
+    problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
+    return _report(out, problems, warmup=options.warmup, files=True)
+
+
+def _report(out: Path, problems: list[str], warmup: int | None = None, files: bool = False) -> int:
+    """Print the table of the results in `out`, what went wrong, and where things are."""
+    from lcpo.run.results import load_results
+    from lcpo.study import compare as study
+
+    results = load_results(out)
+    console = Console()
+    finished = [r for r in results if r.status == "finished"]
+    if finished:
+        comparison = study.summarise(results, warmup=warmup)
+        console.print(study.to_table(comparison).to_text(), soft_wrap=True, highlight=False)
+        if files:
+            for path in study.write_report(comparison, results, out):
+                console.print(f"wrote {path}", highlight=False)
+        for warning in _inactivity(finished):
+            console.print(f"[yellow]warning:[/] {_escaped(warning)}", highlight=False)
+    for problem in problems:
+        console.print(f"[red]{_escaped(problem)}", highlight=False)
+    console.print(f"results: {out}", highlight=False)
+    return RUN_FAILED if problems else 0
+
+
+def _inactivity(results: list[Any]) -> list[str]:
+    """A warning for every LCPO variant whose constraint was (almost) never active."""
+    from lcpo.run import record
+    from lcpo.run.job import load_trace
+    from lcpo.study.calibrate import inactivity_warning
+
+    warnings = {}
+    for result in results:
+        job, active = result.job, record.activity(result.record)
+        group = job.name.rsplit("-s", 1)[0]
+        sizes = job.config
+        if active is None or active >= 0.01 or job.trace is None or group in warnings:
+            continue
+        if sizes["detector"] != "l2":
+            warnings[group] = f"{group}: active in {100 * active:.1f} % of updates"
+            continue
+        text = inactivity_warning(
+            load_trace(job.trace, job.scale, None)[: job.steps], sizes["sigma"], active=active
+        )
+        if text:
+            warnings[group] = f"{group}: {text}"
+    return list(warnings.values())
+
+
+def list_names(arguments: list[str]) -> None:
+    """List agents, environments, detectors, traces and experiments."""
+    from lcpo.agents import AGENTS
+    from lcpo.contexts import FAMILIES, TRACES
+    from lcpo.core.ood import DETECTORS
+    from lcpo.envs import ENVS
+    from lcpo.study.experiments import EXPERIMENTS
+
+    options = _parse("list", "What there is.", arguments, [("json", bool, "As JSON.", False)])
+    families = {f"family:{kind}:SEED": help for kind, help in FAMILIES.items()}
+    known = {
+        "agents": {name: _agent_help(agent) for name, agent in AGENTS.items()},
+        "envs": {name: _first_line(env) for name, env in ENVS.items()},
+        "detectors": {name: _first_line(f) for name, f in DETECTORS.items()},
+        "traces": {**{name: t.help for name, t in TRACES.items()}, **families},
+        "experiments": {name: e.help for name, e in EXPERIMENTS.items()},
+    }
+    if options.json:
+        print(json.dumps({kind: list(names) for kind, names in known.items()}, indent=1))
+        return
+    for kind, names in known.items():
+        table = Table(title=kind, title_justify="left", box=None, show_header=False)
+        for name, help in names.items():
+            table.add_row(f"  {name}", help)
+        Console().print(table)
+
+
+def _agent_help(agent: Any) -> str:
+    changed = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}"
+                        for k, v in agent.preset.items())  # fmt: skip
+    return f"{_first_line(agent.Config)} {changed}".strip()
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().splitlines()[0]
+
+
+def bench(arguments: list[str]) -> None:
+    """Measure the speed of this machine."""
+    from lcpo.run.bench import bench as measure
+
+    options = _parse(
+        "bench",
+        "Microseconds per interaction on one core; interactions per second on all.",
+        arguments,
+        [
+            ("json", bool, "As one JSON object.", False),
+            ("gpu_runs", int, "Runs at once, if there is a GPU.", 96),
+        ],
+    )
+    result = measure(options.gpu_runs)
+    if options.json:
+        print(json.dumps(result))
+        return
+    table = Table(box=None, show_header=False)
+    table.add_row("A2C, one core", f"{result['a2c_us']:.1f} us per interaction")
+    table.add_row("LCPO, constraint active, one core", f"{result['lcpo_us']:.1f} us")
+    table.add_row(f"LCPO, {result['cores']} core(s)", f"{result['all_cores_per_s']:,} per second")
+    if "gpu_per_s" in result:
+        table.add_row(f"LCPO, {result['gpu_runs']} runs on the GPU", f"{result['gpu_per_s']:,} /s")
+    table.add_row("device", result["device"])
+    Console().print(table)
+
+
+def trace(arguments: list[str]) -> None:
+    """Draw context traces, and tell what they hold."""
+    from lcpo.study.trace_figure import plot_traces, trace_summary
+
+    options = _parse(
+        "trace",
+        "Draw traces (default: the four of the paper).",
+        arguments,
+        [
+            ("names", Annotated[tuple[str, ...], tyro.conf.Positional],
+             "Names or files.", ("1", "2", "3", "4")),
+            ("out", Path, "Picture to write.", Path("trace.png")),
+            ("rows", int | None, "Rows, for traces that can have any length.", None),
+        ],
+    )  # fmt: skip
+    table = Table("trace", "rows", "channel", "mean", "std", "min", "max", box=None)
+    for name in options.names:
+        found = trace_summary(name, options.rows)
+        for c in range(found["channels"]):
+            numbers = [f"{found[k][c]:.3f}" for k in ("mean", "std", "min", "max")]
+            table.add_row(name if c == 0 else "", f"{found['rows']:,}" if c == 0 else "",
+                          str(c), *numbers)  # fmt: skip
+    plot_traces(options.names, options.out, options.rows)
+    Console().print(table)
+    print(f"wrote {options.out}")
+
+
+def calibrate(arguments: list[str]) -> None:
+    """How often would LCPO's constraint be active on a trace? Suggests sigma."""
+    from lcpo.study import calibrate as study
+
+    options = _parse(
+        "calibrate",
+        "Distances between contexts, activity of the constraint by sigma, a suggested sigma.",
+        arguments,
+        [
+            ("trace", str, "Name or file.", tyro.MISSING),
+            ("out", Path, "Picture to write.", Path("calibrate.png")),
+            ("scale", float, "The trace is multiplied by this.", 1.0),
+            ("rollout_length", int, "Interactions per update.", 200),
+            ("lags", int, "Values of each channel in an observation.", 3),
+            ("rows", int | None, "Rows, for traces that can have any length.", None),
+        ],
+    )
+    found = study.calibrate(
+        options.trace,
+        rollout_length=options.rollout_length,
+        lags=options.lags,
+        scale=options.scale,
+        rows=options.rows,
+    )
+    study.plot(found, options.out)
+    print(study.summary(found))
+    print(f"wrote {options.out}")
+
+
+def export(arguments: list[str]) -> None:
+    """Gather the records of all runs in a folder into one Parquet or CSV table."""
+    from lcpo.study.export import export as write
+
+    options = _parse(
+        "export",
+        "One table of all records.",
+        arguments,
+        [
+            ("folder", Annotated[Path, tyro.conf.Positional], "Output folder of runs.",
+             tyro.MISSING),
+            ("file", Annotated[Path, tyro.conf.Positional], "Table to write.", tyro.MISSING),
+            ("overwrite", bool, "Replace the table if it exists.", False),
+        ],
+    )  # fmt: skip
+    write(options.folder, options.file, overwrite=options.overwrite)
+    print(f"wrote {options.file}")
+
+
+def reproduce(arguments: list[str]) -> int:
+    """Run an experiment of the paper: its figure, and what the figure shows."""
+    from lcpo.study.experiments import EXPERIMENTS
+
+    if not arguments or arguments[0].startswith("-"):
+        raise ValueError(f"name an experiment: {', '.join(EXPERIMENTS)}")
+    name, *rest = arguments
+    if name not in EXPERIMENTS:
+        raise ValueError(unknown("experiment", name, EXPERIMENTS))
+    experiment = EXPERIMENTS[name]
+    options = _parse(f"reproduce {name}", experiment.help, rest, _options(experiment.Options))
+    values = {f.name: getattr(options, f.name) for f in dataclasses.fields(experiment.Options)}
+    return experiment.run(experiment.Options(**values))
+
+
+COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
+    "train": train,
+    "compare": compare,
+    "reproduce": reproduce,
+    "list": list_names,
+    "trace": trace,
+    "calibrate": calibrate,
+    "export": export,
+    "bench": bench,
+}
+
+
+Option = tuple[str, Any, str, Any]
+"""(name, type, help, default)"""
+
+
+def _parse(
+    name: str,
+    description: str,
+    arguments: list[str],
+    options: list[Option],
+    env_options: list[Option] | None = None,
+) -> Any:
+    """Options from the command line; the environment's own stand under `--env.`."""
+    fields: list[Any] = [_field(option) for option in options]
+    if env_options is not None:
+        env = dataclasses.make_dataclass("Environment", [_field(option) for option in env_options])
+        nested = Annotated[env, tyro.conf.arg(name="env")]
+        fields.append(("env_config", nested, dataclasses.field(default_factory=env)))
+    cls = dataclasses.make_dataclass("Options", fields)
+    return tyro.cli(cls, prog=f"lcpo {name}", description=description, args=arguments)
+
+
+def _field(option: Option) -> Any:
+    name, type_, help, default = option
+    annotated = Annotated[type_, tyro.conf.arg(help=help)]
+    if default is tyro.MISSING:
+        return (name, annotated)
+    return (name, annotated, dataclasses.field(default=default))
+
+
+def _options(cls: type) -> list[Option]:
+    """The fields of an options class; the string under each is its help."""
+    import inspect
+    import re
+    import typing
+
+    hints = typing.get_type_hints(cls)
+    source = inspect.getsource(cls)
+    out = []
+    for field in dataclasses.fields(cls):
+        found = re.search(rf'\n    {field.name}:[^\n]*\n    """(.*?)"""', source, re.S)
+        help = " ".join(found.group(1).split()) if found else ""
+        out.append((field.name, hints[field.name], help, field.default))
+    return out
+
+
+def _config_options(config: Any) -> list[Option]:
+    """The fields of a config, with its values as defaults."""
+    import typing
+
+    hints = typing.get_type_hints(type(config))
+    return [
+        (f.name, hints[f.name], f.metadata.get("help", ""), getattr(config, f.name))
+        for f in dataclasses.fields(config)
+    ]
+
+
+def _changed(options: Any, default: Any) -> dict[str, Any]:
+    """Config values that differ from the defaults."""
+    names = [f.name for f in dataclasses.fields(default)]
+    values = {name: getattr(options, name) for name in names}
+    return {k: v for k, v in values.items() if v != getattr(default, k)}
+
+
+def _peek(arguments: list[str], name: str) -> str | None:
+    """The value of an option on which the other options depend."""
+    for i, argument in enumerate(arguments):
+        if argument == f"--{name}" and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument.startswith(f"--{name}="):
+            return argument.split("=", 1)[1]
+    return None
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        if "," in text:
+            return [int(part) for part in text.split(",") if part.strip()]
+        return list(range(int(text)))
+    except ValueError:
+        raise ValueError(
+            f"seeds = {text!r}: needs a number of seeds, or a list such as 3,7"
+        ) from None
+
+
+def _sweep(text: str) -> tuple[str, list[Any]]:
+    field, _, values = text.partition("=")
+    if not field or not values:
+        raise ValueError(f"sweep {text!r}: needs field=a,b,c")
+
+    def value(part: str) -> Any:
+        try:
+            return json.loads(part)
+        except ValueError:
+            return part
+
+    return field.replace("-", "_"), [value(part) for part in values.split(",")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,355 @@
+"""From finished runs to a report: one row per agent, tables in four formats, learning curves.
+
+Every seed counts. A failed run has no return and is left out of the means, but the table says so,
+and in the probability of improvement it is worse than every run that finished.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lcpo import config as configs
+from lcpo import contexts
+from lcpo.run import record as records
+from lcpo.run.job import Job, find_env
+from lcpo.run.results import Result
+from lcpo.study import curves, stats, tables
+from lcpo.study.calibrate import RARE
+from lcpo.study.stats import Estimate
+from lcpo.study.tables import Table
+
+PAPER_WARMUP = 6_000_000
+REVISIT_EPOCHS = 20
+
+
+class Row(NamedTuple):
+    """An agent (with a config) over its seeds."""
+
+    label: str
+    finished: int
+    failed: int
+    missing: int
+    """Seeds that other agents have and that have not ended here."""
+    after_warmup: Estimate
+    whole_run: Estimate
+    revisits: Estimate | None
+    """Return right after the trace came back to a context; None where it never does."""
+    difference: Estimate | None
+    """Of the return after warm-up to the reference's, by seed; None for the reference."""
+    improvement: Estimate | None
+    """Probability that a run's return after warm-up exceeds one of the reference's."""
+    activity: float | None
+    """Share of updates in which the constraint was active; None: the agent has none."""
+    step_fraction: float | None
+    """Mean share of the full step that the line search accepted, among active updates."""
+    anchor_kl: float | None
+    """Mean KL on the anchors after the step, among active updates."""
+    seconds: float
+
+
+class Comparison(NamedTuple):
+    """Agents side by side on one environment and trace."""
+
+    env: str
+    trace: str | None
+    steps: int
+    warmup: int
+    reference: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    switches: contexts.Switches | None
+    """Schedule of the trace, in steps, where it has one."""
+
+
+def summarise(
+    results: Sequence[Result], warmup: int | None = None, reference: str | None = None
+) -> Comparison:
+    """Compare the agents of `results`, all on one environment and trace.
+
+    `warmup`: steps left out of the return after warm-up; by default the paper's 6 million where
+    runs are longer than that, else a tenth of the run. `reference`: the agent (as in the table) that
+    the others are compared with; by default the first.
+    """
+    groups = group(results)
+    steps = _check(results, groups)
+    warmup = default_warmup(steps) if warmup is None else warmup
+    if not 0 <= warmup < steps:
+        raise ValueError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
+    reference = next(iter(groups)) if reference is None else reference
+    if reference not in groups:
+        raise ValueError(configs.unknown("reference", reference, groups))
+    job = results[0].job
+    switches = schedule(job)
+    window = REVISIT_EPOCHS * min(map(_update_length, _finished(results)))
+    seeds = {r.job.seed for r in results}
+    rows = tuple(
+        _row(label, members, groups[reference], seeds, warmup, switches, window)
+        for label, members in groups.items()
+    )
+    notes = tuple(_notes(groups, rows, seeds, window))
+    return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, switches)
+
+
+def default_warmup(steps: int) -> int:
+    """The paper's 6 million steps where the run is longer, else a tenth of the run."""
+    return PAPER_WARMUP if steps > PAPER_WARMUP else steps // 10
+
+
+def group(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The runs of each agent: those whose names differ in the seed only, under a short label."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(_label(result.job), []).append(result)
+    return groups
+
+
+def _label(job: Job) -> str:
+    """The run's name without seed, environment and trace: the agent, and its point of a sweep."""
+    stem = job.name.removesuffix(f"-s{job.seed}")
+    shared = f"{job.agent}-{job.env}-{job.trace or 'none'}".replace("/", "_").replace(":", ".")
+    return job.agent + stem.removeprefix(shared) if stem.startswith(shared) else stem
+
+
+def schedule(job: Job) -> contexts.Switches | None:
+    """When the context of a run switches, in steps, if its trace has a schedule."""
+    if job.trace is None or not contexts.any_length(job.trace):  # files and the paper's have none
+        return None
+    if contexts.describe(job.trace).switches is None:
+        return None
+    env = configs.make(find_env(job.env), job.env_config)
+    if env.advance != "step" or env.spec.num_worlds != 1:  # a row is then no step of the run
+        return None
+    return contexts.switches(job.trace, job.steps)
+
+
+def revisit_return(record: records.Record, switches: contexts.Switches, window: int) -> float:
+    """Mean over revisits of the return in their first `window` steps; NaN where no row fits.
+
+    A revisit is a visit to a context that has held before. Rows count that lie within the window.
+    """
+    end = record["step"]
+    begin = end - record["updates"] * (end[0] // record["updates"][0])
+    leave = np.append(switches.start[1:], end[-1])
+    means = []
+    for start, stop in zip(switches.start[switches.seen], leave[switches.seen], strict=True):
+        inside = (begin >= start) & (end <= min(start + window, stop))
+        epochs = record["epochs"][inside]
+        if epochs.sum() > 0:
+            means.append(np.average(record["epoch_return"][inside], weights=epochs))
+    return float(np.mean(means)) if means else stats.NAN
+
+
+def _row(
+    label: str,
+    members: list[Result],
+    reference: list[Result],
+    seeds: set[int],
+    warmup: int,
+    switches: contexts.Switches | None,
+    window: int,
+) -> Row:
+    finished = _finished(members)
+    found = [r.record for r in finished]
+    own, other = _returns(members, warmup), _returns(reference, warmup)
+    compared = members is not reference
+    active = "constraint_active"
+    revisits = None
+    if switches is not None:
+        revisits = stats.mean_ci([revisit_return(x, switches, window) for x in found])
+    return Row(
+        label=label,
+        finished=len(finished),
+        failed=len(members) - len(finished),
+        missing=len(seeds) - len(members),
+        after_warmup=stats.mean_ci(list(own.values())),
+        whole_run=stats.mean_ci([records.lifelong_return(x) for x in found]),
+        revisits=revisits,
+        difference=stats.paired_difference(own, other) if compared else None,
+        improvement=_improvement(members, own, reference, other) if compared else None,
+        activity=_mean([records.activity(x) for x in found]),
+        step_fraction=_mean([_among(x, "step_fraction", active) for x in found]),
+        anchor_kl=_mean([_among(x, "anchor_kl", active) for x in found]),
+        seconds=float(np.mean([r.seconds for r in finished])) if finished else stats.NAN,
+    )
+
+
+def _returns(members: Sequence[Result], warmup: int) -> dict[int, float]:
+    return {r.job.seed: records.lifelong_return(r.record, warmup) for r in _finished(members)}
+
+
+def _improvement(
+    members: list[Result], own: dict[int, float], reference: list[Result], other: dict[int, float]
+) -> Estimate:
+    """With failed runs, worse than all others."""
+    a = [own.get(r.job.seed, -np.inf) for r in members]
+    b = [other.get(r.job.seed, -np.inf) for r in reference]
+    return stats.probability_of_improvement(a, b)
+
+
+def _finished(results: Sequence[Result]) -> list[Result]:
+    return [r for r in results if r.status == "finished"]
+
+
+def _update_length(result: Result) -> int:
+    """Steps per update."""
+    return int(result.record["step"][0] // result.record["updates"][0])
+
+
+def _among(record: records.Record, name: str, flag: str) -> float | None:
+    return records.mean_metric(record, name, among=flag) if flag in record else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Over the runs that have the value: a constraint that was never active has no step."""
+    known = [v for v in values if v is not None and np.isfinite(v)]
+    return float(np.mean(known)) if known else None
+
+
+def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int:
+    """Raise ValueError unless the runs can be compared; returns their length in steps."""
+    finished = _finished(results)
+    if not finished:
+        ended = f"{len(results)} failed" if results else "none has ended"
+        raise ValueError(f"no finished run to compare: {ended}")
+    for field in ("env", "trace", "scale", "env_config"):
+        _same("runs", field, [getattr(r.job, field) for r in results])
+    lengths = [r.job.steps for r in results]
+    # Each is rounded down to whole updates, and agents differ in the length of theirs.
+    if max(lengths) - min(lengths) >= max(map(_update_length, finished)):
+        _same("runs", "steps", lengths)
+    for label, members in groups.items():
+        seeds = [r.job.seed for r in members]
+        if len(set(seeds)) < len(seeds):
+            twice = sorted({s for s in seeds if seeds.count(s) > 1})
+            raise ValueError(f"two runs of {label!r} with seed {twice[0]}: give each run once")
+        _same(f"runs of {label!r}", "config", [r.job.config for r in members])
+    return max(lengths)
+
+
+def _same(what: str, field: str, values: Sequence[Any]) -> None:
+    """Raise ValueError that names the field, or the entry of it, in which the values differ."""
+    if all(value == values[0] for value in values):
+        return
+    if isinstance(values[0], dict):
+        for name in sorted(set().union(*values)):
+            _same(what, f"{field}.{name}", [value.get(name) for value in values])
+    found = ", ".join(dict.fromkeys(repr(value) for value in values))
+    raise ValueError(f"{what} differ in {field} ({found}): compare those that agree in it")
+
+
+def _notes(
+    groups: Mapping[str, list[Result]], rows: Sequence[Row], seeds: set[int], window: int
+) -> list[str]:
+    """What the numbers do not tell."""
+    notes = []
+    for (label, members), row in zip(groups.items(), rows, strict=True):
+        for r in members:
+            if r.status != "finished":
+                f = r.failure or {}
+                where = f" at step {f['step']:,} ({f['quantity']} = {f['value']})" if f else ""
+                notes.append(f"{label}: seed {r.job.seed} failed{where}")
+        missing = sorted(seeds - {r.job.seed for r in members})
+        if missing:
+            notes.append(f"{label}: not ended: seed {', '.join(map(str, missing))}")
+        if row.activity is not None and row.activity < RARE:
+            share = f"{100 * row.activity:.1f} %"
+            notes.append(f"{label}: constraint active in {share} of updates: as good as never")
+        if row.finished and np.isnan(row.after_warmup.mean):
+            notes.append(f"{label}: a run in which no episode ended after the warm-up")
+    if any(row.failed for row in rows):
+        notes.append("failed runs: not in the means; worse than all others in P(better)")
+    if any(row.revisits for row in rows):
+        notes.append(f"revisits: the first {window:,} steps after a context came back")
+    devices = {str(r.provenance.get("device")) for members in groups.values() for r in members}
+    if len(devices) > 1:
+        notes.append(f"seconds are of different devices: {', '.join(sorted(devices))}")
+    return notes
+
+
+def table(comparison: Comparison) -> Table:
+    """For readers. Columns that no agent has a value for are left out."""
+    c = comparison
+    seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
+    where = f"{c.env}, trace {c.trace}" if c.trace else c.env
+    columns: list[tuple[str, Callable[[Row], str]]] = [
+        ("agent", lambda r: r.label),
+        ("seeds", _seeds),
+        (f"return after {_short(c.warmup)}", lambda r: tables.plus_minus(r.after_warmup)),
+        ("whole run", lambda r: tables.plus_minus(r.whole_run)),
+        ("revisits", lambda r: tables.plus_minus(r.revisits)),
+        (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
+        ("P(better)", lambda r: tables.bracketed(r.improvement)),
+        ("active", lambda r: tables.NONE if r.activity is None else f"{100 * r.activity:.1f} %"),
+        ("step", lambda r: tables.number(r.step_fraction)),
+        ("anchor KL", lambda r: tables.NONE if r.anchor_kl is None else f"{r.anchor_kl:.1e}"),
+        ("seconds", lambda r: tables.number(r.seconds)),
+    ]
+    cells = [(header, [cell(row) for row in c.rows]) for header, cell in columns]
+    cells = [(header, column) for header, column in cells if set(column) != {tables.NONE}]
+    return Table(
+        header=[header for header, _ in cells],
+        rows=list(zip(*(column for _, column in cells), strict=True)),
+        align="l" + "r" * (len(cells) - 1),
+        title=f"{where}, {c.steps:,} steps; 95 % intervals over seeds",
+        notes=c.notes,
+    )
+
+
+def _seeds(row: Row) -> str:
+    total = row.finished + row.failed + row.missing
+    rest = [(row.failed, "failed"), (row.missing, "not ended")]
+    why = "".join(f", {count} {word}" for count, word in rest if count)
+    return f"{row.finished} of {total}{why}" if why else str(total)
+
+
+def _short(steps: int) -> str:
+    return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"
+
+
+def _difference(estimate: Estimate | None, seeds: int) -> str:
+    """Pairs are counted where some seed is missing."""
+    cell = tables.plus_minus(estimate, sign=True)
+    few = estimate is not None and 0 < estimate.n < seeds
+    return f"{cell} (n={estimate.n})" if few and estimate else cell
+
+
+def data(comparison: Comparison) -> Table:
+    """For programs: every number in full, an interval as three columns; empty where unknown."""
+    c = comparison
+    fixed = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup}
+    rows = []
+    for row in c.rows:
+        values: dict[str, Any] = {**fixed, "reference": c.reference}
+        for name, value in row._asdict().items():
+            if name in ("after_warmup", "whole_run", "revisits", "difference", "improvement"):
+                estimate = value or Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
+                values |= {f"{name}_{k}": v for k, v in estimate._asdict().items()}
+            else:
+                values[name] = value
+        rows.append(values)
+    cells = [["" if v is None or v != v else str(v) for v in r.values()] for r in rows]
+    return Table(list(rows[0]), cells, "l" * len(rows[0]))
+
+
+def write_report(comparison: Comparison, results: Sequence[Result], out: str | Path) -> list[Path]:
+    """Write table.txt, .md, .tex (for readers), .csv (numbers) and curves.png; their paths."""
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    readers, programs = table(comparison), data(comparison)
+    files = {
+        f"table.{suffix}": render(programs if suffix == "csv" else readers).encode()
+        for suffix, render in tables.FORMATS.items()
+    }
+    groups = {k: {r.job.seed: r.record for r in _finished(v)} for k, v in group(results).items()}
+    lines = [] if comparison.switches is None else comparison.switches.start[1:].tolist()
+    files["curves.png"] = curves.draw(groups, comparison.reference, lines, readers.title)
+    for name, content in files.items():
+        temporary = out / f".{name}.{os.getpid()}"
+        temporary.write_bytes(content)
+        os.replace(temporary, out / name)
+    return [out / name for name in files]
