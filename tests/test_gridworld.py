@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lcpo.agents import a2c, tabular_a2c
-from lcpo.envs.gridworld import GridWorld, State, trap_schedule
+from lcpo.contexts.paper import trap_schedule
+from lcpo.envs.gridworld import GridWorld, State
 from lcpo.envs.pendulum import Pendulum
 from lcpo.run.compiled import init_run, load_contexts, make_chunk, make_init, rollout
 from lcpo.types import Step, Transition

@@ -187,4 +187,14 @@ def surrogate(new_logits: Array, old_logits: Array, data: a2c.Data, coefficient:
     return -stats.weighted_mean(gain, data.weight)
 
 
-agent = Agent("lcpo", Config, init, act, update)
+def check(config: Config, spec: Spec) -> None:
+    """The detector must exist, and have a context to look at."""
+    ood.detector(config.detector)
+    if spec.context.size == 0 and config.detector in ("l2", "mahalanobis"):
+        raise ValueError(
+            f"detector {config.detector!r} looks at the context, but the observation has none: "
+            "use 'mahalanobis-full', or an agent without anchors"
+        )
+
+
+agent = Agent("lcpo", Config, init, act, update, check=check)

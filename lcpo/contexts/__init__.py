@@ -52,6 +52,9 @@ TRACES: dict[str, Trace] = {
     "2": Trace("slow drift with wide swings (paper)", 2, 20_000_000, paper.trace_2),
     "3": Trace("piecewise constant wind with noise (paper)", 2, 8_000_000, paper.trace_3),
     "4": Trace("hand-crafted bursts of circling wind (paper)", 2, 8_000_000, paper.trace_4),
+    "grid-world": Trace(
+        "the grid world's trap, by episode (paper)", 2, 200_000, paper.trap_schedule
+    ),
     "ou": Trace("Ornstein-Uhlenbeck drift", 2, None, _synthetic(generators.ornstein_uhlenbeck)),
     "piecewise": Trace(
         "a new constant wind now and then", 2, None, _synthetic(generators.piecewise_gaussian)

@@ -1,4 +1,4 @@
-"""The context traces of the paper, wind (wx, wy) per step, and its wind scales.
+"""The context traces of the paper: wind (wx, wy) per step and its scales, the grid world's trap.
 
 The original arrays are not public. Traces 1 and 2 join the points of the digitised figure by
 Brownian bridges; traces 3 and 4 follow formulas read off it, with i.i.d. Gaussian noise of the
@@ -31,6 +31,17 @@ def wind_scale(env: str, trace: str) -> float:
     if env not in WIND_DIVISORS:
         raise ValueError(configs.unknown("windy environment", env, WIND_DIVISORS))
     return 1.0 / WIND_DIVISORS[env][int(trace) - 1] if trace in ("1", "2", "3", "4") else 1.0
+
+
+def trap_schedule(episodes: int = 200_000) -> np.ndarray:
+    """The paper's context by episode, [episodes, 2]: the trap is there from 20 % to 80 %.
+
+    Row r belongs to episode r + 1. The published code counts episodes from 1 and looks up row n
+    of its array in episode n, so that the trap comes and goes one episode before a round number.
+    """
+    number = np.arange(1, episodes + 1)
+    active = (number >= 0.2 * episodes) & (number < 0.8 * episodes)
+    return np.stack([np.zeros(episodes), active], axis=1).astype(np.float32)
 
 
 def trace_1(rows: int = 20 * MILLION) -> np.ndarray:

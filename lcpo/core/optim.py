@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from lcpo.types import Array
@@ -23,7 +24,7 @@ def adam(
     return optax.chain(
         optax.identity() if max_norm is None else _clip(max_norm),
         optax.add_decayed_weights(weight_decay),
-        optax.scale_by_adam(eps=eps),
+        _scale_by_adam(eps),
         optax.scale_by_learning_rate(learning_rate),
     )
 
@@ -45,6 +46,23 @@ def _clip(max_norm: float) -> optax.GradientTransformation:
         return jax.tree.map(lambda g: g * scale, updates), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+
+
+def _scale_by_adam(eps: float, b1: float = 0.9, b2: float = 0.999) -> optax.GradientTransformation:
+    """optax.scale_by_adam with an exact bias correction.
+
+    In float32, 1 - 0.999 ** t is 5e-5 off at t = 1, which a learning rate of 0.1 makes visible.
+    """
+    plain = optax.scale_by_adam(b1, b2, eps=eps)
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        _, state = plain.update(updates, state, params)
+        count = state.count.astype(jnp.float32)
+        c1, c2 = (-jnp.expm1(count * np.log(b)) for b in (b1, b2))
+        moments = jax.tree.map(lambda m, v: (m / c1) / (jnp.sqrt(v / c2) + eps), state.mu, state.nu)
+        return moments, state
+
+    return optax.GradientTransformation(plain.init, update)
 
 
 class EntropyTuner(NamedTuple):

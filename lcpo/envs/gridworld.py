@@ -78,16 +78,5 @@ class GridWorld:
         )
 
 
-def trap_schedule(episodes: int = 200_000) -> np.ndarray:
-    """The paper's context by episode, [episodes, 2]: the trap is there from 20 % to 80 %.
-
-    Row r belongs to episode r + 1. The published code counts episodes from 1 and looks up row n
-    of its array in episode n, so that the trap comes and goes one episode before a round number.
-    """
-    number = np.arange(1, episodes + 1)
-    active = (number >= 0.2 * episodes) & (number < 0.8 * episodes)
-    return np.stack([np.zeros(episodes), active], axis=1).astype(np.float32)
-
-
 def _features(state: State) -> Array:
     return jnp.stack([state.row, state.col]).astype(jnp.float32)

@@ -19,6 +19,7 @@ from lcpo.agents import AGENTS
 from lcpo.envs import ENVS
 from lcpo.envs.base import Env
 from lcpo.run import presets
+from lcpo.run.check import check_agent, check_env
 from lcpo.types import Agent, Spec
 
 SCHEMA = 1
@@ -105,6 +106,7 @@ def plan(
     """The jobs of one call of `train`: every value of the sweep with every seed, checked."""
     chosen, env_class = find_agent(agent), find_env(env)
     the_env: Env = configs.make(env_class, env_overrides or {})
+    check_env(the_env, f"environment {env!r}")
     trace, scale, steps = _context(the_env, env, trace, scale, steps)
     if len(set(seeds)) != len(seeds) or not seeds or min(seeds) < 0:
         raise ValueError(f"seeds = {list(seeds)}: needs at least one, all different, none negative")
@@ -119,6 +121,7 @@ def plan(
             raise ValueError(f"steps = {steps:,}: needs at least one update, {per_update:,} steps")
         if chosen.check is not None:
             chosen.check(config, the_env.spec)
+        check_agent(chosen, config, the_env.spec)
         label = "".join(f"-{k}={v}" for k, v in point.items())
         for seed in seeds:
             name = f"{agent}-{env}-{trace or 'none'}{label}-s{seed}".replace("/", "_")

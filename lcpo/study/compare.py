@@ -71,9 +71,8 @@ def summarise(
 ) -> Comparison:
     """Compare the agents of `results`, all on one environment and trace.
 
-    `warmup`: steps left out of the return after warm-up; by default the paper's 6 million where
-    runs are longer than that, else a tenth of the run. `reference`: the agent (as in the table) that
-    the others are compared with; by default the first.
+    `warmup`: steps left out of the return after warm-up; None: see `default_warmup`. `reference`:
+    the agent, as the table calls it, that the others are compared with; None: the first.
     """
     groups = group(results)
     steps = _check(results, groups)
@@ -91,7 +90,7 @@ def summarise(
         _row(label, members, groups[reference], seeds, warmup, switches, window)
         for label, members in groups.items()
     )
-    notes = tuple(_notes(groups, rows, seeds, window))
+    notes = tuple(_notes(groups, rows, window))
     return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, switches)
 
 
@@ -159,7 +158,7 @@ def _row(
     compared = members is not reference
     active = "constraint_active"
     revisits = None
-    if switches is not None:
+    if switches is not None and switches.seen.any():
         revisits = stats.mean_ci([revisit_return(x, switches, window) for x in found])
     return Row(
         label=label,
@@ -242,20 +241,14 @@ def _same(what: str, field: str, values: Sequence[Any]) -> None:
     raise ValueError(f"{what} differ in {field} ({found}): compare those that agree in it")
 
 
-def _notes(
-    groups: Mapping[str, list[Result]], rows: Sequence[Row], seeds: set[int], window: int
-) -> list[str]:
+def _notes(groups: Mapping[str, list[Result]], rows: Sequence[Row], window: int) -> list[str]:
     """What the numbers do not tell."""
     notes = []
     for (label, members), row in zip(groups.items(), rows, strict=True):
-        for r in members:
-            if r.status != "finished":
-                f = r.failure or {}
-                where = f" at step {f['step']:,} ({f['quantity']} = {f['value']})" if f else ""
-                notes.append(f"{label}: seed {r.job.seed} failed{where}")
-        missing = sorted(seeds - {r.job.seed for r in members})
-        if missing:
-            notes.append(f"{label}: not ended: seed {', '.join(map(str, missing))}")
+        failures = [_failure(r) for r in members if r.status != "finished"]
+        if failures:
+            more = f", and {len(failures) - 3} more" if len(failures) > 3 else ""
+            notes.append(f"{label}: failed: {', '.join(failures[:3])}{more}")
         if row.activity is not None and row.activity < RARE:
             share = f"{100 * row.activity:.1f} %"
             notes.append(f"{label}: constraint active in {share} of updates: as good as never")
@@ -263,12 +256,18 @@ def _notes(
             notes.append(f"{label}: a run in which no episode ended after the warm-up")
     if any(row.failed for row in rows):
         notes.append("failed runs: not in the means; worse than all others in P(better)")
-    if any(row.revisits for row in rows):
+    if any(row.revisits is not None and not np.isnan(row.revisits.mean) for row in rows):
         notes.append(f"revisits: the first {window:,} steps after a context came back")
     devices = {str(r.provenance.get("device")) for members in groups.values() for r in members}
     if len(devices) > 1:
         notes.append(f"seconds are of different devices: {', '.join(sorted(devices))}")
     return notes
+
+
+def _failure(result: Result) -> str:
+    what = result.failure
+    where = f" at step {what['step']:,} ({what['quantity']} = {what['value']})" if what else ""
+    return f"seed {result.job.seed}{where}"
 
 
 def table(comparison: Comparison) -> Table:
@@ -285,7 +284,7 @@ def table(comparison: Comparison) -> Table:
         (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
         ("P(better)", lambda r: tables.bracketed(r.improvement)),
         ("active", lambda r: tables.NONE if r.activity is None else f"{100 * r.activity:.1f} %"),
-        ("step", lambda r: tables.number(r.step_fraction)),
+        ("accepted step", lambda r: tables.number(r.step_fraction)),
         ("anchor KL", lambda r: tables.NONE if r.anchor_kl is None else f"{r.anchor_kl:.1e}"),
         ("seconds", lambda r: tables.number(r.seconds)),
     ]
@@ -324,8 +323,8 @@ def data(comparison: Comparison) -> Table:
     fixed = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup}
     rows = []
     for row in c.rows:
-        values: dict[str, Any] = {**fixed, "reference": c.reference}
-        for name, value in row._asdict().items():
+        values: dict[str, Any] = {**fixed, "reference": c.reference, "agent": row.label}
+        for name, value in list(row._asdict().items())[1:]:
             if name in ("after_warmup", "whole_run", "revisits", "difference", "improvement"):
                 estimate = value or Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
                 values |= {f"{name}_{k}": v for k, v in estimate._asdict().items()}

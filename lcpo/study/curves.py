@@ -20,7 +20,7 @@ SMOOTH = 0.01
 
 def smoothed(record: Record, share: float = SMOOTH) -> np.ndarray:
     """`epoch_return` as a mean over the epochs of a window around each row; NaN without any."""
-    window = np.ones(min(len(record["step"]), max(1, round(share * len(record["step"])))))
+    window = np.ones(max(1, round(share * len(record["step"]))))
     epochs = record["epochs"].astype(np.float64)
     count = np.convolve(epochs, window, "same")
     total = np.convolve(epochs * record["epoch_return"], window, "same")
@@ -28,10 +28,7 @@ def smoothed(record: Record, share: float = SMOOTH) -> np.ndarray:
 
 
 def draw(
-    groups: Mapping[str, Mapping[int, Record]],
-    reference: str,
-    switches: Sequence[int] = (),
-    title: str = "",
+    groups: Mapping[str, Mapping[int, Record]], reference: str, switches: Sequence[int], title: str
 ) -> bytes:
     """A PNG of the mean return of each agent; below it, how far each is from the reference.
 
@@ -40,49 +37,44 @@ def draw(
     """
     from matplotlib.figure import Figure
 
+    last = max(int(run["step"][-1]) for runs in groups.values() for run in runs.values())
+    unit, name = (1e6, "million steps") if last >= 200_000 else (1.0, "steps")
     paired = len(groups) > 1 and len(groups[reference]) > 0
     figure = Figure(figsize=(7.2, 5.4 if paired else 3.6), layout="constrained")
     axes = figure.subplots(2 if paired else 1, sharex=True, squeeze=False)[:, 0]
-    last = max(int(run["step"][-1]) for runs in groups.values() for run in runs.values())
-    unit, name = (1e6, "million steps") if last >= 200_000 else (1.0, "steps")
-    for axis in axes:
+    curves = {k: {seed: _curve(r, unit) for seed, r in v.items()} for k, v in groups.items()}
+    base = curves[reference]
+    for i, (label, runs) in enumerate(curves.items()):
+        style = {"color": COLOURS[i % len(COLOURS)], "ls": STYLES[i // len(COLOURS) % len(STYLES)]}
+        seeds = "1 seed" if len(runs) == 1 else f"{len(runs)} seeds"
+        _band(axes[0], list(runs.values()), label=f"{label} ({seeds})", **style)
+        if paired and label == reference:
+            axes[1].axhline(0.0, lw=1.0, **style)
+        elif paired:
+            pairs = [(*runs[seed], *base[seed]) for seed in sorted(runs.keys() & base.keys())]
+            _band(axes[1], [(x, y - np.interp(x, p, q)) for x, y, p, q in pairs], **style)
+    for axis, label in zip(axes, ("episode return", f"minus {reference}"), strict=False):
+        axis.set(ylabel=label, xlim=(0, last / unit))
         axis.spines[["top", "right"]].set_visible(False)
         for step in switches:
             axis.axvline(step / unit, color="0.88", lw=0.7, zorder=0)
-    for i, (label, runs) in enumerate(groups.items()):
-        style = {"color": COLOURS[i % len(COLOURS)], "ls": STYLES[i // len(COLOURS) % len(STYLES)]}
-        curves = {seed: (_middle(run) / unit, smoothed(run)) for seed, run in runs.items()}
-        seeds = "1 seed" if len(runs) == 1 else f"{len(runs)} seeds"
-        _band(axes[0], list(curves.values()), {**style, "label": f"{label} ({seeds})"})
-        if paired and label != reference:
-            base = {s: (_middle(r) / unit, smoothed(r)) for s, r in groups[reference].items()}
-            common = [(*curves[seed], *base[seed]) for seed in sorted(curves.keys() & base.keys())]
-            _band(axes[1], [(x, y - np.interp(x, p, q)) for x, y, p, q in common], style)
-    axes[0].set(ylabel="episode return", xlim=(0, last / unit))
     axes[0].set_title(title, loc="left", fontsize=10)
-    axes[-1].set(xlabel=name)
-    if paired:
-        axes[1].axhline(0.0, color=COLOURS[list(groups).index(reference) % len(COLOURS)], lw=1.0)
-        axes[1].set(ylabel=f"minus {reference}")
-    figure.legend(
-        loc="outside upper left", ncols=min(len(groups), 4), frameon=False, fontsize=9,
-        handlelength=1.4,
-    )  # fmt: skip
+    axes[-1].set_xlabel(name)
+    above = {"loc": "outside upper left", "ncols": min(len(groups), 4)}
+    figure.legend(frameon=False, fontsize=9, handlelength=1.4, **above)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=150)
     return file.getvalue()
 
 
-def _middle(record: Record) -> np.ndarray:
-    return record["step"] - 0.5 * np.diff(record["step"], prepend=0)
+def _curve(record: Record, unit: float) -> tuple[np.ndarray, np.ndarray]:
+    return (record["step"] - 0.5 * np.diff(record["step"], prepend=0)) / unit, smoothed(record)
 
 
-def _band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], style: dict) -> None:
+def _band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], **style: Any) -> None:
     """Mean over curves with the same x, and its interval where there are two or more."""
-    if not curves:
-        return
-    x, values = curves[0][0], np.stack([y for _, y in curves])  # [curves, points]
-    mean, half = values.mean(axis=0), stats.half_width(values)
-    axis.plot(x, mean, lw=1.2, **style)
-    if len(curves) > 1:
+    if curves:
+        x, values = curves[0][0], np.stack([y for _, y in curves])  # [curves, points]
+        mean, half = values.mean(axis=0), stats.half_width(values)
+        axis.plot(x, mean, lw=1.2, **style)
         axis.fill_between(x, mean - half, mean + half, alpha=0.22, lw=0, color=style["color"])

@@ -41,8 +41,9 @@ def text(table: Table) -> str:
         return "  ".join(padded).rstrip()
 
     rule = "  ".join("-" * width for width in widths)
-    parts = [table.title] if table.title else []
-    return "\n".join([*parts, join(table.header), rule, *map(join, table.rows), *table.notes]) + "\n"
+    head = [table.title] if table.title else []
+    body = [join(table.header), rule, *map(join, table.rows)]
+    return "\n".join([*head, *body, *table.notes]) + "\n"
 
 
 def markdown(table: Table) -> str:

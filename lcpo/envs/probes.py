@@ -1,0 +1,188 @@
+"""Probe environments: tiny tasks whose answers are known.
+
+An agent that fails one of them has a fault that is easy to find here and hard to find elsewhere.
+All are driven by a trace with one channel that moves by step; only `TwoContexts` heeds it.
+
+    ConstantReward   V = 1 / (1 - gamma)
+    Rooms            V depends on whether the end of an episode is the end of the rewards
+    Bandit           the best action pays 1, at once
+    DelayedReward    the best first action pays 1, later
+    TwoContexts      the best action in one context is the worst one in the other
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lcpo.config import config, static
+from lcpo.envs.base import Advance
+from lcpo.types import Array, ContextSlice, Spec, Step
+
+
+def _spec(num_features: int, num_actions: int) -> Spec:
+    return Spec(num_features + 1, ContextSlice(num_features, channels=1, lags=1), (num_actions,))
+
+
+@config
+class ConstantReward:
+    """Pays 1 for ever, whatever one does: V = 1 / (1 - gamma)."""
+
+    num_actions: int = static(2, "actions", low=1)
+
+    @property
+    def spec(self) -> Spec:
+        return _spec(1, self.num_actions)
+
+    @property
+    def advance(self) -> Advance:
+        return "step"
+
+    def reset(self, key: Array) -> tuple[tuple, Array]:
+        """The only state there is."""
+        del key
+        return (), jnp.ones(1)
+
+    def step(self, state: tuple, action: Array, context: Array, key: Array) -> tuple[tuple, Step]:
+        """The same again, and 1."""
+        del action, context, key
+        return state, Step(jnp.ones(1), jnp.float32(1.0), jnp.bool_(False), jnp.bool_(False))
+
+
+@config
+class Bandit:
+    """One action per episode; the best one pays 1, the others nothing."""
+
+    num_actions: int = static(5, "arms", low=2)
+    best: int = static(3, "the arm that pays", low=0)
+
+    @property
+    def spec(self) -> Spec:
+        return _spec(1, self.num_actions)
+
+    @property
+    def advance(self) -> Advance:
+        return "step"
+
+    def reset(self, key: Array) -> tuple[tuple, Array]:
+        """The only state there is."""
+        del key
+        return (), jnp.ones(1)
+
+    def step(self, state: tuple, action: Array, context: Array, key: Array) -> tuple[tuple, Step]:
+        """Pull arm `action` [1]."""
+        del context, key
+        pays = (action[0] == self.best).astype(jnp.float32)
+        return state, Step(jnp.ones(1), pays, jnp.bool_(True), jnp.bool_(False))
+
+
+class Room(NamedTuple):
+    """Which room, 0 or 1, and the steps since the reset."""
+
+    number: Array
+    time: Array
+
+
+@config
+class Rooms:
+    """A reset draws room 0 or 1; there one stays and is paid its number at every step.
+
+    Time is not observed. If episodes are truncated, V(room) = room / (1 - gamma). If they are
+    terminated, V(1) is the mean over k = 1 .. max_steps of the value of k payments. Where an
+    agent's returns run on into the next episode, V(0) > 0.
+    """
+
+    end: str = static("truncated", "how episodes end", choices=("truncated", "terminated"))
+    max_steps: int = static(4, "episode length", low=1)
+
+    @property
+    def spec(self) -> Spec:
+        return _spec(1, 2)
+
+    @property
+    def advance(self) -> Advance:
+        return "step"
+
+    def reset(self, key: Array) -> tuple[Room, Array]:
+        """A fair coin."""
+        number = jax.random.bernoulli(key).astype(jnp.float32)
+        return Room(number, jnp.int32(0)), number[None]
+
+    def step(self, state: Room, action: Array, context: Array, key: Array) -> tuple[Room, Step]:
+        """Stay."""
+        del action, context, key
+        state = Room(state.number, state.time + 1)
+        over = state.time >= self.max_steps
+        no = jnp.bool_(False)
+        ends = (over, no) if self.end == "terminated" else (no, over)
+        return state, Step(state.number[None], state.number, *ends)
+
+
+class Corridor(NamedTuple):
+    """Steps since the reset, and the first action as -1 or 1 (0: not taken yet)."""
+
+    time: Array
+    choice: Array
+
+
+@config
+class DelayedReward:
+    """A corridor: the first of two actions decides whether the last step pays 1 or nothing."""
+
+    max_steps: int = static(5, "length of the corridor", low=2)
+
+    @property
+    def spec(self) -> Spec:
+        return _spec(2, 2)
+
+    @property
+    def advance(self) -> Advance:
+        return "step"
+
+    def reset(self, key: Array) -> tuple[Corridor, Array]:
+        """At the entrance."""
+        del key
+        return Corridor(jnp.int32(0), jnp.float32(0.0)), jnp.zeros(2)
+
+    def step(
+        self, state: Corridor, action: Array, context: Array, key: Array
+    ) -> tuple[Corridor, Step]:
+        """Walk on; only the first `action` [1] matters, and 1 is the good one."""
+        del context, key
+        choice = jnp.where(state.time == 0, 2.0 * action[0] - 1.0, state.choice)
+        state = Corridor(state.time + 1, choice)
+        over = state.time >= self.max_steps
+        obs = jnp.stack([state.time / self.max_steps, choice])
+        pays = (over & (choice > 0.0)).astype(jnp.float32)
+        return state, Step(obs, pays, over, jnp.bool_(False))
+
+
+@config
+class TwoContexts:
+    """A sign x = -1 or 1 is shown; action 1 is right where x times the context is positive.
+
+    One action per episode, 1 for the right one. So what is right in context 1 is wrong in context
+    -1: a network that trains in one of them alone unlearns the other, unless it is held back.
+    """
+
+    @property
+    def spec(self) -> Spec:
+        return _spec(1, 2)
+
+    @property
+    def advance(self) -> Advance:
+        return "step"
+
+    def reset(self, key: Array) -> tuple[Array, Array]:
+        """A fair coin."""
+        sign = 2.0 * jax.random.bernoulli(key) - 1.0
+        return sign, sign[None]
+
+    def step(self, state: Array, action: Array, context: Array, key: Array) -> tuple[Array, Step]:
+        """Answer the sign."""
+        del key
+        right = (action[0] == 1) == (state * context[0] > 0.0)
+        reward = right.astype(jnp.float32)
+        return state, Step(state[None], reward, jnp.bool_(True), jnp.bool_(False))

@@ -1,0 +1,73 @@
+"""All records of a study as one table, for polars, pandas, DuckDB or a spreadsheet."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lcpo.run.job import Job
+from lcpo.run.results import Result, load_results
+
+SUFFIXES = (".parquet", ".csv")
+
+
+def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False) -> int:
+    """Write the records of all runs below `out_folder` into `file`; returns the number of rows.
+
+    One row per row of a record. Before its columns: name, agent, env, trace, seed and status of
+    the run, and, as `config.NAME` and `env_config.NAME`, the settings in which the runs differ.
+    A failed run has the rows up to its failure.
+    """
+    file = Path(file)
+    if file.suffix not in SUFFIXES:
+        raise ValueError(f"{file}: cannot write {file.suffix or 'a file without suffix'!r}: "
+                         f"use {' or '.join(SUFFIXES)}")  # fmt: skip
+    if file.exists() and not overwrite:
+        raise ValueError(f"{file} exists: choose another name or overwrite it (--overwrite)")
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise ValueError('export needs polars: pip install "lcpo[study]"') from error
+    results = load_results(out_folder)
+    if not any(result.record for result in results):
+        raise ValueError(f"{out_folder} holds no run that has ended: nothing to export")
+    names, rows = _columns([r.job for r in results]), 0
+    frames = []
+    for result in results:
+        if result.record:
+            values = {**_job(result), **{n: _setting(result.job, n) for n in names}}
+            columns = [pl.lit(value).alias(name) for name, value in values.items()]
+            frames.append(pl.DataFrame(result.record).select(*columns, pl.all()))
+            rows += len(frames[-1])
+    # Agents differ in their metrics, and a setting may be null in one run and a number in another.
+    table = pl.concat(frames, how="diagonal_relaxed")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    (table.write_csv if file.suffix == ".csv" else table.write_parquet)(temporary)
+    os.replace(temporary, file)
+    return rows
+
+
+def _job(result: Result) -> dict[str, Any]:
+    job = result.job
+    fields = {"name": job.name, "agent": job.agent, "env": job.env, "trace": job.trace}
+    return {**fields, "seed": job.seed, "status": result.status}
+
+
+def _columns(jobs: Sequence[Job]) -> list[str]:
+    """Settings in which the runs differ."""
+    known = {"scale": None, "steps": None}
+    for job in jobs:
+        known |= dict.fromkeys(f"config.{k}" for k in job.config)
+        known |= dict.fromkeys(f"env_config.{k}" for k in job.env_config)
+    return [n for n in known if len({json.dumps(_setting(job, n)) for job in jobs}) > 1]
+
+
+def _setting(job: Job, name: str) -> Any:
+    """A plain value; lists, which CSV cannot hold, as JSON text."""
+    where, _, field = name.rpartition(".")
+    value = getattr(job, where).get(field) if where else getattr(job, name)
+    return json.dumps(value) if isinstance(value, (list, dict)) else value

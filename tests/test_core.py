@@ -1,0 +1,318 @@
+"""Each function of `core` against worked numbers, a slow loop, or a dense solve."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from lcpo.core import buffers, dists, nets, ood, optim, random, returns, stats, trust_region
+from lcpo.types import ContextSlice
+
+close = np.testing.assert_allclose
+RNG = np.random.default_rng(0)
+
+
+def episodes(num_steps: int = 37, num_worlds: int = 3) -> dict[str, np.ndarray]:
+    """Random rewards and values with ends of both kinds."""
+    shape = (num_steps, num_worlds)
+    return {
+        "reward": RNG.normal(size=shape).astype(np.float32),
+        "value": RNG.normal(size=shape).astype(np.float32),
+        "next_value": RNG.normal(size=shape).astype(np.float32),
+        "discount": RNG.uniform(0.8, 1.0, shape).astype(np.float32),
+        "terminated": (RNG.random(shape) < 0.1).astype(np.float32),
+        "truncated": (RNG.random(shape) < 0.1).astype(np.float32),
+    }
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["plain", "jit"])
+def test_advantages_and_returns_against_a_loop(transform) -> None:
+    e = episodes()
+    lam = 0.9
+    expected_a, expected_r = np.zeros_like(e["reward"]), np.zeros_like(e["reward"])
+    for n in range(e["reward"].shape[1]):
+        gae, ret = 0.0, e["next_value"][-1, n]
+        for t in reversed(range(len(e["reward"]))):
+            r, v, v2, d, over, cut = (e[k][t, n] for k in e)
+            gae = r + d * (1 - over) * v2 - v + d * lam * (1 - over) * (1 - cut) * gae
+            ret = r + d * (1 - over) * (v2 if cut else ret)
+            expected_a[t, n], expected_r[t, n] = gae, ret
+    found = transform(returns.advantages)(
+        e["reward"],
+        e["value"],
+        e["next_value"],
+        e["discount"],
+        e["terminated"],
+        e["truncated"],
+        lam,
+    )
+    close(found, expected_a, rtol=1e-4, atol=1e-5)
+    found = transform(returns.returns)(
+        e["reward"], e["next_value"], e["discount"], e["terminated"], e["truncated"]
+    )
+    close(found, expected_r, rtol=1e-4, atol=1e-5)
+
+
+def test_elapsed_time_discounts() -> None:
+    close(returns.discounts(0.9, jnp.array([1.0, 2.0, 0.5])), [0.9, 0.81, 0.9**0.5], rtol=1e-6)
+
+
+def test_running_returns_carry_across_batches() -> None:
+    e = {k: jnp.asarray(v) for k, v in episodes(40, 1).items()}
+    ended = jnp.maximum(e["terminated"], e["truncated"])
+    whole, last = returns.running_returns(e["reward"], e["discount"], ended, jnp.zeros(1))
+    first, carried = returns.running_returns(
+        e["reward"][:15], e["discount"][:15], ended[:15], jnp.zeros(1)
+    )
+    second, last_of_two = returns.running_returns(
+        e["reward"][15:], e["discount"][15:], ended[15:], carried
+    )
+    close(jnp.concatenate([first, second]), whole, rtol=1e-5, atol=1e-5)
+    close(last_of_two, last, rtol=1e-5, atol=1e-6)
+
+
+def test_running_moments_equal_those_of_all_values() -> None:
+    moments, everything = stats.moments_init(), RNG.normal(3.0, 2.0, (5, 40)).astype(np.float32)
+    for values in everything:
+        moments = stats.moments_add(moments, values)
+    close(moments.mean, everything.mean(), rtol=1e-4)
+    close(moments.var, everything.var(), rtol=1e-4)
+    close(moments.weight, everything.size, rtol=1e-5)
+
+
+def test_unequal_action_counts_are_padded() -> None:
+    outputs = jnp.asarray(RNG.normal(size=(8, 2 * 4)), jnp.float32)
+    logits = dists.to_logits(outputs, (4, 2))
+    actions = jax.vmap(lambda u: dists.sample(logits, u))(
+        jax.random.uniform(jax.random.key(0), (500, 8, 2))
+    )
+    assert actions[..., 0].max() == 3
+    assert actions[..., 1].max() == 1
+    close(
+        dists.entropy(jnp.zeros((1, 2, 4)).at[0, 1, 2:].set(dists.PADDING)), [np.log(8)], rtol=1e-6
+    )
+    close(dists.max_entropy((4, 2)), np.log(8))
+
+
+def test_samples_follow_the_distribution() -> None:
+    logits = jnp.asarray(RNG.normal(size=(1, 1, 6)), jnp.float32)
+    uniform = jax.random.uniform(jax.random.key(1), (20_000, 1, 1))
+    counts = np.bincount(np.asarray(dists.sample(logits, uniform)).ravel(), minlength=6)
+    expected = np.asarray(jax.nn.softmax(logits)).ravel() * 20_000
+    assert scipy_stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
+
+
+def test_scan_keys_give_uniform_independent_numbers() -> None:
+    keys = random.scan_keys(jax.random.key(0), (4000,))
+    numbers = np.asarray(jax.vmap(lambda k: jax.random.uniform(k, (3,)))(keys))
+    for column in numbers.T:
+        assert scipy_stats.kstest(column, "uniform").pvalue > 1e-3
+    correlation = np.corrcoef(np.concatenate([numbers, np.roll(numbers, 1, 0)], axis=1).T)
+    assert np.abs(correlation - np.eye(6)).max() < 0.06
+    children = jax.vmap(lambda k: jax.random.uniform(jax.random.split(k)[0]))(keys)
+    assert abs(np.corrcoef(children, numbers[:, 0])[0, 1]) < 0.06
+
+
+def test_clipping_and_l2_enter_adam() -> None:
+    params, grads = jnp.array([2.0, -1.0]), jnp.array([30.0, 40.0])
+    optimiser = optim.adam(0.1, max_norm=0.5, eps=1e-5, weight_decay=0.01)
+    updates, _ = optimiser.update(grads, optimiser.init(params), params)
+    clipped = grads * 0.5 / (50.0 + 1e-6) + 0.01 * params
+    close(updates, -0.1 * clipped / (np.abs(clipped) + 1e-5), rtol=1e-4)
+
+
+class Toy:
+    """A small policy on random states, its dense Fisher matrix, and a gradient."""
+
+    def __init__(self, seed: int = 0, num_states: int = 30) -> None:
+        keys = jax.random.split(jax.random.key(seed), 3)
+        self.policy = nets.mlp_init(keys[0], (3, 5, 4))
+        self.obs = jax.random.normal(keys[1], (num_states, 3))
+        self.flat, self.unravel = jax.flatten_util.ravel_pytree(self.policy)
+        self.gradient = jax.random.normal(keys[2], self.flat.shape) * 0.1
+
+    def logits(self, policy) -> jax.Array:
+        return dists.to_logits(nets.mlp(policy, self.obs), (4,))
+
+    def kl(self, flat: jax.Array) -> jax.Array:
+        old = self.logits(self.policy)
+        return jnp.mean(dists.kl(old, self.logits(self.unravel(flat))))
+
+    def dense(self, damping: float) -> np.ndarray:
+        hessian = np.asarray(jax.hessian(self.kl)(self.flat), np.float64)
+        return hessian + damping * np.eye(len(hessian))
+
+
+def test_fisher_product_is_the_hessian_of_the_kl() -> None:
+    toy = Toy()
+    product, logits = trust_region.fisher_product(toy.logits, toy.policy, 0.1)
+    close(jax.vmap(product)(jnp.eye(toy.flat.size)), toy.dense(0.1), rtol=0, atol=2e-6)
+    close(logits, toy.logits(toy.policy))
+
+
+def test_conjugate_gradient_solves() -> None:
+    toy = Toy()
+    product, _ = trust_region.fisher_product(toy.logits, toy.policy, 0.1)
+    found = trust_region.conjugate_gradient(product, toy.gradient)
+    expected = np.linalg.solve(toy.dense(0.1), toy.gradient)
+    close(found, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
+
+
+def test_conjugate_gradient_of_nothing_is_nothing() -> None:
+    zeros = jnp.zeros(7)
+    assert jnp.all(trust_region.conjugate_gradient(lambda v: v, zeros) == 0.0)
+    assert jnp.all(trust_region.constrained_step(lambda v: v, zeros, 0.1) == 0.0)
+
+
+def test_the_constraint_is_tight_at_the_full_step() -> None:
+    toy = Toy()
+    product, _ = trust_region.fisher_product(toy.logits, toy.policy, 0.1)
+    step = trust_region.constrained_step(product, toy.gradient, 0.01)
+    close(0.5 * jnp.dot(step, product(step)), 0.01, rtol=1e-3)
+    assert jnp.dot(step, toy.gradient) < 0.0
+
+
+def test_doubly_constrained_step_against_a_dense_solve() -> None:
+    """Where both constraints bind, both are tight and the step is the dense solution's."""
+    both = 0
+    for seed in range(3):
+        out, recent = Toy(seed), Toy(seed + 10)
+        products = [
+            trust_region.fisher_product(t.logits, out.policy, 0.1)[0] for t in (out, recent)
+        ]
+        recent.policy, recent.flat = out.policy, out.flat
+        dense_out, dense_in = out.dense(0.1), recent.dense(0.1)
+        g = np.asarray(out.gradient, np.float64)
+        x_out, x_in = -np.linalg.solve(dense_out, g), -np.linalg.solve(dense_in, g)
+        # Limits between which both bind: the step along x_out breaks the second constraint, the
+        # one along x_in does not.
+        edges = [(x @ dense_in @ x) / (x @ dense_out @ x) for x in (x_in, x_out)]
+        limits = 1e-3, 1e-3 * np.mean(edges)
+        step, ratio = trust_region.doubly_constrained_step(*products, out.gradient, *limits)
+        if ratio == 0.0:
+            continue
+        both += 1
+        s = np.asarray(step, np.float64)
+        close(0.5 * s @ dense_out @ s, limits[0], rtol=2e-3)
+        close(0.5 * s @ dense_in @ s, limits[1], rtol=2e-3)
+        expected = x_out + float(ratio) * x_in
+        expected *= np.sqrt(2 * limits[0] / (expected @ dense_out @ expected))
+        close(s, expected, rtol=0, atol=2e-3 * np.abs(expected).max())
+    assert both >= 2
+
+
+def test_a_slack_second_constraint_leaves_the_plain_step() -> None:
+    toy = Toy()
+    product, _ = trust_region.fisher_product(toy.logits, toy.policy, 0.1)
+    step, ratio = trust_region.doubly_constrained_step(product, product, toy.gradient, 1e-3, 1.0)
+    assert ratio == 0.0
+    close(step, trust_region.constrained_step(product, toy.gradient, 1e-3))
+
+
+def test_line_search_halves_until_all_limits_hold() -> None:
+    """Loss falls linearly, KL grows quadratically: 1/4 is the first fraction under the limit."""
+
+    def evaluate(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return -x[0], jnp.stack([0.01 * x[0], x[0] ** 2])
+
+    arguments = (jnp.zeros(1), jnp.float32(0.0), jnp.array([2.0]), jnp.array([-1.0]))
+    found = trust_region.line_search(evaluate, *arguments, jnp.array([1.0, 0.3]))
+    assert found.fraction == 0.25
+    close(found.params, [0.5])
+    close(found.kls, [0.005, 0.25], rtol=1e-6)
+
+
+def test_a_failed_line_search_changes_nothing() -> None:
+    def evaluate(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return x[0], jnp.stack([jnp.nan])
+
+    arguments = (jnp.array([3.0]), jnp.float32(1.0), jnp.array([2.0]), jnp.array([-1.0]))
+    found = trust_region.line_search(evaluate, *arguments, jnp.array([1.0]))
+    assert found.params == 3.0
+    assert found.fraction == 0.0
+
+
+def test_reservoir_is_a_uniform_sample_of_the_past() -> None:
+    """Each of 400 items is kept with probability capacity / 400, wherever it came."""
+    capacity, batch, num_batches, trials = 40, 50, 8, 400
+
+    def fill(key: jax.Array) -> jax.Array:
+        reservoir = buffers.reservoir_init(capacity, (1,))
+        for i, k in enumerate(jax.random.split(key, num_batches)):
+            items = (i * batch + jnp.arange(batch, dtype=jnp.float32))[:, None]
+            reservoir = buffers.reservoir_add(reservoir, items, k)
+        return reservoir.items[:, 0]
+
+    kept = np.asarray(jax.jit(jax.vmap(fill))(jax.random.split(jax.random.key(0), trials)))
+    counts = np.bincount(kept.astype(int).ravel(), minlength=batch * num_batches)
+    assert all(len(set(row)) == capacity for row in kept)
+    assert scipy_stats.chisquare(counts).pvalue > 1e-3
+    by_batch = counts.reshape(num_batches, batch).sum(axis=1)
+    assert scipy_stats.chisquare(by_batch).pvalue > 1e-3
+
+
+def test_the_later_of_two_items_in_one_slot_stays() -> None:
+    """One slot: after n items it holds the last one that drew it, as one by one."""
+    reservoir = buffers.reservoir_init(1, (1,))
+    for trial in range(50):
+        key = jax.random.key(trial)
+        items = jnp.arange(20.0)[:, None]
+        found = buffers.reservoir_add(reservoir, items, key).items[0, 0]
+        drawn = np.array(jax.random.randint(key, (20,), 0, jnp.arange(20) + 1))
+        assert found == np.flatnonzero(drawn == 0)[-1]
+
+
+def test_sampler_success_is_the_papers_binomial() -> None:
+    """b = 200 of s = 5b draws: 5.6 % at p = 0.18, 94.2 % at p = 0.22."""
+    for share, expected in {0.18: 0.056, 0.22: 0.942}.items():
+        exact = scipy_stats.binom.sf(199, 1000, share)
+        assert abs(exact - expected) < 1e-3
+        items = (jnp.arange(10_000) < share * 10_000).astype(jnp.float32)[:, None]
+        reservoir = buffers.Reservoir(items, jnp.int32(10_000))
+
+        def found(key: jax.Array, reservoir=reservoir) -> jax.Array:
+            return ood.sample_ood(reservoir, lambda x: 4.0 * x[:, 0], 1.0, 200, 5, key)[1]
+
+        rate = jax.vmap(found)(jax.random.split(jax.random.key(0), 2000)).mean()
+        assert abs(rate - expected) < 4 * np.sqrt(expected * (1 - expected) / 2000)
+
+
+def test_anchors_are_the_first_ood_draws() -> None:
+    items = jnp.arange(100.0)[:, None]
+    reservoir, key = buffers.Reservoir(items, jnp.int32(100)), jax.random.key(3)
+    anchors, found = ood.sample_ood(reservoir, lambda x: x[:, 0], 7.0, 5, 5, key)
+    drawn = np.asarray(buffers.reservoir_sample(reservoir, 25, key))[:, 0]
+    assert found
+    close(anchors[:, 0], drawn[drawn > 49.0][:5])
+
+
+def test_an_empty_reservoir_gives_no_anchors() -> None:
+    reservoir = buffers.reservoir_init(10, (2,))
+    _, found = ood.sample_ood(
+        reservoir, lambda x: jnp.full(len(x), 9.0), 1.0, 4, 5, jax.random.key(0)
+    )
+    assert not found
+
+
+def test_mahalanobis_survives_nearly_collinear_columns() -> None:
+    """Slow wind: three lags that differ by 5e-4 beside speeds of order 1 (float64 as the truth)."""
+    steps = np.cumsum(RNG.normal(0, 4.6e-4, 203)) + 2.0
+    lags = np.stack([steps[2:-1], steps[1:-2], steps[:-3]], axis=1)
+    recent = np.concatenate([RNG.normal(0, 3, (200, 3)), lags, np.ones((200, 1))], axis=1)
+    data = recent[:50] + RNG.normal(0, 1e-3, (50, 7))
+    data[:, -1] = 5.0  # a column that never varied is left out
+    recent32, data32 = recent.astype(np.float32), data.astype(np.float32)
+    found = ood.mahalanobis_full(ContextSlice(3, 1, 3), recent32, data32)
+    used = recent32[:, :6].astype(np.float64)
+    offset = data32[:, :6] - used.mean(axis=0)
+    expected = np.sum(offset @ np.linalg.inv(np.cov(used.T)) * offset, axis=1) / 6
+    close(found, expected, rtol=2e-2)
+
+
+def test_unknown_detectors_are_named() -> None:
+    with pytest.raises(ValueError, match="did you mean 'mahalanobis'"):
+        ood.detector("mahalanobi")
+    assert ood.detector("lcpo.core.ood:l2") is ood.l2
