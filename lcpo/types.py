@@ -121,6 +121,8 @@ class Agent(NamedTuple):
     """Config values in which a named variant differs from the defaults."""
     check: Callable[[Any, Spec], None] | None = None
     """Raises ValueError where the agent cannot serve this config and spec."""
+    probabilities: Callable[[Any, Spec, Any, Array], Array] | None = None
+    """`probabilities(config, spec, state, obs)`: those of every action, [N, A, K]."""
 
     def config(self, **overrides: Any) -> Any:
         """The agent's config with `overrides`, checked."""

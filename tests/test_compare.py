@@ -91,7 +91,7 @@ def test_numbers(out: Path) -> None:
 
 
 def test_failed_seeds_are_shown(out: Path) -> None:
-    text = tables.text(compare.table(compare.summarise(load_results(out))))
+    text = compare.to_table(compare.summarise(load_results(out))).to_text()
     assert "3 of 4, 1 failed" in text
     assert "a2c: failed: seed 3 at step 40,000 (policy_loss = nan)" in text
     assert "(n=3)" in text
@@ -116,7 +116,7 @@ def test_all_runs_of_an_agent_failed(tmp_path: Path) -> None:
     results = load_results(tmp_path)
     for reference in ("lcpo", "a2c"):
         found = compare.summarise(results, reference=reference)
-        text = tables.text(compare.table(found))
+        text = compare.to_table(found).to_text()
         assert "0 of 4, 4 failed" in text
         assert "seed 2 at step 0 (policy_loss = nan), and 1 more" in text
         assert len(compare.write_report(found, results, tmp_path / reference)) == 5
@@ -126,9 +126,9 @@ def test_runs_that_have_not_ended_and_single_seeds(tmp_path: Path) -> None:
     for job in jobs("lcpo") + jobs("a2c", range(1)):
         write(tmp_path, job, metrics(job, -300.0))
     found = compare.summarise(load_results(tmp_path), reference="lcpo")
-    text = tables.text(compare.table(found))
+    text = compare.to_table(found).to_text()
     assert found.rows[0].missing == 3
-    assert "1 of 4, 3 not ended" in text
+    assert "1 of 4, 3 missing" in text
     assert "-300 (no interval)" in text
     assert "-0.00" not in text
 
@@ -141,7 +141,7 @@ def test_a_constraint_that_is_never_active_is_reported(tmp_path: Path) -> None:
     found = compare.summarise(load_results(tmp_path))
     assert found.rows[0].step_fraction is None
     assert "lcpo: constraint active in 0.0 % of updates: as good as never" in found.notes
-    header = compare.table(found).header
+    header = compare.to_table(found).header
     assert "active" in header
     assert "minus lcpo" not in header
 
@@ -197,7 +197,7 @@ def test_revisit_column(tmp_path: Path) -> None:
     assert found.switches is not None
     assert found.switches.start.tolist() == [0, 125_000, 250_000, 375_000]
     assert [r.revisits.mean for r in found.rows if r.revisits] == pytest.approx([-406.5, -306.5])
-    assert "revisits" in compare.table(found).header
+    assert "revisits" in compare.to_table(found).header
     assert "revisits: the first 4,000 steps after a context came back" in found.notes
     assert compare.write_report(found, results, tmp_path / "report")[-1].stat().st_size > 10_000
 
@@ -235,20 +235,20 @@ SAMPLE = Table(
 
 
 def test_text() -> None:
-    assert tables.text(SAMPLE) == (
+    assert SAMPLE.to_text() == (
         "A title\nagent    return\n-----  --------\na_b-2  -373 ± 3\nx|y        <5 %\n50 % of $\n"
     )
 
 
 def test_markdown() -> None:
-    assert tables.markdown(SAMPLE) == (
+    assert SAMPLE.to_markdown() == (
         "A title\n\n| agent | return |\n|---|---:|\n| a_b-2 | -373 ± 3 |\n| x\\|y | <5 % |\n\n"
         "- 50 % of $\n"
     )
 
 
 def test_latex() -> None:
-    assert tables.latex(SAMPLE) == (
+    assert SAMPLE.to_latex() == (
         "% A title\n% 50 % of $\n\\begin{tabular}{lr}\n\\toprule\nagent & return \\\\\n\\midrule\n"
         "a\\_b-2 & $-$373 $\\pm$ 3 \\\\\nx\\textbar{}y & $<$5 \\% \\\\\n\\bottomrule\n"
         "\\end{tabular}\n"
@@ -256,8 +256,8 @@ def test_latex() -> None:
 
 
 def test_csv() -> None:
-    assert tables.csv(SAMPLE) == "agent,return\na_b-2,-373 ± 3\nx|y,<5 %\n"
-    assert tables.csv(Table(["a,b"], [['say "x"']], "l")) == '"a,b"\n"say ""x"""\n'
+    assert SAMPLE.to_csv() == "agent,return\na_b-2,-373 ± 3\nx|y,<5 %\n"
+    assert Table(["a,b"], [['say "x"']], "l").to_csv() == '"a,b"\n"say ""x"""\n'
 
 
 @pytest.mark.parametrize(

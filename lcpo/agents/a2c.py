@@ -214,4 +214,10 @@ def finish(
     return new_state, metrics
 
 
-agent = Agent("a2c", Config, init, act, update)
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Action probabilities [N, A, K]."""
+    del config
+    return jax.nn.softmax(logits(spec, state.policy, obs))
+
+
+agent = Agent("a2c", Config, init, act, update, probabilities=probabilities)

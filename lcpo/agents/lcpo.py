@@ -197,4 +197,9 @@ def check(config: Config, spec: Spec) -> None:
         )
 
 
-agent = Agent("lcpo", Config, init, act, update, check=check)
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Action probabilities [N, A, K]."""
+    return a2c.probabilities(config, spec, state.learner, obs)
+
+
+agent = Agent("lcpo", Config, init, act, update, check=check, probabilities=probabilities)

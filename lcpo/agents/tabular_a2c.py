@@ -76,4 +76,6 @@ def check(config: Any, spec: Spec) -> None:
         )
 
 
-agent = Agent("tabular-a2c", Config, init, a2c.act, a2c.update, check=check)
+agent = Agent(
+    "tabular-a2c", Config, init, a2c.act, a2c.update, check=check, probabilities=a2c.probabilities
+)

@@ -10,12 +10,12 @@ no batch axis, no auto-reset, and not where its context comes from:
 `obs` here means the environment's own features. An external context [channels] is an argument of
 `step`; its history is appended to the features by `observe`, newest value first, channel by
 channel. An environment that makes its own context declares `advance = "own"` and writes the
-entries itself.
+entries itself. It may also have `landmarks`, a dict of `Landmark`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,13 @@ class Env(Protocol):
     def reset(self, key: Array) -> tuple[Any, Array]: ...
 
     def step(self, state: Any, action: Array, context: Array, key: Array) -> tuple[Any, Step]: ...
+
+
+class Landmark(NamedTuple):
+    """A state whose best action is known: runs record how far the policy is from it."""
+
+    obs: tuple[float, ...]
+    action: tuple[int, ...]
 
 
 def observe(features: Array, history: Array) -> Array:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo.config import config, static
-from lcpo.envs.base import Advance
+from lcpo.envs.base import Advance, Landmark
 from lcpo.types import Array, ContextSlice, Spec, Step
 
 SIZE = 3
@@ -50,6 +50,14 @@ class GridWorld:
     @property
     def advance(self) -> Advance:
         return "episode"
+
+    @property
+    def landmarks(self) -> dict[str, Landmark]:
+        """The cell beside the start: up, through the trap's cell, or left, around it."""
+        return {
+            "no_trap": Landmark(obs=(2, 1, 0, 0), action=(1,)),
+            "trap": Landmark(obs=(2, 1, 0, 1), action=(0,)),
+        }
 
     def reset(self, key: Array) -> tuple[State, Array]:
         """Always the same corner."""

@@ -30,7 +30,7 @@ def _spec(num_features: int, num_actions: int) -> Spec:
 class ConstantReward:
     """Pays 1 for ever, whatever one does: V = 1 / (1 - gamma)."""
 
-    num_actions: int = static(2, "actions", low=1)
+    num_actions: int = static(2, "actions", low=2)
 
     @property
     def spec(self) -> Spec:

@@ -72,7 +72,7 @@ def check_agent(agent: Agent, config: Any, spec: Spec) -> None:
         raise ValueError(f"{name}: init(config, spec, key) raised: {error}") from error
     worlds, steps = spec.num_worlds, config.rollout_length
 
-    def array(*shape: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+    def array(*shape: int, dtype: Any = jnp.float32) -> Any:
         return jax.ShapeDtypeStruct(shape, dtype)
 
     obs = array(worlds, spec.obs_size)

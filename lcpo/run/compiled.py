@@ -94,6 +94,7 @@ def run_update(
     metrics = {
         **metrics,
         **episodes,
+        **_landmarks(agent, config, env, spec, state.agent),
         "reward": jnp.mean(batch.reward),
         "largest_obs": jnp.max(jnp.abs(batch.obs)),
     }
@@ -185,6 +186,18 @@ def make_chunk(agent: Agent, spec: Spec, max_updates: int, many: bool) -> Callab
     if many:
         chunk = jax.vmap(chunk, in_axes=(0, 0, 0, 0, None, None, None))
     return jax.jit(chunk, donate_argnums=3)
+
+
+def _landmarks(agent: Agent, config: Any, env: Env, spec: Spec, agent_state: Any) -> Metrics:
+    """Total-variation distance of the policy to the best action at the environment's landmarks."""
+    landmarks = getattr(env, "landmarks", {})
+    if agent.probabilities is None or not landmarks:
+        return {}
+    obs = jnp.array([mark.obs for mark in landmarks.values()], jnp.float32)
+    best = jnp.array([mark.action for mark in landmarks.values()])
+    probs = agent.probabilities(config, spec, agent_state, obs)
+    right = jnp.take_along_axis(probs, best[..., None], axis=-1)[..., 0].prod(-1)
+    return {f"tv_{name}": 1.0 - right[i] for i, name in enumerate(landmarks)}
 
 
 def _history(env: Env, spec: Spec, contexts: Contexts, cursor: Array) -> Array:

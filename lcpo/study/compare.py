@@ -270,7 +270,7 @@ def _failure(result: Result) -> str:
     return f"seed {result.job.seed}{where}"
 
 
-def table(comparison: Comparison) -> Table:
+def to_table(comparison: Comparison) -> Table:
     """For readers. Columns that no agent has a value for are left out."""
     c = comparison
     seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
@@ -301,7 +301,7 @@ def table(comparison: Comparison) -> Table:
 
 def _seeds(row: Row) -> str:
     total = row.finished + row.failed + row.missing
-    rest = [(row.failed, "failed"), (row.missing, "not ended")]
+    rest = [(row.failed, "failed"), (row.missing, "missing")]
     why = "".join(f", {count} {word}" for count, word in rest if count)
     return f"{row.finished} of {total}{why}" if why else str(total)
 
@@ -317,8 +317,8 @@ def _difference(estimate: Estimate | None, seeds: int) -> str:
     return f"{cell} (n={estimate.n})" if few and estimate else cell
 
 
-def data(comparison: Comparison) -> Table:
-    """For programs: every number in full, an interval as three columns; empty where unknown."""
+def to_data(comparison: Comparison) -> Table:
+    """For programs: every number in full, an interval as four columns; empty where unknown."""
     c = comparison
     fixed = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup}
     rows = []
@@ -339,7 +339,7 @@ def write_report(comparison: Comparison, results: Sequence[Result], out: str | P
     """Write table.txt, .md, .tex (for readers), .csv (numbers) and curves.png; their paths."""
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    readers, programs = table(comparison), data(comparison)
+    readers, programs = to_table(comparison), to_data(comparison)
     files = {
         f"table.{suffix}": render(programs if suffix == "csv" else readers).encode()
         for suffix, render in tables.FORMATS.items()

@@ -1,11 +1,11 @@
-r"""A table of strings, and its four dresses: text, Markdown, LaTeX, CSV.
+"""A table of strings, and its four dresses: text, Markdown, LaTeX, CSV.
 
 Cells are written once, in plain characters ("-373 ± 3"); each format only escapes and joins them.
 """
 
 from __future__ import annotations
 
-import csv as csv_module
+import csv
 import io
 import math
 import re
@@ -18,6 +18,13 @@ NONE = "-"
 """The cell of a value that does not exist."""
 
 
+_LATEX = {
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": "$<$", ">": "$>$", "|": r"\textbar{}", "±": r"$\pm$",
+}  # fmt: skip
+
+
 class Table(NamedTuple):
     """Cells as text; `align` has 'l' or 'r' per column."""
 
@@ -27,71 +34,61 @@ class Table(NamedTuple):
     title: str = ""
     notes: Sequence[str] = ()
 
+    def to_text(self) -> str:
+        """For a terminal."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
 
-def text(table: Table) -> str:
-    """For a terminal."""
-    lines = [table.header, *table.rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(table.header))]
+        def join(cells: Sequence[str]) -> str:
+            padded = (
+                cell.rjust(width) if side == "r" else cell.ljust(width)
+                for cell, width, side in zip(cells, widths, self.align, strict=True)
+            )
+            return "  ".join(padded).rstrip()
 
-    def join(cells: Sequence[str]) -> str:
-        padded = (
-            cell.rjust(width) if side == "r" else cell.ljust(width)
-            for cell, width, side in zip(cells, widths, table.align, strict=True)
-        )
-        return "  ".join(padded).rstrip()
+        head = [self.title] if self.title else []
+        rule = "  ".join("-" * width for width in widths)
+        body = [join(self.header), rule, *map(join, self.rows)]
+        return "\n".join([*head, *body, *self.notes]) + "\n"
 
-    rule = "  ".join("-" * width for width in widths)
-    head = [table.title] if table.title else []
-    body = [join(table.header), rule, *map(join, table.rows)]
-    return "\n".join([*head, *body, *table.notes]) + "\n"
+    def to_markdown(self) -> str:
+        """A GitHub table, the title above and the notes below it."""
 
+        def join(cells: Iterable[str]) -> str:
+            return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
-def markdown(table: Table) -> str:
-    """A GitHub table, the title above and the notes below it."""
+        head = [self.title, ""] if self.title else []
+        rule = "|" + "|".join("---:" if side == "r" else "---" for side in self.align) + "|"
+        notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
+        return "\n".join([*head, join(self.header), rule, *map(join, self.rows), *notes]) + "\n"
 
-    def join(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    def to_latex(self) -> str:
+        """A booktabs tabular to be \\input into a table; title and notes are comments."""
 
-    rule = "|" + "|".join("---:" if side == "r" else "---" for side in table.align) + "|"
-    head = [table.title, ""] if table.title else []
-    notes = ["", *(f"- {note}" for note in table.notes)] if table.notes else []
-    return "\n".join([*head, join(table.header), rule, *map(join, table.rows), *notes]) + "\n"
+        def escape(cell: str) -> str:
+            # A sign needs math mode, a hyphen between letters must not have it.
+            parts = re.split(r"(?<![\w.])-(?=\d)", cell)
+            return "$-$".join("".join(_LATEX.get(c, c) for c in part) for part in parts)
 
+        def join(cells: Iterable[str]) -> str:
+            return " & ".join(map(escape, cells)) + r" \\"
 
-_LATEX = {
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": "$<$", ">": "$>$", "|": r"\textbar{}", "±": r"$\pm$",
-}  # fmt: skip
+        comments = [f"% {line}" for line in (self.title, *self.notes) if line]
+        begin, end = rf"\begin{{tabular}}{{{self.align}}}", r"\end{tabular}"
+        body = [r"\toprule", join(self.header), r"\midrule", *map(join, self.rows), r"\bottomrule"]
+        return "\n".join([*comments, begin, *body, end]) + "\n"
 
-
-def latex(table: Table) -> str:
-    """A booktabs tabular to be \\input into a table; title and notes are comments."""
-
-    def escape(cell: str) -> str:
-        # A sign needs math mode, a hyphen between letters must not have it.
-        parts = re.split(r"(?<![\w.])-(?=\d)", cell)
-        return "$-$".join("".join(_LATEX.get(c, c) for c in part) for part in parts)
-
-    def join(cells: Iterable[str]) -> str:
-        return " & ".join(map(escape, cells)) + r" \\"
-
-    comments = [f"% {line}" for line in (table.title, *table.notes) if line]
-    begin, end = rf"\begin{{tabular}}{{{table.align}}}", r"\end{tabular}"
-    body = [r"\toprule", join(table.header), r"\midrule", *map(join, table.rows), r"\bottomrule"]
-    return "\n".join([*comments, begin, *body, end]) + "\n"
-
-
-def csv(table: Table) -> str:
-    """Header and rows; title and notes are left out."""
-    out = io.StringIO()
-    csv_module.writer(out, lineterminator="\n").writerows([table.header, *table.rows])
-    return out.getvalue()
+    def to_csv(self) -> str:
+        """Header and rows; title and notes are left out."""
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([self.header, *self.rows])
+        return out.getvalue()
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {
-    "txt": text, "md": markdown, "tex": latex, "csv": csv,
+    "txt": Table.to_text, "md": Table.to_markdown, "tex": Table.to_latex, "csv": Table.to_csv,
 }  # fmt: skip
+"""By suffix of a file."""
 
 
 def places(value: float) -> int:

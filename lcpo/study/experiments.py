@@ -1,0 +1,24 @@
+"""The experiments of the paper, by name: `lcpo reproduce NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from lcpo.study import grid_world
+
+
+class Experiment(NamedTuple):
+    """What to run, and the options it takes."""
+
+    help: str
+    Options: type
+    run: Callable[[Any], int]
+    """Runs it, writes its figure, prints what it shows; returns the exit code."""
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "grid-world": Experiment(
+        "Figure 1: what A2C forgets, and LCPO and tables do not", grid_world.Options, grid_world.run
+    ),
+}
