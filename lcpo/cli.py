@@ -124,7 +124,7 @@ def train(arguments: list[str]) -> int:
         print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {out / PLAN}")
         return 0
     problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
-    return _report(out, problems)
+    return _report(out, [job.name for job in jobs], problems)
 
 
 def compare(arguments: list[str]) -> int:
@@ -162,20 +162,28 @@ def compare(arguments: list[str]) -> int:
     name = f"compare-{options.env}-{trace}".replace("/", "_").replace(":", ".")
     out = options.out or Path("out") / name
     problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
-    return _report(out, problems, warmup=options.warmup, files=True)
+    return _report(out, [job.name for job in jobs], problems, warmup=options.warmup, files=True)
 
 
-def _report(out: Path, problems: list[str], warmup: int | None = None, files: bool = False) -> int:
-    """Print the table of the results in `out`, what went wrong, and where things are."""
+def _report(
+    out: Path,
+    names: list[str],
+    problems: list[str],
+    warmup: int | None = None,
+    files: bool = False,
+) -> int:
+    """Print the table of these runs, what went wrong, and where things are."""
     from lcpo.run.results import load_results
     from lcpo.study import compare as study
 
-    results = load_results(out)
+    results = [result for result in load_results(out) if result.job.name in names]
     console = Console()
     finished = [r for r in results if r.status == "finished"]
     if finished:
         comparison = study.summarise(results, warmup=warmup)
-        console.print(study.to_table(comparison).to_text(), soft_wrap=True, highlight=False)
+        console.print(
+            study.to_table(comparison).to_text(), soft_wrap=True, highlight=False, markup=False
+        )
         if files:
             for path in study.write_report(comparison, results, out):
                 console.print(f"wrote {path}", highlight=False)
@@ -190,7 +198,7 @@ def _report(out: Path, problems: list[str], warmup: int | None = None, files: bo
 def _inactivity(results: list[Any]) -> list[str]:
     """A warning for every LCPO variant whose constraint was (almost) never active."""
     from lcpo.run import record
-    from lcpo.run.job import load_trace
+    from lcpo.run.job import job_trace
     from lcpo.study.calibrate import inactivity_warning
 
     warnings = {}
@@ -203,9 +211,7 @@ def _inactivity(results: list[Any]) -> list[str]:
         if sizes["detector"] != "l2":
             warnings[group] = f"{group}: active in {100 * active:.1f} % of updates"
             continue
-        text = inactivity_warning(
-            load_trace(job.trace, job.scale, None)[: job.steps], sizes["sigma"], active=active
-        )
+        text = inactivity_warning(job_trace(job)[: job.steps], sizes["sigma"], active=active)
         if text:
             warnings[group] = f"{group}: {text}"
     return list(warnings.values())
@@ -229,7 +235,7 @@ def list_names(arguments: list[str]) -> None:
         "experiments": {name: e.help for name, e in EXPERIMENTS.items()},
     }
     if options.json:
-        print(json.dumps({kind: list(names) for kind, names in known.items()}, indent=1))
+        print(json.dumps({kind: list(names) for kind, names in known.items()}))
         return
     for kind, names in known.items():
         table = Table(title=kind, title_justify="left", box=None, show_header=False)

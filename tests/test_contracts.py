@@ -104,7 +104,11 @@ def test_update_keeps_the_state_tree_and_compiles_once(agent: Agent) -> None:
     assert update._cache_size() == before
     assert jax.tree.structure(state) == jax.tree.structure(after)
     jax.tree.map(
-        lambda a, b: (a.shape, a.dtype) == (b.shape, b.dtype) or pytest.fail(), state, after
+        lambda a, b: (
+            (a.shape, a.dtype) == (b.shape, b.dtype) or pytest.fail("shape or dtype changed")
+        ),
+        state,
+        after,
     )
     assert all(np.isfinite(v) and v.shape == () for v in metrics.values())
 

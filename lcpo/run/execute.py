@@ -20,7 +20,7 @@ from lcpo import config as configs
 from lcpo.run import checkpoint as checkpoints
 from lcpo.run import compiled
 from lcpo.run import record as records
-from lcpo.run.job import Job, Setup, load_trace
+from lcpo.run.job import Job, Setup, job_trace
 from lcpo.types import Agent, Spec
 
 CHUNK_UPDATES = 250
@@ -101,7 +101,7 @@ class Group:
         self.chunk = min(-(-CHUNK_UPDATES // self.block), -(-self.num_updates // self.block))
         self.chunk *= self.block
         self.many = len(setups) > 1
-        self.trace = _trace(first)
+        self.trace = job_trace(first.job)
         self.failed: dict[int, dict[str, Any]] = {}
 
     def run(self, saved: list[checkpoints.Checkpoint | None]) -> None:
@@ -227,11 +227,3 @@ class Group:
 
 def _finite(values: np.ndarray) -> bool:
     return bool(np.isfinite(values).all())
-
-
-def _trace(setup: Setup) -> np.ndarray:
-    """The rows a run needs. An environment without a trace gets rows without columns."""
-    job = setup.job
-    if job.trace is None:
-        return np.zeros((1, 0), np.float32)
-    return load_trace(job.trace, job.scale, job.steps if setup.env.advance == "step" else None)

@@ -170,6 +170,14 @@ def _context(
     return trace, scale, steps
 
 
+def job_trace(job: Job) -> np.ndarray:
+    """The rows that a job needs. An environment without a trace gets a row without columns."""
+    if job.trace is None:
+        return np.zeros((1, 0), np.float32)
+    by_step = Setup(job).env.advance == "step"
+    return load_trace(job.trace, job.scale, job.steps if by_step else None)
+
+
 _cached: tuple[Any, np.ndarray] | None = None
 
 

@@ -129,9 +129,12 @@ class _Workers:
                 else:
                     self.report(event)
         finally:
-            for process in self.processes:
+            for process, log in zip(self.processes, self.logs, strict=True):
                 process.kill()
                 process.wait()
+                for pipe in (process.stdin, process.stdout, log):
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()
         if crashed or self.waiting:
             lost = ", ".join(name for _, name in self.waiting)
             more = f"; not started: {lost}" if lost else ""
@@ -140,8 +143,9 @@ class _Workers:
     def _read(self, worker: int) -> None:
         stdout = self.processes[worker].stdout
         assert stdout is not None
-        for line in stdout:
-            self.events.put((worker, json.loads(line)))
+        with contextlib.suppress(ValueError):  # closed: the plan has come to its end
+            for line in stdout:
+                self.events.put((worker, json.loads(line)))
         self.events.put((worker, None))
 
     def _feed(self, worker: int) -> None:

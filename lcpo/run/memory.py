@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 
 from lcpo.run.execute import state_shapes
-from lcpo.run.job import Job, Setup, load_trace
+from lcpo.run.job import Job, Setup, job_trace
 
 PROCESS_BYTES = 400 * 2**20
 """What Python, JAX and a compiled program take on their own."""
@@ -42,8 +42,7 @@ def check_memory(jobs: list[Job], together: int) -> None:
     each = 2 * sizes[largest]  # a checkpoint holds a copy
     if jax.default_backend() == "cpu":
         job = next(j for j in jobs if j.name == largest)
-        trace = load_trace(job.trace, job.scale, None).nbytes if job.trace else 0
-        each += PROCESS_BYTES + trace
+        each += PROCESS_BYTES + job_trace(job).nbytes
     if each * together > free:
         raise ValueError(
             f"{together} run(s) at a time need about {_gib(each * together)} ({_gib(each)} for "

@@ -102,7 +102,7 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read an .npz; a damaged file gives a ValueError that says so."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {k: file[k] for k in file.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} is damaged or no array file ({error})") from error
@@ -130,6 +130,7 @@ def _replace(path: Path, write: Any) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp's files are their owner's alone
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

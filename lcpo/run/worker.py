@@ -11,7 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         jobs = [Job(**job) for job in planned["jobs"]]
         out = options.out or options.jobs.parent / planned["out"]
         if options.feed:
-            for line in sys.stdin:
-                execute.run_jobs([jobs[int(line)]], out, report, options.checkpoint_seconds)
+            for number in _fed():
+                execute.run_jobs([jobs[number]], out, report, options.checkpoint_seconds)
                 print(json.dumps({"event": "idle"}), flush=True)
         else:
             execute.run_jobs(jobs, out, report, options.checkpoint_seconds)
@@ -54,6 +57,20 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return int(failed)
+
+
+def _fed() -> Iterator[int]:
+    """Job numbers from standard input. Its end means that the parent is gone: stop at once."""
+    numbers: queue.Queue[int] = queue.Queue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            numbers.put(int(line))
+        os._exit(1)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield numbers.get()
 
 
 def pin(core: int) -> None:

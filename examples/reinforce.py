@@ -1,0 +1,87 @@
+"""REINFORCE with a learned baseline (Williams 1992): an agent of one's own.
+
+    L = -E[ (R - V(s)) log pi(a|s) ] + E[ (R - V(s))^2 ],   R the discounted return
+
+From this folder: lcpo train --agent reinforce:agent --trace 3 --steps 200000
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from lcpo.config import config, static, traced
+from lcpo.core import dists, nets, optim, returns, stats
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+
+@config
+class Config:
+    """REINFORCE."""
+
+    rollout_length: int = static(200, "interactions per update", low=1)
+    hidden: tuple[int, ...] = static((64, 64), "hidden layer sizes", low=1)
+    learning_rate: float = traced(1e-3, "learning rate (Adam)", low=0.0)
+    gamma: float = traced(0.99, "discount per unit of time", low=0.0, high=1.0)
+    reward_scale: float = traced(0.01, "rewards are multiplied by this", low=0.0)
+
+
+class State(NamedTuple):
+    """Arrays only, of fixed shapes."""
+
+    params: tuple[nets.Params, nets.Params]  # policy, value
+    opt: Any
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """Fresh networks: logits for every action, and a value."""
+    policy_key, value_key = jax.random.split(key)
+    width = spec.action_size * max(spec.num_actions)
+    policy = nets.mlp_init(policy_key, (spec.obs_size, *config.hidden, width))
+    value = nets.mlp_init(value_key, (spec.obs_size, *config.hidden, 1))
+    return State((policy, value), optax.adam(0.0).init((policy, value)))
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, Any]:
+    """Sample from the policy: obs [N, D] -> actions [N, A], and nothing to remember."""
+    del config
+    logits = dists.to_logits(nets.mlp(state.params[0], obs), spec.num_actions)
+    return dists.sample(logits, jax.random.uniform(key, (obs.shape[0], spec.action_size))), ()
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """One Adam step on the batch, leaves [T, N, ...]."""
+    del key
+    target = returns.returns(
+        config.reward_scale * batch.reward,
+        nets.mlp(state.params[1], batch.next_obs)[..., 0],
+        returns.discounts(config.gamma, batch.elapsed),
+        batch.terminated.astype(jnp.float32),
+        batch.truncated.astype(jnp.float32),
+    )
+
+    def loss(params: tuple[nets.Params, nets.Params]) -> tuple[Array, Metrics]:
+        logits = dists.to_logits(nets.mlp(params[0], batch.obs), spec.num_actions)
+        advantage = target - nets.mlp(params[1], batch.obs)[..., 0]
+        gain = jax.lax.stop_gradient(advantage) * dists.log_prob(logits, batch.action)
+        policy_loss = -stats.weighted_mean(gain, batch.weight)
+        value_loss = jnp.mean(advantage**2)
+        metrics = {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": jnp.mean(dists.entropy(logits)),
+        }
+        return policy_loss + value_loss, metrics
+
+    grads, metrics = jax.grad(loss, has_aux=True)(state.params)
+    return State(
+        *optim.apply(optax.adam(config.learning_rate), grads, state.opt, state.params)
+    ), metrics
+
+
+agent = Agent("reinforce", Config, init, act, update)

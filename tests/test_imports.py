@@ -1,0 +1,80 @@
+"""Who may know whom, and what a bare machine needs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lcpo
+
+ROOT = Path(lcpo.__file__).parent
+
+# package -> the packages of ours that it may import
+ALLOWED = {
+    "config": set(),
+    "types": {"config"},
+    "core": {"types", "config", "core"},
+    "agents": {"agents", "core", "types", "config"},
+    "contexts": {"contexts", "config"},
+    "envs": {"envs", "types", "config"},
+    "run": {"run", "agents", "envs", "contexts", "core", "types", "config", "lcpo"},
+    "study": {"study", "run", "agents", "envs", "contexts", "core", "types", "config", "api"},
+    "progress": {"run", "config"},
+    "api": {"run", "config", "progress", "types"},
+    "cli": {"api", "study", "run", "agents", "envs", "contexts", "core", "config"},
+    "__init__": {"api"},
+}
+
+
+def imported(path: Path) -> set[str]:
+    """First parts below `lcpo` of all imports in a file, in functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            parts = node.module.split(".")
+            if parts[0] == "lcpo":
+                found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                if parts[0] == "lcpo":
+                    found.add(parts[1] if len(parts) > 1 else "lcpo")
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_arrows_point_one_way(path: Path) -> None:
+    relative = path.relative_to(ROOT)
+    package = relative.parts[0].removesuffix(".py")
+    wrong = imported(path) - ALLOWED[package] - {"__version__"}
+    assert not wrong, f"{relative} must not import lcpo.{', lcpo.'.join(sorted(wrong))}"
+
+
+def test_an_agent_that_imports_an_environment_is_caught(tmp_path: Path) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text("def f():\n    from lcpo.envs.pendulum import Pendulum\n")
+    assert imported(file) - ALLOWED["agents"] == {"envs"}
+
+
+BARE = """
+import sys
+for name in ("tyro", "rich", "polars", "gymnasium", "mujoco", "scipy.stats", "matplotlib"):
+    sys.modules[name] = None
+import lcpo.run.worker, lcpo.run.bench, lcpo.run.execute, lcpo.run.record
+from lcpo.run.job import plan
+from lcpo.run import execute
+from pathlib import Path
+jobs = plan("lcpo", "pendulum", trace="revisit", steps=400, seeds=[0])
+execute.run_jobs(jobs, Path(sys.argv[1]), print, 60.0)
+"""
+
+
+def test_the_compute_path_runs_on_a_bare_machine(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BARE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "'finished'" in done.stdout
