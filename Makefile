@@ -1,30 +1,47 @@
 # All set-up happens here, in .venv, on a machine with nothing but Python >= 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.installed
 
-.PHONY: install test test-all lint demo bench clean
+.PHONY: install demo test test-all lint wheel bench clean
 
-install: $(STAMP)
+install: .venv/.installed
 
-$(STAMP): pyproject.toml
+.venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+# What only developers need: tests, linters, Parquet.
+.venv/.dev: .venv/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@
 
-test: install  ## fast tiers: units, golden vectors, contracts, command line
+demo: install  ## the paper's Figure 1, all seeds: about three minutes on two cores
+	$(BIN)/lcpo reproduce grid-world --resume
+
+test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
 	$(BIN)/python -m pytest -q -n auto -m "not learn"
 
-test-all: install  ## what `test` leaves out: agents that must learn and remember
+test-all: .venv/.dev  ## what `test` leaves out: agents that must learn and remember, twenty kills
 	$(BIN)/python -m pytest -q -n auto -m learn
 
-lint: install
+lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: install  ## speed of this machine, side by side
+wheel: .venv/.dev  ## build the wheel; prove that it installs and imports outside the checkout
+	rm -rf dist build
+	$(BIN)/python -m build --quiet --wheel
+	rm -rf .venv-wheel && $(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	cd / && $(CURDIR)/.venv-wheel/bin/python -c "import lcpo; lcpo.train; print('lcpo', lcpo.__version__, 'imports')"
+	cd / && $(CURDIR)/.venv-wheel/bin/lcpo list --json
+	cd / && $(CURDIR)/.venv-wheel/bin/lcpo trace 1 --out $(CURDIR)/.venv-wheel/trace.png
+	rm -rf .venv-wheel
+
+bench: install  ## speed of this machine
 	$(BIN)/lcpo bench
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv .venv-wheel build dist *.egg-info

@@ -60,20 +60,20 @@ def test_found_from_the_root_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_agent("examples.reinforce:agent").name == "reinforce"
 
 
-def last_step(agent: Agent, kind: str, next_obs: float) -> Any:
-    """The state after a batch whose last step ends as `kind`, in the state `next_obs`."""
+def after_ending(agent: Agent, kind: str, next_obs: float) -> Any:
+    """The state after a batch in whose midst an episode ends as `kind`, at `next_obs`."""
     config, spec, state = started(agent)
     batch = random_batch(spec, jax.random.key(7), False)
     batch = batch._replace(
-        **{kind: jnp.zeros_like(batch.terminated).at[-1].set(True)},
-        next_obs=batch.next_obs.at[-1].set(next_obs),
+        **{kind: jnp.zeros_like(batch.terminated).at[7].set(True)},
+        next_obs=batch.next_obs.at[7].set(next_obs),
     )
     return agent.update(config, spec, state, batch, jax.random.key(0))[0]
 
 
 def test_truncated_bootstraps_and_terminated_does_not(agent: Agent) -> None:
     for kind in ("terminated", "truncated"):
-        one, other = (jax.tree.leaves(last_step(agent, kind, x)) for x in (0.0, 3.0))
+        one, other = (jax.tree.leaves(after_ending(agent, kind, x)) for x in (0.0, 3.0))
         same = all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
         assert same == (kind == "terminated")
 

@@ -232,8 +232,8 @@ def test_checkpoint_round_trip(tmp_path: Path) -> None:
 
 def command(out: Path, *more: str) -> list[str]:
     return [
-        sys.executable, "-m", "lcpo.cli", "train", "--agent", "lcpo", "--trace", "revisit", "--steps",
-        "400000", "--seeds", "2", "--rollout-length", "100", "--hidden", "16", "16",
+        sys.executable, "-m", "lcpo.cli", "train", "--agent", "lcpo", "--trace", "revisit",
+        "--steps", "400000", "--seeds", "2", "--rollout-length", "100", "--hidden", "16", "16",
         "--checkpoint-seconds", "0", "--out", str(out), *more,
     ]  # fmt: skip
 

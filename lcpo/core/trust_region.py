@@ -52,24 +52,30 @@ def fisher_product(
 
 
 def conjugate_gradient(product: Product, target: Array) -> Array:
-    """Solve product(x) = target from x = 0, in 15 iterations.
+    """Solve product(x) = target from x = 0, in at most 15 iterations.
 
-    Once the squared residual is < 1e-10 the steps have length 0. A loop that really stopped would,
-    under vmap, copy all of its vectors in every iteration.
+    Once the squared residual is < 1e-10 the steps have length 0, and on a CPU the loop ends. On a
+    GPU, where runs are vmapped, it goes on: a loop that may end for some of them would copy all
+    of its vectors in every iteration.
     """
 
-    def iterate(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        x, residual, direction, rr = carry
+    def unfinished(carry: tuple[Array, ...]) -> Array:
+        return (carry[0] < CG_ITERATIONS) & (carry[-1] >= CG_TOLERANCE)
+
+    def iterate(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        i, x, residual, direction, rr = carry
         curved = product(direction)
         unsolved = rr >= CG_TOLERANCE
         alpha = jnp.where(unsolved, rr / jnp.dot(direction, curved), 0.0)
         x, residual = x + alpha * direction, residual - alpha * curved
         rr_new = jnp.dot(residual, residual)
         direction = residual + jnp.where(unsolved, rr_new / rr, 0.0) * direction
-        return x, residual, direction, rr_new
+        return i + 1, x, residual, direction, rr_new
 
-    start = (jnp.zeros_like(target), target, target, jnp.dot(target, target))
-    return jax.lax.fori_loop(0, CG_ITERATIONS, iterate, start)[0]
+    start = (jnp.int32(0), jnp.zeros_like(target), target, target, jnp.dot(target, target))
+    if jax.default_backend() == "cpu":
+        return jax.lax.while_loop(unfinished, iterate, start)[1]
+    return jax.lax.fori_loop(0, CG_ITERATIONS, lambda _, carry: iterate(carry), start)[1]
 
 
 def constrained_step(product: Product, gradient: Array, limit: Array | float) -> Array:

@@ -134,7 +134,7 @@ class _Workers:
                 process.wait()
                 for pipe in (process.stdin, process.stdout, log):
                     with contextlib.suppress(BrokenPipeError):
-                        pipe.close()
+                        pipe.close()  # pyright: ignore[reportOptionalMemberAccess]
         if crashed or self.waiting:
             lost = ", ".join(name for _, name in self.waiting)
             more = f"; not started: {lost}" if lost else ""
