@@ -193,7 +193,7 @@ def same_context(context: ContextSlice, recent: jax.Array, data: jax.Array) -> j
 
 
 def test_it_is_the_anchors_that_remember() -> None:
-    """Steps of the same length, anchored in the context they train in, forget the other one."""
+    """Steps under the same limit, anchored in the context they train in, forget the other one."""
     lcpo = train_a_b_a("lcpo", detector=f"{__name__}:same_context")
     assert learned_both(lcpo["reward"][0])
     assert lcpo["constraint_active"][0, :, FIRST + SECOND // 2 : FIRST + SECOND].mean() > 0.95

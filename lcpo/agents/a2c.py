@@ -129,13 +129,14 @@ def estimate(config: Config, state: State, batch: Transition) -> tuple[State, Da
     terminated = batch.terminated.astype(jnp.float32)
     truncated = batch.truncated.astype(jnp.float32)
     discount = returns.discounts(config.gamma, batch.elapsed)
-    reward = batch.reward
     if config.scale_rewards:
         ended = jnp.maximum(terminated, truncated)
-        running, carried = returns.running_returns(reward, discount, ended, state.running_return)
+        running, carried = returns.running_returns(
+            batch.reward, discount, ended, state.running_return
+        )
         moments = stats.moments_add(state.return_stats, running)
-        reward = reward / jnp.sqrt(moments.var + config.reward_var_offset)
         state = state._replace(running_return=carried, return_stats=moments)
+    reward = batch.reward * _reward_scale(config, state)
     if TRUNCATION_LEAKS in config.faults:
         truncated = jnp.zeros_like(truncated)
     values = outputs(state.value, jnp.stack([batch.obs, batch.next_obs]))[..., 0]  # [2, T, N]
@@ -145,6 +146,13 @@ def estimate(config: Config, state: State, batch: Transition) -> tuple[State, Da
     target = returns.returns(reward, values[1], discount, terminated, truncated)
     data = Data(batch.obs, batch.action, advantage, target, batch.weight)
     return state, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), data)
+
+
+def _reward_scale(config: Config, state: State) -> Array:
+    """What rewards are multiplied by."""
+    if not config.scale_rewards:
+        return jnp.float32(1.0)
+    return 1.0 / jnp.sqrt(state.return_stats.var + config.reward_var_offset)
 
 
 def policy_gradient(config: Config, spec: Spec, state: State, data: Data) -> Gradient:
@@ -206,7 +214,7 @@ def finish(
         "entropy": entropy,
         "entropy_coef": optim.entropy_coefficient(tuner, config.entropy_coef),
         "recent_kl": jnp.mean(dists.kl(gradient.logits, new)),
-        "reward_scale": 1.0 / jnp.sqrt(state.return_stats.var + config.reward_var_offset),
+        "reward_scale": _reward_scale(config, state),
     }
     new_state = state._replace(
         policy=policy, value=value, policy_opt=policy_opt, value_opt=value_opt, entropy=tuner
