@@ -13,6 +13,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from lcpo import cmdline
 from lcpo import config as configs
 from lcpo.config import unknown
 
@@ -84,36 +85,36 @@ def train(arguments: list[str]) -> int:
     from lcpo.run.job import find_agent, find_env, plan
     from lcpo.run.presets import overrides as preset_overrides
 
-    agent_name = _peek(arguments, "agent") or "lcpo"
-    env_name = _peek(arguments, "env") or "pendulum"
+    agent_name = cmdline.peek(arguments, "agent") or "lcpo"
+    env_name = cmdline.peek(arguments, "env") or "pendulum"
     agent, env_class = find_agent(agent_name), find_env(env_name)
     preset = {**agent.preset, **preset_overrides(agent_name, env_name)}
     default = configs.make(agent.Config, preset)
     default_env = configs.make(env_class, {})
-    options = _parse(
+    options = cmdline.parse(
         "train",
         f"Train {agent_name} on {env_name}.",
         arguments,
         [
             ("agent", str, "Agent: a name (`lcpo list`), or your own as package.module:agent.",
              agent_name),
-            *_options(RunOptions),
+            *cmdline.fields_of(RunOptions),
             ("sweep", tuple[str, ...], "Values of config fields: field=a,b,c ...", ()),
             ("plan_only", bool, "Write the plan for `python -m lcpo.run.worker` and stop.", False),
-            *_config_options(default),
+            *cmdline.config_fields(default),
         ],
-        _config_options(default_env),
+        cmdline.config_fields(default_env),
     )  # fmt: skip
     jobs = plan(
         agent_name,
         env_name,
         trace=options.trace,
         steps=options.steps,
-        seeds=_seeds(options.seeds),
+        seeds=cmdline.seeds(options.seeds),
         scale=options.scale,
-        overrides={**preset_overrides(agent_name, env_name), **_changed(options, default)},
-        env_overrides=_changed(options.env_config, default_env),
-        sweep=dict(_sweep(text) for text in options.sweep),
+        overrides=cmdline.changed(options, default),
+        env_overrides=cmdline.changed(options.env_config, default_env),
+        sweep=dict(cmdline.sweep(text) for text in options.sweep),
     )
     out = options.out or api.default_out(jobs[0])
     if options.plan_only:
@@ -132,14 +133,14 @@ def compare(arguments: list[str]) -> int:
     from lcpo import api
     from lcpo.run.job import plan
 
-    options = _parse(
+    options = cmdline.parse(
         "compare",
         "Compare agents: the same environment, trace and seeds for each.",
         arguments,
         [
             ("agents", str, "Agents, separated by commas; the first is the reference.",
              "lcpo,a2c-entropy,a2c"),
-            *_options(RunOptions),
+            *cmdline.fields_of(RunOptions),
             ("warmup", int | None, "Steps left out of the return after warm-up.", None),
         ],
     )  # fmt: skip
@@ -154,7 +155,7 @@ def compare(arguments: list[str]) -> int:
             options.env,
             trace=options.trace,
             steps=options.steps,
-            seeds=_seeds(options.seeds),
+            seeds=cmdline.seeds(options.seeds),
             scale=options.scale,
         )
     ]
@@ -225,7 +226,9 @@ def list_names(arguments: list[str]) -> None:
     from lcpo.envs import ENVS
     from lcpo.study.experiments import EXPERIMENTS
 
-    options = _parse("list", "What there is.", arguments, [("json", bool, "As JSON.", False)])
+    options = cmdline.parse(
+        "list", "What there is.", arguments, [("json", bool, "As JSON.", False)]
+    )
     families = {f"family:{kind}:SEED": help for kind, help in FAMILIES.items()}
     known = {
         "agents": {name: _agent_help(agent) for name, agent in AGENTS.items()},
@@ -258,7 +261,7 @@ def bench(arguments: list[str]) -> None:
     """Measure the speed of this machine."""
     from lcpo.run.bench import bench as measure
 
-    options = _parse(
+    options = cmdline.parse(
         "bench",
         "Microseconds per interaction on one core; interactions per second on all.",
         arguments,
@@ -285,7 +288,7 @@ def trace(arguments: list[str]) -> None:
     """Draw context traces, and tell what they hold."""
     from lcpo.study.trace_figure import plot_traces, trace_summary
 
-    options = _parse(
+    options = cmdline.parse(
         "trace",
         "Draw traces (default: the four of the paper).",
         arguments,
@@ -312,7 +315,7 @@ def calibrate(arguments: list[str]) -> None:
     """How often would LCPO's constraint be active on a trace? Suggests sigma."""
     from lcpo.study import calibrate as study
 
-    options = _parse(
+    options = cmdline.parse(
         "calibrate",
         "Distances between contexts, activity of the constraint by sigma, a suggested sigma.",
         arguments,
@@ -341,7 +344,7 @@ def export(arguments: list[str]) -> None:
     """Gather the records of all runs in a folder into one Parquet or CSV table."""
     from lcpo.study.export import export as write
 
-    options = _parse(
+    options = cmdline.parse(
         "export",
         "One table of all records.",
         arguments,
@@ -366,7 +369,9 @@ def reproduce(arguments: list[str]) -> int:
     if name not in EXPERIMENTS:
         raise ValueError(unknown("experiment", name, EXPERIMENTS))
     experiment = EXPERIMENTS[name]
-    options = _parse(f"reproduce {name}", experiment.help, rest, _options(experiment.Options))
+    options = cmdline.parse(
+        f"reproduce {name}", experiment.help, rest, cmdline.fields_of(experiment.Options)
+    )
     values = {f.name: getattr(options, f.name) for f in dataclasses.fields(experiment.Options)}
     return experiment.run(experiment.Options(**values))
 
@@ -381,104 +386,6 @@ COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "export": export,
     "bench": bench,
 }
-
-
-Option = tuple[str, Any, str, Any]
-"""(name, type, help, default)"""
-
-
-def _parse(
-    name: str,
-    description: str,
-    arguments: list[str],
-    options: list[Option],
-    env_options: list[Option] | None = None,
-) -> Any:
-    """Options from the command line; the environment's own stand under `--env.`."""
-    fields: list[Any] = [_field(option) for option in options]
-    if env_options is not None:
-        env = dataclasses.make_dataclass("Environment", [_field(option) for option in env_options])
-        nested = Annotated[env, tyro.conf.arg(name="env")]
-        fields.append(("env_config", nested, dataclasses.field(default_factory=env)))
-    cls = dataclasses.make_dataclass("Options", fields)
-    return tyro.cli(cls, prog=f"lcpo {name}", description=description, args=arguments)
-
-
-def _field(option: Option) -> Any:
-    name, type_, help, default = option
-    annotated = Annotated[type_, tyro.conf.arg(help=help)]
-    if default is tyro.MISSING:
-        return (name, annotated)
-    return (name, annotated, dataclasses.field(default=default))
-
-
-def _options(cls: type) -> list[Option]:
-    """The fields of an options class; the string under each is its help."""
-    import inspect
-    import re
-    import typing
-
-    hints = typing.get_type_hints(cls)
-    source = inspect.getsource(cls)
-    out = []
-    for field in dataclasses.fields(cls):
-        found = re.search(rf'\n    {field.name}:[^\n]*\n    """(.*?)"""', source, re.S)
-        help = " ".join(found.group(1).split()) if found else ""
-        out.append((field.name, hints[field.name], help, field.default))
-    return out
-
-
-def _config_options(config: Any) -> list[Option]:
-    """The fields of a config, with its values as defaults."""
-    import typing
-
-    hints = typing.get_type_hints(type(config))
-    return [
-        (f.name, hints[f.name], f.metadata.get("help", ""), getattr(config, f.name))
-        for f in dataclasses.fields(config)
-    ]
-
-
-def _changed(options: Any, default: Any) -> dict[str, Any]:
-    """Config values that differ from the defaults."""
-    names = [f.name for f in dataclasses.fields(default)]
-    values = {name: getattr(options, name) for name in names}
-    return {k: v for k, v in values.items() if v != getattr(default, k)}
-
-
-def _peek(arguments: list[str], name: str) -> str | None:
-    """The value of an option on which the other options depend."""
-    for i, argument in enumerate(arguments):
-        if argument == f"--{name}" and i + 1 < len(arguments):
-            return arguments[i + 1]
-        if argument.startswith(f"--{name}="):
-            return argument.split("=", 1)[1]
-    return None
-
-
-def _seeds(text: str) -> list[int]:
-    try:
-        if "," in text:
-            return [int(part) for part in text.split(",") if part.strip()]
-        return list(range(int(text)))
-    except ValueError:
-        raise ValueError(
-            f"seeds = {text!r}: needs a number of seeds, or a list such as 3,7"
-        ) from None
-
-
-def _sweep(text: str) -> tuple[str, list[Any]]:
-    field, _, values = text.partition("=")
-    if not field or not values:
-        raise ValueError(f"sweep {text!r}: needs field=a,b,c")
-
-    def value(part: str) -> Any:
-        try:
-            return json.loads(part)
-        except ValueError:
-            return part
-
-    return field.replace("-", "_"), [value(part) for part in values.split(",")]
 
 
 if __name__ == "__main__":

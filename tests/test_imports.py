@@ -25,7 +25,8 @@ ALLOWED = {
     "study": {"study", "run", "agents", "envs", "contexts", "core", "types", "config", "api"},
     "progress": {"run", "config"},
     "api": {"run", "config", "progress", "types"},
-    "cli": {"api", "study", "run", "agents", "envs", "contexts", "core", "config"},
+    "cmdline": set(),
+    "cli": {"cmdline", "api", "study", "run", "agents", "envs", "contexts", "core", "config"},
     "__init__": {"api"},
 }
 
