@@ -1,4 +1,4 @@
-"""Does a long run stay fast and small? LCPO on a 20M-step trace, n_b = 200K, on one core.
+"""Does a long run stay fast and small? LCPO on a 20M-step trace whose constraint is always active.
 
     python benchmarks/long_run.py [million steps]
 
@@ -26,7 +26,7 @@ def main() -> None:
     from lcpo.run.job import plan
 
     jobs = plan(
-        "lcpo", "pendulum", trace="1", steps=millions * MILLION, seeds=[0],
+        "lcpo", "pendulum", trace="revisit", steps=millions * MILLION, seeds=[0],
         overrides={"buffer_size": 200_000},
     )  # fmt: skip
     marks: list[tuple[int, float]] = []
