@@ -86,13 +86,17 @@ def update(
 ) -> tuple[State, Metrics]:
     """Algorithm 1, one iteration."""
     add_key, sample_key = jax.random.split(key)
-    recent = batch.obs.reshape(-1, spec.obs_size)
-    grown = buffers.reservoir_add(state.memory, recent, add_key)
-    source = grown if ADD_BEFORE_SAMPLE in config.faults else state.memory
-    anchors, found = find_anchors(config, spec, source, recent, sample_key)
+    recent, memory = batch.obs.reshape(-1, spec.obs_size), state.memory
+    if ADD_BEFORE_SAMPLE in config.faults:
+        memory = buffers.reservoir_add(memory, recent, add_key)
+    anchors, found = find_anchors(config, spec, memory, recent, sample_key)
+    if ADD_BEFORE_SAMPLE not in config.faults:
+        # The write must depend on what was read: XLA copies a buffer that it may write too early.
+        read = jax.lax.bitcast_convert_type(jnp.sum(anchors), jnp.uint32)
+        memory = buffers.reservoir_add(memory, recent, jax.random.fold_in(add_key, read))
     learner, data = a2c.estimate(config, state.learner, batch)
     learner, metrics = learn(config, spec, learner, data, anchors, found)
-    return State(learner, grown), metrics
+    return State(learner, memory), metrics
 
 
 def find_anchors(
