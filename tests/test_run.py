@@ -230,39 +230,60 @@ def test_checkpoint_round_trip(tmp_path: Path) -> None:
     assert len(list((folder / "checkpoint").iterdir())) == 3, "the older checkpoint is gone"
 
 
+CHUNKS = 80
+"""Checkpoints of each run that is killed: more than 20 lives can use up."""
+
+
 def command(out: Path, *more: str) -> list[str]:
     return [
         sys.executable, "-m", "lcpo.cli", "train", "--agent", "lcpo", "--trace", "revisit",
-        "--steps", "200000", "--seeds", "2", "--rollout-length", "100", "--hidden", "16", "16",
-        "--checkpoint-seconds", "0", "--out", str(out), *more,
+        "--steps", str(CHUNKS * execute.CHUNK_UPDATES * 20), "--seeds", "2",
+        "--rollout-length", "20", "--hidden", "8", "8", "--checkpoint-seconds", "0",
+        "--out", str(out), *more,
     ]  # fmt: skip
 
 
 def kill_and_resume(tmp_path: Path, kills: int, seed: int) -> None:
     """kill -9 the whole command at random moments, resume each time, compare with undisturbed."""
-    done = subprocess.run(command(tmp_path / "whole"), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    rng = random.Random(seed)
-    out, killed = tmp_path / "killed", 0
-    while True:
-        more = ["--resume"] if (out / "plan.json").exists() else []
+    began = time.monotonic()
+    whole = subprocess.run(command(tmp_path / "whole"), capture_output=True, text=True)
+    assert whole.returncode == 0, whole.stderr
+    longest = time.monotonic() - began
+    rng, out = random.Random(seed), tmp_path / "killed"
+    for _ in range(kills):
         process = subprocess.Popen(
-            command(out, *more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            command(out, *resumed(out)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
-        if killed == kills:
-            assert process.wait() == 0
-            break
-        try:
-            process.wait(timeout=rng.uniform(1.0, 12.0))
-            break  # it came to its end before the next kill
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            killed += 1
-            time.sleep(0.2)
-    assert killed >= 1, "it ended before the first kill: no test"
+        wait_for_a_moment(out, process, rng, longest)
+        assert process.poll() is None, "it ended before the kill: lengthen the runs"
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    last = subprocess.run(command(out, *resumed(out)), capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
     assert_same_results(tmp_path / "whole" / "runs", out / "runs")
+
+
+def resumed(out: Path) -> list[str]:
+    return ["--resume"] if (out / "plan.json").exists() else []
+
+
+def wait_for_a_moment(
+    out: Path, process: subprocess.Popen, rng: random.Random, longest: float
+) -> None:
+    """A random time after the start, or after the next one or two checkpoints."""
+
+    def saved() -> set[str]:
+        return {str(path) for path in out.glob("runs/*/checkpoint/state-*.npz")}
+
+    if rng.random() < 0.25:
+        time.sleep(rng.uniform(0.0, min(4.0, longest / 2)))
+        return
+    for _ in range(rng.randint(1, 2)):
+        before, until = saved(), time.monotonic() + 60.0
+        while saved() <= before and time.monotonic() < until and process.poll() is None:
+            time.sleep(0.002)
+    time.sleep(rng.uniform(0.0, 0.1))
 
 
 def test_kill_and_resume(tmp_path: Path) -> None:

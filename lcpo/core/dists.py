@@ -30,8 +30,12 @@ def sample(logits: Array, uniform: Array) -> Array:
 
     The action is the number of cumulative probabilities, the last one left out, that are <= u.
     """
-    cumulative = jnp.cumsum(jax.nn.softmax(logits), axis=-1)[..., :-1]
-    return jnp.sum(cumulative <= uniform[..., None], axis=-1, dtype=jnp.int32)
+    p = jax.nn.softmax(logits)
+    action, cumulative = jnp.int32(0), 0.0
+    for k in range(p.shape[-1] - 1):  # one by one: XLA fuses it with the environment's step
+        cumulative = cumulative + p[..., k]
+        action = action + (cumulative <= uniform)
+    return action
 
 
 def log_prob(logits: Array, action: Array) -> Array:

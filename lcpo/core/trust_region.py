@@ -59,6 +59,8 @@ def conjugate_gradient(product: Product, target: Array) -> Array:
     of its vectors in every iteration.
     """
 
+    on_cpu = jax.default_backend() == "cpu"
+
     def unfinished(carry: tuple[Array, ...]) -> Array:
         return (carry[0] < CG_ITERATIONS) & (carry[-1] >= CG_TOLERANCE)
 
@@ -69,13 +71,15 @@ def conjugate_gradient(product: Product, target: Array) -> Array:
         alpha = jnp.where(unsolved, rr / jnp.dot(direction, curved), 0.0)
         x, residual = x + alpha * direction, residual - alpha * curved
         rr_new = jnp.dot(residual, residual)
+        if not on_cpu:  # one kernel for the vector, one for its norm: together they are slower
+            residual, rr_new = jax.lax.optimization_barrier((residual, rr_new))
         direction = residual + jnp.where(unsolved, rr_new / rr, 0.0) * direction
         return i + 1, x, residual, direction, rr_new
 
     start = (jnp.int32(0), jnp.zeros_like(target), target, target, jnp.dot(target, target))
-    if jax.default_backend() == "cpu":
+    if on_cpu:
         return jax.lax.while_loop(unfinished, iterate, start)[1]
-    return jax.lax.fori_loop(0, CG_ITERATIONS, lambda _, carry: iterate(carry), start)[1]
+    return jax.lax.fori_loop(0, CG_ITERATIONS, lambda _, c: iterate(c), start, unroll=True)[1]
 
 
 def constrained_step(product: Product, gradient: Array, limit: Array | float) -> Array:
@@ -172,7 +176,8 @@ def line_search(
         return i + 1, accepted, fraction, loss, kls
 
     start = (jnp.int32(0), jnp.bool_(False), jnp.float32(0.0), loss_old, jnp.zeros_like(limits))
-    _, accepted, fraction, loss, kls = jax.lax.while_loop(unfinished, attempt, start)
+    # The first trial stands before the loop: a GPU's host waits for each answer of `unfinished`.
+    _, accepted, fraction, loss, kls = jax.lax.while_loop(unfinished, attempt, attempt(start))
     fraction = jnp.where(accepted, fraction, 0.0)
     return LineSearch(
         params + fraction * jnp.where(accepted, step, 0.0),

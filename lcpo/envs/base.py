@@ -47,9 +47,14 @@ class Landmark(NamedTuple):
     action: tuple[int, ...]
 
 
+def entries(history: Array) -> Array:
+    """A history [lags, channels], newest row first, as it stands in an observation."""
+    return history.T.reshape(-1)
+
+
 def observe(features: Array, history: Array) -> Array:
-    """Observation of one world: features, then the history [lags, channels], newest row first."""
-    return jnp.concatenate([features, history.T.reshape(-1).astype(features.dtype)])
+    """Observation of one world: features, then the entries of the history."""
+    return jnp.concatenate([features, entries(history).astype(features.dtype)])
 
 
 def select(mask: Array, if_true: Any, if_false: Any) -> Any:

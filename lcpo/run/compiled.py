@@ -15,17 +15,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo.core import random, returns
-from lcpo.envs.base import Env, observe, select
+from lcpo.envs.base import Env, entries, select
 from lcpo.run.packing import computed_once, packed_scan
-from lcpo.types import Agent, Array, Metrics, Spec, Transition
+from lcpo.types import Agent, Array, Metrics, Spec, Step, Transition
 
 
 class Worlds(NamedTuple):
     """N worlds between two steps."""
 
     env: Any  # leaves [N, ...]
-    obs: Array  # [N, D]
+    features: Array  # [N, F], the environment's part of the observation
+    history: Array  # [N, H], the context's part; apart, since they come from different kernels
     cursor: Array  # [N], the row of the trace that is now observed
+
+    @property
+    def obs(self) -> Array:
+        """[N, D]."""
+        return jnp.concatenate([self.features, self.history], axis=-1)
 
 
 class RunState(NamedTuple):
@@ -74,7 +80,7 @@ def init_run(
     cursor = jnp.zeros(spec.num_worlds, jnp.int32)
     return RunState(
         agent.init(config, spec, agent_key),
-        Worlds(env_state, _observe(env, spec, features, contexts, cursor), cursor),
+        Worlds(env_state, features, _history(env, spec, contexts, cursor), cursor),
         jnp.zeros(spec.num_worlds),
         jnp.zeros(spec.num_worlds),
     )
@@ -121,21 +127,27 @@ def rollout(
         # The row of the transition that begins now is not visible before it has acted.
         cursor = jnp.full(num_worlds, first_step + t + 1) if by_step else worlds.cursor
         action, extra = agent.act(config, spec, state.agent, worlds.obs, act_key)
-        context = _history(env, spec, contexts, cursor)[:, 0]
-        env_state, step = computed_once(jax.vmap(env.step)(worlds.env, action, context, step_keys))
+        history = _history(env, spec, contexts, cursor)
+        context = history[:, :: max(spec.context.lags, 1)]  # the newest values
+        env_state, step = jax.vmap(env.step)(worlds.env, action, context, step_keys)
+        # Not the features: they are cheap functions of the state, and would take a kernel.
+        action, env_state, others = computed_once((action, env_state, step[1:]))
+        step = Step(step.obs, *others)
         ended = step.terminated | step.truncated
-        next_obs = _observe(env, spec, step.obs, contexts, cursor)
         elapsed, weight = (jnp.broadcast_to(x, (num_worlds,)) for x in (step.elapsed, step.weight))
-        rest = (action, step.reward, next_obs, step.terminated, step.truncated)
+        rest = (step.obs, history, action, step.reward, step.terminated, step.truncated)
         if not by_step:
             cursor = (cursor + ended) % contexts.length(spec.context.lags)
-        fresh_obs = _observe(env, spec, fresh_features, contexts, cursor)
-        following = select(ended, (fresh_state, fresh_obs), (env_state, next_obs))
-        return Worlds(following[0], following[1], cursor), (*rest, elapsed, weight, extra)
+            history = _history(env, spec, contexts, cursor)
+        following = select(ended, (fresh_state, fresh_features), (env_state, step.obs))
+        return Worlds(*following, history, cursor), (*rest, elapsed, weight, extra)
 
     inputs = (jnp.arange(num_steps), act_keys, step_keys, fresh)
-    before, worlds, rest = packed_scan(advance, state.worlds, inputs)
-    batch = Transition(before.obs, *rest)
+    before, worlds, (features, history, action, reward, *rest) = packed_scan(
+        advance, state.worlds, inputs
+    )
+    next_obs = jnp.concatenate([features, history], axis=-1)
+    batch = Transition(before.obs, action, reward, next_obs, *rest)
     ended = (batch.terminated | batch.truncated).astype(jnp.float32)
     ones = jnp.ones_like(batch.reward)
     totals, carried = returns.running_returns(batch.reward, ones, ended, state.episode_return)
@@ -201,13 +213,7 @@ def _landmarks(agent: Agent, config: Any, env: Env, spec: Spec, agent_state: Any
 
 
 def _history(env: Env, spec: Spec, contexts: Contexts, cursor: Array) -> Array:
-    """Context histories [N, lags, channels] at rows `cursor` [N]."""
+    """Context entries [N, H] of the observation at rows `cursor` [N]."""
     if env.advance == "own":
-        return jnp.zeros((spec.num_worlds, 1, 0))
-    return jax.vmap(lambda c: contexts.history(c, spec.context.lags))(cursor)
-
-
-def _observe(env: Env, spec: Spec, features: Array, contexts: Contexts, cursor: Array) -> Array:
-    if env.advance == "own":
-        return features
-    return jax.vmap(observe)(features, _history(env, spec, contexts, cursor))
+        return jnp.zeros((spec.num_worlds, 0))
+    return jax.vmap(lambda c: entries(contexts.history(c, spec.context.lags)))(cursor)

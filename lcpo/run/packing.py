@@ -62,8 +62,13 @@ class _Layout:
         return jnp.concatenate([_bits(x) for x in jax.tree.leaves(tree)], axis=-1)
 
     def unpack(self, row: Array) -> Any:
-        parts = jnp.split(row, self.ends[:-1], axis=-1)
-        leaves = [_values(p, x) for p, x in zip(parts, self.leaves, strict=True)]
+        # As floats before it is cut: neighbours that are put together again are then one slice.
+        floats = jax.lax.bitcast_convert_type(row, jnp.float32)
+        leaves, start = [], 0
+        for end, like in zip(self.ends, self.leaves, strict=True):
+            row_as = floats if like.dtype == jnp.float32 else row
+            leaves.append(_values(row_as[..., start:end], like))
+            start = end
         return jax.tree.unflatten(self.structure, leaves)
 
 
@@ -76,6 +81,8 @@ def _bits(leaf: Array) -> Array:
 
 def _values(bits: Array, like: Any) -> Array:
     bits = bits.reshape(like.shape)
+    if bits.dtype == like.dtype:
+        return bits
     if like.dtype.itemsize == 4:
         return jax.lax.bitcast_convert_type(bits, like.dtype)
     return bits.astype(like.dtype)
