@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
+from lcpo.envs.windy_mujoco import InvertedPendulum
 
 ENVS: dict[str, type] = {
     "grid-world": GridWorld,
     "pendulum": Pendulum,
+    "inverted-pendulum": InvertedPendulum,
 }

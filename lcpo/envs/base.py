@@ -1,4 +1,4 @@
-"""The environment protocols, compiled and host, and the one place that assembles observations and resets.
+"""The environment protocols, compiled and host, and the one place that puts observations together.
 
 An environment is a frozen config (`lcpo.config.config`) with three members. It knows one world,
 no batch axis, no auto-reset, and not where its context comes from:
@@ -58,9 +58,7 @@ class HostEnv(Protocol):
     @property
     def advance(self) -> Advance: ...
 
-    def open(
-        self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
-    ) -> HostWorlds:
+    def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
         """Make `num_worlds` worlds, world i with its own random stream from seeds[i].
 
         What a world does depends on its seed and inputs alone, not on the worlds beside it.
