@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
+from lcpo.envs.windy_mujoco import Hopper, InvertedDoublePendulum, InvertedPendulum, Reacher
 
 ENVS: dict[str, type] = {
     "grid-world": GridWorld,
     "pendulum": Pendulum,
+    "inverted-pendulum": InvertedPendulum,
+    "inverted-double-pendulum": InvertedDoublePendulum,
+    "reacher": Reacher,
+    "hopper": Hopper,
 }

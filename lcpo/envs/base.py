@@ -1,4 +1,4 @@
-"""The compiled-environment protocol, and the one place that assembles observations and resets.
+"""The environment protocols, compiled and host, and the one place that puts observations together.
 
 An environment is a frozen config (`lcpo.config.config`) with three members. It knows one world,
 no batch axis, no auto-reset, and not where its context comes from:
@@ -11,14 +11,23 @@ no batch axis, no auto-reset, and not where its context comes from:
 `step`; its history is appended to the features by `observe`, newest value first, channel by
 channel. An environment that makes its own context declares `advance = "own"` and writes the
 entries itself. It may also have `landmarks`, a dict of `Landmark`.
+
+A *host* environment (a simulator outside XLA) is the same frozen config with `spec` and `advance`,
+but in place of `reset` and `step` it has `open`, which makes N worlds that step together in NumPy:
+
+    worlds = env.open(num_worlds, seeds)
+    features = worlds.reset(mask)          # fresh episodes where mask [N] is set
+    step = worlds.step(action, context)    # never resets
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lcpo.types import Array, Spec, Step
 
@@ -38,6 +47,48 @@ class Env(Protocol):
     def reset(self, key: Array) -> tuple[Any, Array]: ...
 
     def step(self, state: Any, action: Array, context: Array, key: Array) -> tuple[Any, Step]: ...
+
+
+class HostEnv(Protocol):
+    """A host environment, told from a compiled one by its `open`."""
+
+    @property
+    def spec(self) -> Spec: ...
+
+    @property
+    def advance(self) -> Advance: ...
+
+    def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
+        """Make `num_worlds` worlds, world i with its own random stream from seeds[i].
+
+        What a world does depends on its seed and inputs alone, not on the worlds beside it.
+        `threads`: how many the simulator may use; None: one per core.
+        """
+        ...
+
+
+class HostWorlds(Protocol):
+    """N worlds that step together. They know no context history: the driver appends it."""
+
+    def reset(self, mask: np.ndarray) -> np.ndarray:
+        """Begin an episode where `mask` [N] is set; features [N, F] float32 of all worlds."""
+        ...
+
+    def step(self, action: np.ndarray, context: np.ndarray) -> Step:
+        """One step with actions [N, A] int, contexts [N, channels]: arrays [N, ...]. No resets."""
+        ...
+
+    def get_state(self) -> dict[str, np.ndarray] | None:
+        """Copies of all that is needed to continue exactly, leaves [N, ...]; None: cannot."""
+        ...
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Continue from what `get_state` returned, in these worlds or in others of the same env."""
+        ...
+
+    def close(self) -> None:
+        """Free what the simulator holds; the worlds are of no use afterwards."""
+        ...
 
 
 class Landmark(NamedTuple):
