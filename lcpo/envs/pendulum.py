@@ -74,5 +74,22 @@ class Pendulum:
         )
 
 
+@config
+class PlainPendulum(Pendulum):
+    """Pendulum-v1 without wind, hence without a context."""
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(3, ContextSlice(start=3, channels=0, lags=1), num_actions=(self.num_bins,))
+
+    @property
+    def advance(self) -> Advance:
+        return "own"
+
+    def step(self, state: State, action: Array, context: Array, key: Array) -> tuple[State, Step]:
+        """One step of 0.05 s in calm air; `action` [1] is the index of a torque."""
+        return Pendulum.step(self, state, action, jnp.zeros(2), key)
+
+
 def _features(state: State) -> Array:
     return jnp.stack([jnp.cos(state.angle), jnp.sin(state.angle), state.speed])
