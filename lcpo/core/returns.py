@@ -19,6 +19,11 @@ def discounts(gamma: Array | float, elapsed: Array) -> Array:
     return jnp.power(gamma, elapsed)
 
 
+def one_step(reward: Array, next_value: Array, discount: Array, terminated: Array) -> Array:
+    """r + discount (1 - terminated) V(s'): a truncated step bootstraps as any other."""
+    return reward + discount * (1.0 - terminated) * next_value
+
+
 def advantages(
     reward: Array,
     value: Array,
@@ -34,7 +39,7 @@ def advantages(
     A_t = delta_t + discount_t lam (1 - ended_t) A_{t+1},    A_T = 0
     """
     alive = 1.0 - terminated
-    delta = reward + discount * alive * next_value - value
+    delta = one_step(reward, next_value, discount, terminated) - value
     return _backward(discount * lam * alive * (1.0 - truncated), delta)
 
 
