@@ -193,7 +193,9 @@ PROBES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("env", [Pendulum(), PlainPendulum(), *PROBES], ids=lambda env: type(env).__name__)
+@pytest.mark.parametrize(
+    "env", [Pendulum(), PlainPendulum(), *PROBES], ids=lambda env: type(env).__name__
+)
 def test_contract(env: Any) -> None:
     check_env(env)
 

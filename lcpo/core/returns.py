@@ -19,11 +19,6 @@ def discounts(gamma: Array | float, elapsed: Array) -> Array:
     return jnp.power(gamma, elapsed)
 
 
-def one_step(reward: Array, next_value: Array, discount: Array, terminated: Array) -> Array:
-    """r + discount (1 - terminated) V(s'): a truncated step bootstraps as any other."""
-    return reward + discount * (1.0 - terminated) * next_value
-
-
 def advantages(
     reward: Array,
     value: Array,
@@ -39,7 +34,7 @@ def advantages(
     A_t = delta_t + discount_t lam (1 - ended_t) A_{t+1},    A_T = 0
     """
     alive = 1.0 - terminated
-    delta = one_step(reward, next_value, discount, terminated) - value
+    delta = reward + discount * alive * next_value - value
     return _backward(discount * lam * alive * (1.0 - truncated), delta)
 
 
@@ -55,6 +50,11 @@ def returns(
     cut = jnp.maximum(truncated, last.reshape(-1, *[1] * (reward.ndim - 1)))
     bootstrapped = reward + discount * alive * cut * next_value
     return _backward(discount * alive * (1.0 - cut), bootstrapped)
+
+
+def one_step(reward: Array, next_value: Array, discount: Array, terminated: Array) -> Array:
+    """One-step targets r + discount (1 - terminated) V(s'): nothing but a termination ends them."""
+    return reward + discount * (1.0 - terminated) * next_value
 
 
 def running_returns(

@@ -80,7 +80,8 @@ class PlainPendulum(Pendulum):
 
     @property
     def spec(self) -> Spec:
-        return Spec(3, ContextSlice(start=3, channels=0, lags=1), num_actions=(self.num_bins,))
+        none = ContextSlice(start=3, channels=0, lags=1)
+        return super().spec._replace(obs_size=3, context=none)
 
     @property
     def advance(self) -> Advance:
