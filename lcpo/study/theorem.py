@@ -83,8 +83,8 @@ def run(options: Options) -> int:
         found[name] = measure(setting, options.seeds, options.steps)
     options.out.mkdir(parents=True, exist_ok=True)
     table = summary(found)
-    for suffix in ("md", "csv"):
-        (options.out / f"table.{suffix}").write_text(tables.FORMATS[suffix](table))
+    for suffix, render in tables.FORMATS.items():
+        (options.out / f"table.{suffix}").write_bytes(render(table).encode())
     picture = options.out / "figure.png"
     figure(found, picture)
     console.print(table.to_text())
