@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcpo.agents import a2c, lcpo, tabular_a2c
+from lcpo.agents import a2c, lcpo, tabular_a2c, tabular_q
 from lcpo.types import Agent, Training
 
 
@@ -28,6 +28,7 @@ _ALL = (
     # Mahalanobis distance of the whole observation, 12 per dimension (sigma^2), as in the paper.
     lcpo.agent.variant("lcpo-mhd", detector="mahalanobis-full", sigma=12**0.5),
     tabular_a2c.agent,
+    tabular_q.agent,
     prescient(a2c.agent, rollout_length=3200),
 )
 

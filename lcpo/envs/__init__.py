@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from lcpo.envs.gridworld import GridWorld
-from lcpo.envs.pendulum import Pendulum
+from lcpo.envs.pendulum import Pendulum, PlainPendulum
 from lcpo.envs.windy_mujoco import Hopper, InvertedDoublePendulum, InvertedPendulum, Reacher
 
 ENVS: dict[str, type] = {
     "grid-world": GridWorld,
     "pendulum": Pendulum,
+    "pendulum-v1": PlainPendulum,
     "inverted-pendulum": InvertedPendulum,
     "inverted-double-pendulum": InvertedDoublePendulum,
     "reacher": Reacher,
