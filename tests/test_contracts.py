@@ -23,7 +23,7 @@ from lcpo.run import compiled, presets
 from lcpo.run.check import check_agent
 from lcpo.types import Agent, Spec, Transition
 
-SMALL = {"rollout_length": 16, "hidden": (8, 8), "buffer_size": 64}
+SMALL = {"rollout_length": 16, "hidden": (8, 8), "buffer_size": 64, "minibatches": 4}
 T = SMALL["rollout_length"]
 
 

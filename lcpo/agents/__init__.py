@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcpo.agents import a2c, lcpo, tabular_a2c, tabular_q
+from lcpo.agents import a2c, lcpo, lcpo_p, ppo, tabular_a2c, tabular_q, trpo
 from lcpo.types import Agent, Training
 
 
@@ -27,6 +27,9 @@ _ALL = (
     lcpo.agent.variant("lcpo-uniform", detector="everything"),
     # Mahalanobis distance of the whole observation, 12 per dimension (sigma^2), as in the paper.
     lcpo.agent.variant("lcpo-mhd", detector="mahalanobis-full", sigma=12**0.5),
+    lcpo_p.agent,
+    trpo.agent,
+    ppo.agent,
     tabular_a2c.agent,
     tabular_q.agent,
     prescient(a2c.agent, rollout_length=3200),

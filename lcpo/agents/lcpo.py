@@ -4,7 +4,7 @@ The policy improves on the recent batch B_r while it is anchored on past states 
 differs from the recent one (Algorithm 1):
 
     S_c <- W(B_a, B_r)                       past states with an OOD context        `find_anchors`
-    minimise   L(theta; B_r) = policy gradient loss - c * entropy                    `surrogate`
+    minimise   L(theta; B_r) = policy gradient loss - c * entropy               `trpo.surrogate`
     subject to E_{S_c} KL(pi_old || pi) <= c_anchor                                  `anchored_step`
     and        E_{B_r} KL(pi_old || pi) <= c_recent          (checked in the line search)
 
@@ -26,9 +26,9 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from lcpo.agents import a2c
+from lcpo.agents import a2c, trpo
 from lcpo.config import config, static, traced
-from lcpo.core import buffers, dists, nets, ood, optim, stats, trust_region
+from lcpo.core import buffers, nets, ood, trust_region
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 ADD_BEFORE_SAMPLE = "add-before-sample"
@@ -38,8 +38,8 @@ DUAL_ALGEBRA = "dual-algebra"
 
 
 @config
-class Config(a2c.Config):
-    """LCPO. Defaults are the paper's."""
+class AnchorConfig(a2c.Config):
+    """What agents with anchors share."""
 
     entropy_coef: float = traced(0.03, "entropy coefficient at the start", low=0.0)
     entropy_target: float = traced(
@@ -47,14 +47,20 @@ class Config(a2c.Config):
         low=0.0, high=1.0,
     )  # fmt: skip
     sigma: float = traced(1.0, "a context is OOD beyond this distance (paper: sigma)", low=0.0)
-    c_anchor: float = traced(1e-4, "KL limit on the anchors (paper: c_anchor)", low=0.0)
-    c_recent: float = traced(0.1, "KL limit on the recent batch (paper: c_recent)", low=0.0)
-    damping: float = traced(0.1, "added to the Fisher matrix's diagonal", low=0.0)
     detector: str = static("l2", "OOD detector, by name or as package.module:function")
     buffer_size: int | None = static(
         None, "reservoir capacity (paper: n_b); None: 1 % of the steps", low=1, share_of_steps=0.01
     )
     sampling_rounds: int = static(5, "draws per anchor wanted, before giving up", low=1)
+
+
+@config
+class Config(AnchorConfig):
+    """LCPO. Defaults are the paper's."""
+
+    c_anchor: float = traced(1e-4, "KL limit on the anchors (paper: c_anchor)", low=0.0)
+    c_recent: float = traced(0.1, "KL limit on the recent batch (paper: c_recent)", low=0.0)
+    damping: float = traced(0.1, "added to the Fisher matrix's diagonal", low=0.0)
     dual: bool = static(False, "solve for both constraints, not only for the anchors'")
     faults: tuple[str, ...] = static(
         (), "published faults to repeat",
@@ -69,7 +75,7 @@ class State(NamedTuple):
     memory: buffers.Reservoir  # B_a, observations
 
 
-def init(config: Config, spec: Spec, key: Array) -> State:
+def init(config: AnchorConfig, spec: Spec, key: Array) -> State:
     """A fresh learner and an empty reservoir."""
     assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     memory = buffers.reservoir_init(config.buffer_size, (spec.obs_size,))
@@ -85,30 +91,51 @@ def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
     """Algorithm 1, one iteration."""
-    add_key, sample_key = jax.random.split(key)
-    recent, memory = batch.obs.reshape(-1, spec.obs_size), state.memory
-    if ADD_BEFORE_SAMPLE in config.faults:
-        memory = buffers.reservoir_add(memory, recent, add_key)
-    anchors, found = find_anchors(config, spec, memory, recent, sample_key)
-    if ADD_BEFORE_SAMPLE not in config.faults:
-        # The write must depend on what was read: XLA copies a buffer that it may write too early.
-        read = jax.lax.bitcast_convert_type(jnp.sum(anchors), jnp.uint32)
-        memory = buffers.reservoir_add(memory, recent, jax.random.fold_in(add_key, read))
+    recent = batch.obs.reshape(-1, spec.obs_size)
+    anchors, found, memory = recall(config, spec, state.memory, recent, recent, key)
     learner, data = a2c.estimate(config, state.learner, batch)
     learner, metrics = learn(config, spec, learner, data, anchors, found)
     return State(learner, memory), metrics
 
 
+def recall(
+    config: AnchorConfig,
+    spec: Spec,
+    memory: buffers.Reservoir,
+    batch: Array,
+    recent: Array,
+    key: Array,
+) -> tuple[Array, Array, buffers.Reservoir]:
+    """Anchors that are OOD with respect to `recent`, and the memory with the batch [B, D] added.
+
+    Returns (anchors [B, D], whether there were enough, memory).
+    """
+    add_key, sample_key = jax.random.split(key)
+    if ADD_BEFORE_SAMPLE in config.faults:
+        memory = buffers.reservoir_add(memory, batch, add_key)
+    anchors, found = find_anchors(config, spec, memory, recent, batch.shape[0], sample_key)
+    if ADD_BEFORE_SAMPLE not in config.faults:
+        # The write must depend on what was read: XLA copies a buffer that it may write too early.
+        read = jax.lax.bitcast_convert_type(jnp.sum(anchors), jnp.uint32)
+        memory = buffers.reservoir_add(memory, batch, jax.random.fold_in(add_key, read))
+    return anchors, found, memory
+
+
 def find_anchors(
-    config: Config, spec: Spec, memory: buffers.Reservoir, recent: Array, key: Array
+    config: AnchorConfig,
+    spec: Spec,
+    memory: buffers.Reservoir,
+    recent: Array,
+    count: int,
+    key: Array,
 ) -> tuple[Array, Array]:
-    """W(B_a, B_r): as many OOD states as the batch has, and whether there were enough."""
+    """W(B_a, B_r): `count` states that are OOD, and whether there were enough."""
     distances = ood.detector(config.detector)
     return ood.sample_ood(
         memory,
         lambda data: distances(spec.context, recent, data),
         config.sigma,
-        recent.shape[0],
+        count,
         config.sampling_rounds,
         key,
     )
@@ -142,9 +169,7 @@ def anchored_step(
     anchors: Array,
 ) -> tuple[nets.Params, Metrics]:
     """Lines 6-11 of Algorithm 1: natural-gradient step on the anchors, then backtrack."""
-    old, unravel = ravel_pytree(state.policy)
     descent = ravel_pytree(gradient.grads)[0]
-    coefficient = optim.entropy_coefficient(state.entropy, config.entropy_coef)
     fisher, anchor_logits = trust_region.fisher_product(
         lambda policy: a2c.logits(spec, policy, anchors), state.policy, config.damping
     )
@@ -160,38 +185,19 @@ def anchored_step(
     else:
         step = trust_region.constrained_step(fisher, descent, config.c_anchor)
 
-    states = jnp.concatenate([data.obs, anchors])
-    old_logits = jnp.concatenate([gradient.logits, anchor_logits])
-    batch = data.obs.shape[0]
-
-    def evaluate(flat: Array) -> tuple[Array, Array]:
-        new_logits = a2c.logits(spec, unravel(flat), states)
-        kl = dists.kl(old_logits, new_logits)
-        loss = surrogate(new_logits[:batch], gradient.logits, data, coefficient)
-        return loss, jnp.stack([jnp.mean(kl[:batch]), jnp.mean(kl[batch:])])
-
-    loss = surrogate(gradient.logits, gradient.logits, data, coefficient)
-    limits = jnp.stack([config.c_recent, config.c_anchor])
-    search = trust_region.line_search(evaluate, old, loss, step, descent, limits)
+    limits = [config.c_recent, config.c_anchor]
+    policy, search = trpo.backtrack(
+        config, spec, state, data, gradient, step, limits, (anchors, anchor_logits)
+    )
     outcome = {
         "step_fraction": search.fraction,
         "anchor_kl": search.kls[1],
         "dual_ratio": ratio,
     }
-    return unravel(search.params), outcome
+    return policy, outcome
 
 
-def surrogate(new_logits: Array, old_logits: Array, data: a2c.Data, coefficient: Array) -> Array:
-    """L(theta; B_r): importance-weighted policy gradient loss and entropy bonus.
-
-    At the old policy its gradient is A2C's.
-    """
-    log_ratio = dists.log_prob(new_logits, data.action) - dists.log_prob(old_logits, data.action)
-    gain = data.advantage * jnp.exp(log_ratio) + coefficient * dists.entropy(new_logits)
-    return -stats.weighted_mean(gain, data.weight)
-
-
-def check(config: Config, spec: Spec) -> None:
+def check(config: AnchorConfig, spec: Spec) -> None:
     """The detector must exist, and have a context to look at."""
     ood.detector(config.detector)
     if spec.context.size == 0 and config.detector in ("l2", "mahalanobis"):
