@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lcpo.agents import a2c, lcpo, tabular_a2c
+from lcpo.agents import a2c, ddqn, lcpo, sac, tabular_a2c
 from lcpo.types import Agent
 
 _ALL = (
@@ -16,6 +16,8 @@ _ALL = (
     # Mahalanobis distance of the whole observation, 12 per dimension (sigma^2), as in the paper.
     lcpo.agent.variant("lcpo-mhd", detector="mahalanobis-full", sigma=12**0.5),
     tabular_a2c.agent,
+    ddqn.agent,
+    sac.agent,
 )
 
 AGENTS: dict[str, Agent] = {agent.name: agent for agent in _ALL}

@@ -143,10 +143,9 @@ class Group:
         if saved[0] is None:
             init = compiled.make_init(self.agent, self.spec, self.many)
             return init(*args, self._contexts(0, 1))
-        states = [c.state for c in saved if c]
-        if not self.many:
-            return jax.tree.map(jnp.array, states[0])
-        return jax.tree.map(lambda *leaves: jnp.array(np.stack(leaves)), *states)
+        folders = [run_folder(self.out, s.job) for s in self.setups]
+        members = [(f, c) for f, c in zip(folders, saved, strict=True) if c]
+        return checkpoints.assemble(members, state_shapes(self.setups[0]), self.many)
 
     def _contexts(self, first: int, count: int) -> compiled.Contexts:
         """The rows that updates first .. first + count - 1 will see; padded to a whole chunk."""
@@ -189,28 +188,27 @@ class Group:
                     }
                 )
 
-    def _member(self, state: Any, i: int) -> Any:
-        return jax.tree.map(lambda x: np.asarray(x[i] if self.many else x), state)
-
     def _checkpoint(self, update: int, state: Any, rows: list[list], seconds: float) -> None:
         for i, setup in enumerate(self.setups):
             if i not in self.failed:
                 rows[i] = [records.join(rows[i])]
-                saved = checkpoints.Checkpoint(update, self._member(state, i), rows[i][0], seconds)
-                checkpoints.save(run_folder(self.out, setup.job), setup.job, saved)
+                saved = checkpoints.Checkpoint(update, state, rows[i][0], seconds)
+                folder = run_folder(self.out, setup.job)
+                checkpoints.save(folder, setup.job, saved, i if self.many else None)
 
     def _finish(self, state: Any, rows: list[list], seconds: float) -> None:
         """Record, policy and manifest of each run, the manifest last; then drop checkpoints."""
+        agent = state.agent
+        if "memory" in getattr(agent, "_fields", ()):
+            agent = agent._replace(memory=None)
         for i, setup in enumerate(self.setups):
             folder = run_folder(self.out, setup.job)
             if rows[i]:
                 records.save_arrays(folder / "record.npz", records.join(rows[i]))
             failure = self.failed.get(i)
             if failure is None:
-                member = self._member(state, i).agent
-                if "memory" in getattr(member, "_fields", ()):
-                    member = member._replace(memory=None)
-                records.save_arrays(folder / "policy.npz", checkpoints.flatten(member))
+                mine = checkpoints.member_of(agent, i if self.many else None)
+                records.save_arrays(folder / "policy.npz", checkpoints.flatten(mine))
             outcome = {
                 "status": "failed" if failure else "finished",
                 **({"failure": failure} if failure else {}),
