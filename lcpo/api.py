@@ -100,9 +100,7 @@ class Policy:
             raise ValueError(f"the run in {folder} failed: it left no policy")
         setup = Setup(Job(**manifest["job"]))
         self.job, self.config, self.spec = setup.job, setup.config, setup.spec
-        template = state_shapes(setup).agent
-        if "memory" in getattr(template, "_fields", ()):
-            template = template._replace(memory=None)
+        template = checkpoints.without_memory(state_shapes(setup).agent)
         saved = records.load_arrays(folder / "policy.npz")
         self.state = jax.tree.map(jnp.asarray, checkpoints.unflatten(template, saved))
         self._act = jax.jit(

@@ -20,7 +20,7 @@ import optax
 
 from lcpo.agents import off_policy
 from lcpo.config import config, static, traced
-from lcpo.core import nets, optim, replay, stats
+from lcpo.core import dists, nets, optim, replay, stats
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
@@ -130,8 +130,9 @@ def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array
     """Action probabilities [N, A, K] of each dimension, as `act` draws them, epsilon included."""
     q = off_policy.outputs(spec, state.learner.q, obs)
     greedy = jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1])
+    equal = jax.nn.softmax(dists.to_logits(jnp.zeros(greedy[0].size), spec.num_actions))
     rate = epsilon(config, spec, state)
-    return (1.0 - rate) * greedy + rate * jax.nn.softmax(0.0 * q)
+    return (1.0 - rate) * greedy + rate * equal
 
 
 agent = Agent("ddqn", Config, init, act, update, probabilities=probabilities)

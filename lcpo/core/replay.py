@@ -137,14 +137,14 @@ def _without(context: ContextSlice, obs: Array) -> Array:
 
 def _with(context: ContextSlice, kept: Array, history: Array) -> Array:
     """The inverse of `_without`; history [B, lags, channels], newest first."""
-    block = history.swapaxes(1, 2).reshape(-1, context.size)
+    block = history.swapaxes(1, 2).reshape(len(kept), context.size)
     return jnp.concatenate([kept[:, : context.start], block, kept[:, context.start :]], axis=-1)
 
 
 def _history(context: ContextSlice, obs: Array) -> Array:
     """Contexts in obs [N, D], oldest first: [lags, N, channels]."""
     block = obs[:, context.start : context.start + context.size]
-    return jnp.moveaxis(block.reshape(-1, context.channels, context.lags), -1, 0)[::-1]
+    return jnp.moveaxis(block.reshape(len(obs), context.channels, context.lags), -1, 0)[::-1]
 
 
 def _newest(context: ContextSlice, obs: Array) -> Array:

@@ -106,6 +106,12 @@ def member_of(state: Any, member: int | None) -> Any:
     return jax.tree.map(lambda x: np.asarray(x if member is None else x[member]), state)
 
 
+def without_memory(agent_state: Any) -> Any:
+    """What an agent needs to act: its state without the large buffers."""
+    has_memory = "memory" in getattr(agent_state, "_fields", ())
+    return agent_state._replace(memory=None) if has_memory else agent_state
+
+
 def _segments(manifest: dict[str, Any]) -> list[list[segments.Segment]]:
     return [[segments.Segment(*entry) for entry in mine] for mine in manifest["segments"]]
 

@@ -198,9 +198,7 @@ class Group:
 
     def _finish(self, state: Any, rows: list[list], seconds: float) -> None:
         """Record, policy and manifest of each run, the manifest last; then drop checkpoints."""
-        agent = state.agent
-        if "memory" in getattr(agent, "_fields", ()):
-            agent = agent._replace(memory=None)
+        agent = checkpoints.without_memory(state.agent)
         for i, setup in enumerate(self.setups):
             folder = run_folder(self.out, setup.job)
             if rows[i]:

@@ -48,7 +48,8 @@ def write(
     `member`: which of the stacked states; None where there is one.
     """
     found = replays(state, member is not None)
-    known = known or [[] for _ in found]
+    if len(known) != len(found):  # the first checkpoint, or the first of a phase without replay
+        known = [[] for _ in found]
     return [
         _write_one(folder, number, replay, member, old)
         for number, (replay, old) in enumerate(zip(found, known, strict=True))
