@@ -46,6 +46,11 @@ class Spec(NamedTuple):
     """(number, size) of exchangeable elements at the head of the observation (deep sets)."""
     num_worlds: int = 1
     """Worlds that one agent learns from: the N of every batch."""
+    contiguous_contexts: bool = False
+    """A promise, for replay: from one step to the next each world's context moves on by one row,
+    across resets too. Then histories need not be stored, because neighbours hold them."""
+    unit_steps: bool = False
+    """A promise, for replay: every step has elapsed = 1 and weight = 1."""
 
     @property
     def action_size(self) -> int:

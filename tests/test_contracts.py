@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import sys
 from functools import cache, partial
 from typing import Any
 
@@ -16,15 +18,25 @@ import numpy as np
 import pytest
 
 from lcpo import config as configs
-from lcpo.agents import AGENTS
+from lcpo.agents import AGENTS, a2c
+from lcpo.core import replay
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
 from lcpo.run import compiled, presets
 from lcpo.run.check import check_agent
 from lcpo.types import Agent, Spec, Transition
 
-SMALL = {"rollout_length": 16, "hidden": (8, 8), "buffer_size": 64, "minibatches": 4}
-T = SMALL["rollout_length"]
+T = 16
+"""Steps per rollout."""
+SMALL = {
+    "rollout_length": T,
+    "hidden": (8, 8),
+    "buffer_size": 40,  # a replay's ring closes at the third rollout
+    "minibatches": 4,
+    "batch_size": 128,
+    "random_steps": 24,
+    "epsilon_steps": 64,
+}
 
 
 def env_for(agent: Agent) -> Any:
@@ -171,6 +183,16 @@ def other_obs(spec: Spec) -> jax.Array:
     return jnp.array(spec.obs_levels, jnp.float32) - 1.0
 
 
+def bootstrapping(learner: Any) -> tuple[str, ...]:
+    """The parts of a learner that the value of a successor reaches in one update.
+
+    (SAC's policy learns from its critics as they were before the update.)
+    """
+    if hasattr(learner, "critics"):
+        return ("critics",)
+    return ("q",) if hasattr(learner, "q") else ("policy", "value")
+
+
 def test_truncated_bootstraps_and_terminated_does_not(agent: Agent) -> None:
     """The successor of the last step matters where the episode was cut, not where it ended."""
     config, spec, warm = started(agent, **unscaled(agent))
@@ -188,30 +210,59 @@ def test_truncated_bootstraps_and_terminated_does_not(agent: Agent) -> None:
 
     assert_same(after(batch, "terminated"), after(changed, "terminated"))
     one, other = after(batch, "truncated"), after(changed, "truncated")
-    for part in ("policy", "value") if hasattr(one, "policy") else ("q",):
+    for part in bootstrapping(one):
         leaves = (jax.flatten_util.ravel_pytree(getattr(s, part))[0] for s in (one, other))
         assert not np.array_equal(*leaves), f"the {part} does not bootstrap"
 
 
+def _targets_on_policy(config: Any, state: Any, batch: Transition) -> Any:
+    data = a2c.estimate(config, getattr(state, "learner", state), batch)[1]
+    return data.target, data.advantage
+
+
+def _targets_from_replay(
+    target: Any, spec: Spec, config: Any, state: Any, batch: Transition
+) -> jax.Array:
+    memory = replay.replay_add(state.memory, spec, batch)
+    rows = (state.memory.added + jnp.arange(T)) % memory.num_rows
+    data = replay.replay_rows(memory, spec, rows, jnp.zeros(T, jnp.int32))
+    return target(config, spec, state.learner, data)
+
+
+def estimator(agent: Agent, spec: Spec, state: Any) -> Any:
+    """(config, state, batch) -> what each step of the batch is held to be worth, [T] or more."""
+    if isinstance(getattr(state, "learner", state), a2c.State):
+        return jax.jit(_targets_on_policy)
+    if isinstance(getattr(state, "memory", None), replay.Replay):
+        target = sys.modules[agent.update.__module__].target
+        return partial(jax.jit(_targets_from_replay, static_argnums=(0, 1)), target, spec)
+    return pytest.skip("learns step by step: no reward but its own reaches a step's target")
+
+
 @pytest.mark.parametrize("kind", ["terminated", "truncated"])
 def test_nothing_leaks_across_an_episode_end(agent: Agent, kind: str) -> None:
-    """Rewards after the end do not reach the value targets and advantages before it."""
-    from lcpo.agents import a2c
-
-    if agent.name == "tabular-q":
-        pytest.skip("targets of one step: no reward but its own reaches them")
+    """What happens after the end reaches neither targets nor advantages before it."""
     config, spec, state = started(agent, **unscaled(agent))
-    estimate = jax.jit(a2c.estimate)
+    estimate = estimator(agent, spec, state)
     batch = ending(random_batch(spec, jax.random.key(8), False), kind, 7)
-    changed = batch._replace(reward=batch.reward.at[8:].add(5.0))
-    learner = getattr(state, "learner", state)
-    found = [estimate(config, learner, data)[1] for data in (batch, changed)]
-    np.testing.assert_array_equal(found[0].target[:8], found[1].target[:8])
-    np.testing.assert_array_equal(found[0].advantage[:8], found[1].advantage[:8])
-    leaking = dataclasses.replace(config, faults=("truncation-leaks",))
-    found = [estimate(leaking, learner, data)[1] for data in (batch, changed)]
-    leaked = not np.array_equal(found[0].target[:8], found[1].target[:8])
-    assert leaked == (kind == "truncated"), "the fault leaks at truncations, and only there"
+    changed = batch._replace(
+        obs=batch.obs.at[8:].set(other_obs(spec)), reward=batch.reward.at[8:].add(5.0)
+    )
+
+    def leaks(config: Any) -> bool:
+        found = [jax.tree.leaves(estimate(config, state, data)) for data in (batch, changed)]
+        return not all(np.array_equal(a[:8], b[:8]) for a, b in zip(*found, strict=True))
+
+    assert not leaks(config)
+    if a2c.TRUNCATION_LEAKS in faults_of(agent):
+        faulty = dataclasses.replace(config, faults=(a2c.TRUNCATION_LEAKS,))
+        assert leaks(faulty) == (kind == "truncated"), "it leaks at truncations, and only there"
+
+
+def faults_of(agent: Agent) -> tuple[str, ...]:
+    """Published faults that the agent can repeat."""
+    fields = {f.name: f for f in dataclasses.fields(agent.Config)}
+    return tuple(fields["faults"].metadata["choices"]) if "faults" in fields else ()
 
 
 def test_config_survives_json(agent: Agent) -> None:
@@ -220,22 +271,37 @@ def test_config_survives_json(agent: Agent) -> None:
     assert again == config
 
 
+class Driven:
+    """An agent in its environment, compiled; at most four updates at a time."""
+
+    def __init__(self, agent: Agent) -> None:
+        env = env_for(agent)
+        spec, trace = env.spec, np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+        if agent.name.startswith("tabular"):
+            trace = (trace > 0).astype(np.float32)
+        rows = 4 * T + 1 if env.advance == "step" else len(trace)
+        self.contexts = compiled.load_contexts(trace, 0, rows, spec.context.lags)
+        self.args = (jax.tree.map(jnp.float32, small_config(agent)), env, jnp.int32(3))
+        self.start = compiled.make_init(agent, spec, many=False)(*self.args, self.contexts)
+        chunk = compiled.make_chunk(agent, spec, 4, many=False)
+        self.program = chunk.lower(*self._arguments(self.start, 0, 4)).compile()
+
+    def _arguments(self, state: Any, first: int, count: int) -> tuple:
+        return *self.args, state, self.contexts, jnp.int32(first), jnp.int32(count)
+
+    def go(self, state: Any, first: int, count: int) -> Any:
+        """Updates first .. first + count - 1, from a state that is kept."""
+        mine = jax.tree.map(jnp.array, state)
+        return self.program(*self._arguments(mine, first, count))[0]
+
+
 def test_stopped_and_resumed_equals_never_stopped(agent: Agent) -> None:
     """Through the driver: four updates at once, or two, a trip through the host, and two more."""
-    config, env = small_config(agent), env_for(agent)
-    spec, trace = env.spec, np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
-    if agent.name.startswith("tabular"):
-        trace = (trace > 0).astype(np.float32)
-    by_step = env.advance == "step"
-    rows = 4 * T + 1 if by_step else len(trace)
-    contexts = compiled.load_contexts(trace, 0, rows, spec.context.lags)
-    args = (jax.tree.map(jnp.float32, config), env, jnp.int32(3))
-    chunk = compiled.make_chunk(agent, spec, 4, many=False)
-    init = compiled.make_init(agent, spec, many=False)
-
-    def go(state: Any, first: int, count: int) -> Any:
-        return chunk(*args, state, contexts, jnp.int32(first), jnp.int32(count))[0]
-
-    whole = go(init(*args, contexts), 0, 4)
-    half = jax.tree.map(np.array, go(init(*args, contexts), 0, 2))
-    assert_same(whole, go(jax.tree.map(jnp.array, half), 2, 2))
+    driven = Driven(agent)
+    half = jax.tree.map(np.array, driven.go(driven.start, 0, 2))
+    assert_same(driven.go(driven.start, 0, 4), driven.go(half, 2, 2))
+    # A large buffer that the program copies would cost more than all else (types.Agent.memory).
+    for leaf in jax.tree.leaves(getattr(driven.start.agent, "memory", None)):
+        shape = ",".join(map(str, leaf.shape))
+        copied = re.findall(rf"\w+\[{shape}\]\S* copy\(", driven.program.as_text())
+        assert leaf.size < 2 or not copied, f"memory of shape [{shape}] is not updated in place"

@@ -50,7 +50,7 @@ def train(
     The settings differ in traced fields only; `shared` fields are the same in all.
     """
     chosen = AGENTS[agent]
-    shared = {**SMALL, **shared}
+    shared = {**{k: v for k, v in SMALL.items() if hasattr(chosen.Config, k)}, **shared}
     steps = updates * shared["rollout_length"]
     each = [configs.resolve(chosen.config(**{**shared, **s}), steps) for s in settings]
     runs = configs.stack([c for c in each for _ in range(SEEDS)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcpo.agents import a2c, lcpo, lcpo_p, ppo, tabular_a2c, tabular_q, trpo
+from lcpo.agents import a2c, ddqn, lcpo, lcpo_p, ppo, sac, tabular_a2c, tabular_q, trpo
 from lcpo.types import Agent, Training
 
 
@@ -30,9 +30,15 @@ _ALL = (
     lcpo_p.agent,
     trpo.agent,
     ppo.agent,
+    ddqn.agent,
+    sac.agent,
     tabular_a2c.agent,
     tabular_q.agent,
     prescient(a2c.agent, rollout_length=3200),
+    prescient(trpo.agent, steps=10_000_000, rollout_length=10_000),
+    # Random for 1000 updates; DDQN's epsilon falls in the 5000 after them.
+    prescient(ddqn.agent, rollout_length=3200, random_steps=3_200_000, epsilon_steps=16_000_000),
+    prescient(sac.agent, rollout_length=3200, random_steps=3_200_000),
 )
 
 AGENTS: dict[str, Agent] = {agent.name: agent for agent in _ALL}

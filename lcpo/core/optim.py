@@ -37,6 +37,11 @@ def apply(
     return optax.apply_updates(params, updates), opt_state
 
 
+def polyak(target: Any, online: Any, rate: Array | float) -> Any:
+    """A target network's step towards the online one: rate * online + (1 - rate) * target."""
+    return optax.incremental_update(online, target, rate)
+
+
 def _clip(max_norm: float) -> optax.GradientTransformation:
     """Scale by min(1, max_norm / (norm + 1e-6)), as PyTorch does."""
 

@@ -45,7 +45,8 @@ class GridWorld:
     @property
     def spec(self) -> Spec:
         context = ContextSlice(start=2, channels=2, lags=1)
-        return Spec(2 + context.size, context, num_actions=(4,), obs_levels=(SIZE, SIZE, 2, 2))
+        levels = (SIZE, SIZE, 2, 2)
+        return Spec(2 + context.size, context, (4,), obs_levels=levels, unit_steps=True)
 
     @property
     def advance(self) -> Advance:

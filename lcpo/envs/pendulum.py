@@ -39,7 +39,13 @@ class Pendulum:
     @property
     def spec(self) -> Spec:
         context = ContextSlice(start=3, channels=2, lags=LAGS)
-        return Spec(3 + context.size, context, num_actions=(self.num_bins,))
+        return Spec(
+            3 + context.size,
+            context,
+            num_actions=(self.num_bins,),
+            contiguous_contexts=True,
+            unit_steps=True,
+        )
 
     @property
     def advance(self) -> Advance:

@@ -26,7 +26,10 @@ from lcpo.types import Array, ContextSlice, Spec, Step
 
 
 def _spec(num_features: int, num_actions: int) -> Spec:
-    return Spec(num_features + 1, ContextSlice(num_features, channels=1, lags=1), (num_actions,))
+    context = ContextSlice(num_features, channels=1, lags=1)
+    return Spec(
+        num_features + 1, context, (num_actions,), contiguous_contexts=True, unit_steps=True
+    )
 
 
 @config

@@ -27,6 +27,8 @@ def check_env(env: Env, name: str = "the environment") -> None:
     spec = env.spec
     if env.advance not in ("step", "episode", "own"):
         fail(f"advance = {env.advance!r}: needs 'step', 'episode' or 'own'")
+    if spec.contiguous_contexts and env.advance == "episode":
+        fail("spec.contiguous_contexts promises a new row at every step, but advance = 'episode'")
     if not spec.num_actions or min(spec.num_actions) < 2:
         fail(f"spec.num_actions = {spec.num_actions}: needs two actions or more per dimension")
     own = 0 if env.advance == "own" else spec.context.size

@@ -1,41 +1,52 @@
 """Checkpoints: a folder with the state as .npz and a manifest that points at it.
 
 The manifest is replaced last, atomically, so a kill at any moment leaves the checkpoint before or
-the new one. No pickle. A resumed run equals an undisturbed one, bit for bit, on the CPU.
+the new one. Rows of a replay stand in files of their own (`segments`), which later checkpoints
+share. No pickle. A resumed run equals an undisturbed one, bit for bit, on the CPU.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lcpo.run import record as records
+from lcpo.run import segments
 from lcpo.run.job import Job
 
-SCHEMA = 1
+SCHEMA = 2
 FOLDER = "checkpoint"
+MANIFEST = "manifest.json"
 
 
 class Checkpoint(NamedTuple):
     """A run in the middle: `update` updates are behind it, in all its phases."""
 
     update: int
-    state: Any
+    state: Any  # on disk: without the rows of replays
     record: records.Record
     """Of the phase."""
     seconds: float
+    rows: Sequence[list[segments.Segment]] = ()  # files with those rows, replay by replay
 
 
-def save(run: Path, job: Job, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint into the folder of a run, then drop the one before."""
-    folder = run / FOLDER
+def save(run: Path, job: Job, checkpoint: Checkpoint, member: int | None = None) -> None:
+    """Write a checkpoint into the folder of a run, then drop the one before.
+
+    `member`: the run's place in a state that is stacked from several; None where it stands alone.
+    """
+    folder, path = run / FOLDER, run / FOLDER / MANIFEST
+    known = _segments(records.load_json(path)) if path.exists() else []
+    rows = segments.write(folder, checkpoint.state, member, known)
     state, record = f"state-{checkpoint.update}.npz", f"record-{checkpoint.update}.npz"
-    records.save_arrays(folder / state, flatten(checkpoint.state))
+    slim = segments.without_rows(checkpoint.state, member is not None)
+    records.save_arrays(folder / state, flatten(member_of(slim, member)))
     records.save_arrays(folder / record, checkpoint.record)
     manifest = {
         "schema": SCHEMA,
@@ -44,19 +55,21 @@ def save(run: Path, job: Job, checkpoint: Checkpoint) -> None:
         "seconds": checkpoint.seconds,
         "state": state,
         "record": record,
+        "segments": rows,
     }
-    records.save_json(folder / "manifest.json", manifest)
+    records.save_json(path, manifest)
+    needed = {MANIFEST, state, record, *(segment.file for mine in rows for segment in mine)}
     for file in folder.iterdir():
-        if file.name not in ("manifest.json", state, record):
+        if file.name not in needed:
             file.unlink()
 
 
 def load(run: Path, job: Job, template: Callable[[int], Any]) -> Checkpoint | None:
-    """The checkpoint of a run, or None.
+    """The checkpoint of a run, or None. Its state lacks the rows of replays: see `assemble`.
 
     `template(update)` has the tree, shapes and dtypes of the state after so many updates.
     """
-    path = run / FOLDER / "manifest.json"
+    path = run / FOLDER / MANIFEST
     if not path.exists():
         return None
     manifest = records.load_json(path)
@@ -67,12 +80,45 @@ def load(run: Path, job: Job, template: Callable[[int], Any]) -> Checkpoint | No
         )
     same_job(Job(**manifest["job"]), job, str(path))
     try:
-        shapes = template(manifest["update"])
-        state = unflatten(shapes, records.load_arrays(path.parent / manifest["state"]))
+        slim = segments.without_rows(template(manifest["update"]), False)
+        state = unflatten(slim, records.load_arrays(path.parent / manifest["state"]))
         record = records.load_arrays(path.parent / manifest["record"])
     except ValueError as error:
-        raise ValueError(f"{error}: delete {path.parent} to start this run anew") from error
-    return Checkpoint(manifest["update"], state, record, manifest["seconds"])
+        raise _hopeless(error, path.parent) from error
+    return Checkpoint(manifest["update"], state, record, manifest["seconds"], _segments(manifest))
+
+
+def assemble(saved: list[tuple[Path, Checkpoint]], template: Any, many: bool) -> Any:
+    """The state of runs (folder, checkpoint) on the device; with `many`, stacked."""
+    states = [checkpoint.state for _, checkpoint in saved]
+    if many:
+        state = jax.tree.map(lambda *leaves: jnp.array(np.stack(leaves)), *states)
+    else:
+        state = jax.tree.map(jnp.array, states[0])
+    rows = [(run / FOLDER, checkpoint.rows) for run, checkpoint in saved]
+    try:
+        return segments.restore(state, template, rows, many)
+    except ValueError as error:
+        raise _hopeless(error, saved[0][0] / FOLDER) from error
+
+
+def member_of(state: Any, member: int | None) -> Any:
+    """One run's part of a state, on the host."""
+    return jax.tree.map(lambda x: np.asarray(x if member is None else x[member]), state)
+
+
+def without_memory(agent_state: Any) -> Any:
+    """What an agent needs to act: its state without the large buffers."""
+    has_memory = "memory" in getattr(agent_state, "_fields", ())
+    return agent_state._replace(memory=None) if has_memory else agent_state
+
+
+def _segments(manifest: dict[str, Any]) -> list[list[segments.Segment]]:
+    return [[segments.Segment(*entry) for entry in mine] for mine in manifest["segments"]]
+
+
+def _hopeless(error: ValueError, folder: Path) -> ValueError:
+    return ValueError(f"{error}: delete {folder} to start this run anew")
 
 
 def drop(run: Path) -> None:
@@ -93,12 +139,6 @@ def same_job(found: Job, wanted: Job, where: str) -> None:
         differ += [f"{k}: there {a!r}, now {b!r}" for k, a, b in pairs if a != b]
     if differ:
         raise ValueError(f"{where} belongs to another run ({'; '.join(differ)})")
-
-
-def without_memory(agent_state: Any) -> Any:
-    """What an agent needs to act: its state without the large buffers."""
-    has_memory = "memory" in getattr(agent_state, "_fields", ())
-    return agent_state._replace(memory=None) if has_memory else agent_state
 
 
 def flatten(tree: Any) -> dict[str, np.ndarray]:

@@ -150,7 +150,7 @@ def rollout(
     act_key, step_key, reset_key, start_key = jax.random.split(key, 4)
     act_keys = random.scan_keys(act_key, (num_steps,))
     step_keys = random.scan_keys(step_key, (num_steps, num_worlds))
-    fresh = jax.vmap(jax.vmap(env.reset))(jax.random.split(reset_key, (num_steps, num_worlds)))
+    resets = jax.vmap(jax.vmap(env.reset))(jax.random.split(reset_key, (num_steps, num_worlds)))
     starts = _starts(start_key, rows, (num_steps, num_worlds)) if random_starts else None
 
     def moved(cursor: Array, t: Array) -> Array:
@@ -179,10 +179,11 @@ def rollout(
             cursor = (cursor + ended) % rows
         if random_starts or not by_step:
             history = _history(env, spec, contexts, cursor)
-        following = select(ended, (fresh_state, fresh_features), (env_state, step.obs))
-        return Worlds(*following, history, cursor), (*rest, elapsed, weight, extra)
+        fresh = Worlds(fresh_state, fresh_features, history, cursor)
+        following = select(ended, fresh, Worlds(env_state, step.obs, history, cursor))
+        return following, (*rest, elapsed, weight, extra)
 
-    inputs = (jnp.arange(num_steps), act_keys, step_keys, fresh, starts)
+    inputs = (jnp.arange(num_steps), act_keys, step_keys, resets, starts)
     before, worlds, (features, history, action, reward, *rest) = packed_scan(
         advance, state.worlds, inputs
     )

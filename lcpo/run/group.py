@@ -7,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lcpo.run import checkpoint as checkpoints
 from lcpo.run import record as records
 from lcpo.run.job import Job, Setup, job_trace
 from lcpo.run.phases import Phase, phase_at
-from lcpo.run.program import Program
+from lcpo.run.program import Program, state_shapes
 
 CHUNK_UPDATES, CHUNK_STEPS = 250, 50_000
 """Limits of a chunk: about a second of work, and of silence, on one core."""
@@ -49,7 +47,7 @@ class Group:
         first = saved[0]
         start, self.seconds = (first.update, first.seconds) if first else (0, 0.0)
         self.began = self.last_saved = time.monotonic()
-        state = self._stacked([c.state for c in saved if c]) if first else None
+        state = self._resumed(saved) if first else None
         rows = [[c.record] if c and c.record else [] for c in saved]
         phases = self.setups[0].phases
         self.resumed_at = phase_at(phases, start).step_at(start)
@@ -85,13 +83,11 @@ class Group:
                 self.last_saved = now
         return state
 
-    def _stacked(self, states: list[Any]) -> Any:
-        if not self.many:
-            return jax.tree.map(jnp.array, states[0])
-        return jax.tree.map(lambda *leaves: jnp.array(np.stack(leaves)), *states)
-
-    def _member(self, state: Any, i: int) -> Any:
-        return jax.tree.map(lambda x: np.asarray(x[i] if self.many else x), state)
+    def _resumed(self, saved: list[checkpoints.Checkpoint | None]) -> Any:
+        folders = [run_folder(self.out, s.job) for s in self.setups]
+        members = [(f, c) for f, c in zip(folders, saved, strict=True) if c]
+        shapes = state_shapes(self.setups[0], members[0][1].update)
+        return checkpoints.assemble(members, shapes, self.many)
 
     def _collect(
         self, phase: Phase, block: int, metrics: Any, first: int, count: int, rows: list[list]
@@ -138,9 +134,9 @@ class Group:
         for i, setup in enumerate(self.setups):
             if i not in self.failed:
                 rows[i] = [records.join(rows[i])]
-                member = self._member(state, i)
-                saved = checkpoints.Checkpoint(update, member, rows[i][0], self._spent())
-                checkpoints.save(run_folder(self.out, setup.job), setup.job, saved)
+                saved = checkpoints.Checkpoint(update, state, rows[i][0], self._spent())
+                folder = run_folder(self.out, setup.job)
+                checkpoints.save(folder, setup.job, saved, i if self.many else None)
 
     def _save_records(self, phase: Phase, rows: list[list]) -> None:
         for setup, mine in zip(self.setups, rows, strict=True):
@@ -150,12 +146,13 @@ class Group:
 
     def _finish(self, state: Any) -> None:
         """Policy and manifest of each run, the manifest last; then drop checkpoints."""
+        agent = checkpoints.without_memory(state.agent)
         for i, setup in enumerate(self.setups):
             folder = run_folder(self.out, setup.job)
             failure = self.failed.get(i)
             if failure is None:
-                member = checkpoints.without_memory(self._member(state, i).agent)
-                records.save_arrays(folder / "policy.npz", checkpoints.flatten(member))
+                mine = checkpoints.member_of(agent, i if self.many else None)
+                records.save_arrays(folder / "policy.npz", checkpoints.flatten(mine))
             outcome = {
                 "status": "failed" if failure else "finished",
                 **({"failure": failure} if failure else {}),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jax
 
+from lcpo.run import segments
 from lcpo.run.job import Job, Setup, job_trace
 from lcpo.run.program import state_shapes
 
@@ -14,9 +16,15 @@ PROCESS_BYTES = 400 * 2**20
 
 
 def run_bytes(job: Job) -> int:
-    """State of one run."""
-    leaves = jax.tree.leaves(state_shapes(Setup(job)))
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    """State of one run, twice because a checkpoint holds a copy; rows of replays, once."""
+    state = state_shapes(Setup(job))
+    return 2 * _bytes(segments.without_rows(state, False)) + sum(
+        _bytes(replay.rows) + segments.SEGMENT_BYTES for replay in segments.replays(state, False)
+    )
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def available_bytes() -> int | None:
@@ -39,7 +47,7 @@ def check_memory(jobs: list[Job], together: int) -> None:
         return
     sizes = {job.name: run_bytes(job) for job in jobs}
     largest = max(sizes, key=lambda name: sizes[name])
-    each = 2 * sizes[largest]  # a checkpoint holds a copy
+    each = sizes[largest]
     if jax.default_backend() == "cpu":
         job = next(j for j in jobs if j.name == largest)
         copies = 2 if job.training else 1  # random starts need all of it on the device

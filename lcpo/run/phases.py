@@ -102,7 +102,7 @@ def config_at(mode: Mode, config: C, update: Array) -> C:
 
 def training_spec(spec: Spec) -> Spec:
     """What an agent knows of an environment whose trace jumps, in both phases of its run."""
-    return spec
+    return spec._replace(contiguous_contexts=False)
 
 
 def to_json(training: Training | None) -> dict[str, Any] | None:

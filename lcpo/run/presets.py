@@ -9,6 +9,8 @@ from lcpo.contexts import paper
 
 _GRID = {"hidden": (32, 32), "gamma": 0.95, "lam": 0.8, "reward_var_offset": 1e-8}
 
+_REPLAY_GRID = {"hidden": (32, 32), "gamma": 0.95, "reward_var_offset": 1e-8}
+
 _OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
     # The grid world: docs/envs/grid_world.md says why gamma and c_anchor are not the published
     # 0.9 and 1e-5, with which LCPO learns on 11 of 16 seeds only.
@@ -20,6 +22,8 @@ _OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
         "entropy_coef": 0.1,
     },
     ("tabular-a2c", "grid-world"): {"learning_rate": 0.03, "gamma": 0.95},
+    ("ddqn", "grid-world"): _REPLAY_GRID,
+    ("sac", "grid-world"): _REPLAY_GRID,
     ("tabular-q", "grid-world"): {"gamma": 0.95},
 }
 

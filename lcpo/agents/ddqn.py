@@ -1,0 +1,138 @@
+"""DDQN: double Q-learning with a network (van Hasselt et al. 2016), on replay of the whole history.
+
+    Q(s, a) = sum_d Q_d(s, a_d)                                   additive over action dimensions
+    a*_d    = argmax_j Q_d(s', j),   y = r + gamma (1 - terminated) Q_target(s', a*)      `target`
+    L(phi)  = E[ (Q(s, a) - y)^2 ]                                                        `step`
+    phi'    <- rate * phi + (1 - rate) * phi'                                             `step`
+
+Behaviour is epsilon-greedy with one coin for all dimensions: uniformly random in the first
+`random_steps`, then epsilon falls to 0 in a straight line (`epsilon`). Learning goes on from the
+first rollout, with `updates_per_rollout` steps after each. Scaled rewards as in `off_policy`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from lcpo.agents import off_policy
+from lcpo.config import config, static, traced
+from lcpo.core import dists, nets, optim, replay, stats
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+
+@config
+class Config(off_policy.Config):
+    """DDQN. Defaults are the paper's."""
+
+    learning_rate: float = traced(1e-3, "learning rate (Adam)", low=0.0)
+    epsilon_steps: int = static(
+        1_000_000, "interactions in which epsilon falls from 1 to 0, after random_steps", low=1
+    )
+
+
+class Learner(NamedTuple):
+    """What gradient steps change."""
+
+    q: nets.Params
+    target: nets.Params
+    opt: Any
+    target_stats: stats.RunningMoments
+
+
+class State(NamedTuple):
+    """The learner, interactions so far (all worlds), and all that was seen."""
+
+    learner: Learner
+    num_steps: Array
+    memory: replay.Replay
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """A fresh network, its copy as the target, and an empty replay."""
+    q = off_policy.network_init(config, spec, key)
+    learner = Learner(q, q, optim.adam(0.0, 1.0).init(q), stats.moments_init())
+    return State(learner, jnp.int32(0), off_policy.memory_init(config, spec))
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """All dimensions random with probability epsilon, else all greedy."""
+    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size + 1))
+    explore = uniform[:, :1] < epsilon(config, spec, state)
+    greedy = jnp.argmax(off_policy.outputs(spec, state.learner.q, obs), axis=-1)
+    return jnp.where(explore, off_policy.random_action(spec, uniform[:, 1:]), greedy), ()
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Store the batch, then `updates_per_rollout` gradient steps."""
+
+    def one(learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
+        return step(config, spec, learner, data)
+
+    learner, memory, metrics = off_policy.learn(
+        config, spec, state.learner, state.memory, batch, key, one
+    )
+    new_state = State(learner, state.num_steps + batch.reward.size, memory)
+    return new_state, {**metrics, "epsilon": epsilon(config, spec, state)}
+
+
+def epsilon(config: Config, spec: Spec, state: State) -> Array:
+    """Probability of a random action now; it falls after each update from `random_steps` on."""
+    per_update = config.rollout_length * spec.num_worlds
+    after = (state.num_steps - config.random_steps + per_update).astype(jnp.float32)
+    return jnp.clip(1.0 - after / config.epsilon_steps, 0.0, 1.0)
+
+
+def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
+    """One gradient step on transitions [B], then the target network follows."""
+    y = target(config, spec, learner, data)
+    loss, q_value, grads = gradient(spec, learner.q, data, y)
+    optimiser = optim.adam(config.learning_rate, config.max_grad_norm)
+    q, opt = optim.apply(optimiser, grads, learner.opt, learner.q)
+    metrics = {
+        "value_loss": loss,
+        "grad_norm": optax.tree.norm(grads),
+        "q_value": jnp.mean(q_value),
+        "reward_scale": off_policy.reward_scale(config, learner.target_stats),
+    }
+    following = optim.polyak(learner.target, q, config.target_rate)
+    moments = stats.moments_add(learner.target_stats, y)
+    return Learner(q, following, opt, moments), metrics
+
+
+def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Array:
+    """y [B]: the online network chooses a*, the target network says what it is worth."""
+    best = jnp.argmax(off_policy.outputs(spec, learner.q, data.next_obs), axis=-1)
+    next_q = off_policy.outputs(spec, learner.target, data.next_obs)
+    next_value = off_policy.total_q(next_q, best)
+    return off_policy.td_target(config, learner.target_stats, data, next_value)
+
+
+def gradient(
+    spec: Spec, q: nets.Params, data: Transition, target: Array
+) -> tuple[Array, Array, nets.Params]:
+    """Loss E[(Q(s, a) - y)^2], Q(s, a) [B] and the loss's gradient."""
+
+    def value_loss(params: nets.Params) -> tuple[Array, Array]:
+        value = off_policy.total_q(off_policy.outputs(spec, params, data.obs), data.action)
+        return jnp.mean((value - target) ** 2), value
+
+    (loss, value), grads = jax.value_and_grad(value_loss, has_aux=True)(q)
+    return loss, value, grads
+
+
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Action probabilities [N, A, K] of each dimension, as `act` draws them, epsilon included."""
+    q = off_policy.outputs(spec, state.learner.q, obs)
+    greedy = jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1])
+    equal = jax.nn.softmax(dists.to_logits(jnp.zeros(greedy[0].size), spec.num_actions))
+    rate = epsilon(config, spec, state)
+    return (1.0 - rate) * greedy + rate * equal
+
+
+agent = Agent("ddqn", Config, init, act, update, probabilities=probabilities)

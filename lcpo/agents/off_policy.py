@@ -1,0 +1,111 @@
+"""What agents that learn from replay share: storing, drawing, one-step targets.
+
+    r       <- r / sqrt(Var[y] + offset)                          `td_target`
+    y       =  r + gamma^elapsed (1 - terminated) V(s')           `td_target`
+    target  <- rate * online + (1 - rate) * target                `core.optim.polyak`
+
+Var[y] is the variance of all targets so far, which are themselves in units of scaled rewards. A
+batch is scaled by the variance before it, and its targets enter the variance after the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.config import config, static, traced
+from lcpo.core import dists, nets, replay, returns, stats
+from lcpo.types import Array, Metrics, Spec, Transition
+
+L = TypeVar("L")
+
+
+@config
+class Config:
+    """What agents with replay have in common. Defaults are the paper's."""
+
+    rollout_length: int = static(200, "interactions per update", low=1)
+    updates_per_rollout: int = static(1, "gradient steps per update, each on a new batch", low=1)
+    batch_size: int = static(512, "transitions per gradient step, drawn uniformly", low=1)
+    buffer_size: int | None = static(
+        None, "transitions kept, the newest; None: all of the run", low=1, share_of_steps=1.0
+    )
+    random_steps: int = static(200_000, "first interactions, all with random actions", low=0)
+    hidden: tuple[int, ...] = static((64, 64), "hidden layer sizes", low=1)
+    max_grad_norm: float = traced(1.0, "global gradient norm limit", low=0.0)
+    gamma: float = traced(0.99, "discount per unit of time", low=0.0, high=1.0)
+    target_rate: float = traced(
+        0.01, "share of the network that enters its target per step (tau)", low=0.0, high=1.0
+    )
+    scale_rewards: bool = static(True, "divide rewards by the std of the targets")
+    reward_var_offset: float = traced(1.0, "added to that variance before the root", low=0.0)
+
+
+def memory_init(config: Config, spec: Spec) -> replay.Replay:
+    """An empty replay."""
+    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
+    return replay.replay_init(spec, config.buffer_size, config.rollout_length)
+
+
+def network_init(config: Config, spec: Spec, key: Array) -> nets.Params:
+    """A network with an output for every action of every dimension."""
+    width = spec.action_size * max(spec.num_actions)
+    return nets.mlp_init(key, (spec.obs_size, *config.hidden, width))
+
+
+def outputs(spec: Spec, params: nets.Params, obs: Array) -> Array:
+    """Logits, or Q of each action dimension by itself: [B, A, K]."""
+    return dists.to_logits(nets.mlp(params, obs), spec.num_actions)
+
+
+def total_q(q: Array, action: Array) -> Array:
+    """Q(s, a), a sum over action dimensions: q [B, A, K], action [B, A] -> [B]."""
+    # A mask, not an index: its gradient is a product, that of an index a slow scatter.
+    chosen = action[..., None] == jnp.arange(q.shape[-1])
+    return jnp.sum(jnp.where(chosen, q, 0.0), axis=(-2, -1))
+
+
+def random_action(spec: Spec, uniform: Array) -> Array:
+    """Each dimension's actions with equal probability, from uniform numbers [..., A]."""
+    return jnp.floor(uniform * np.asarray(spec.num_actions, np.float32)).astype(jnp.int32)
+
+
+def learn(
+    config: Config,
+    spec: Spec,
+    learner: L,
+    memory: replay.Replay,
+    batch: Transition,
+    key: Array,
+    step: Callable[[L, Transition], tuple[L, Metrics]],
+) -> tuple[L, replay.Replay, Metrics]:
+    """Store the batch, then take all gradient steps; metrics are means over them."""
+    memory = replay.replay_add(memory, spec, batch)
+    shape = (config.updates_per_rollout, config.batch_size)
+    drawn = replay.replay_sample(memory, spec, shape[0] * shape[1], key)
+    drawn = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), drawn)
+    learner, metrics = jax.lax.scan(step, learner, drawn)
+    return learner, memory, {name: jnp.mean(values) for name, values in metrics.items()}
+
+
+def reward_scale(config: Config, target_stats: stats.RunningMoments) -> Array:
+    """What rewards are multiplied by."""
+    if not config.scale_rewards:
+        return jnp.float32(1.0)
+    return 1.0 / jnp.sqrt(target_stats.var + config.reward_var_offset)
+
+
+def td_target(
+    config: Config, target_stats: stats.RunningMoments, data: Transition, next_value: Array
+) -> Array:
+    """One-step targets [B] in units of scaled rewards."""
+    return returns.one_step(
+        data.reward * reward_scale(config, target_stats),
+        next_value,
+        returns.discounts(config.gamma, data.elapsed),
+        data.terminated.astype(jnp.float32),
+    )

@@ -1,0 +1,152 @@
+"""Replay: the transitions of a run, or the newest of them, in few bytes (docs/replay.md).
+
+Where contexts move on by one row a step (`spec.contiguous_contexts`), the history in an
+observation consists of its neighbours' newest contexts. Then each transition stores one context,
+and histories are put together again when it is drawn. Else observations are stored whole. The
+spec decides in `replay_init`; later the arrays' shapes tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lcpo.types import Array, ContextSlice, Spec, Transition
+
+
+class Rows(NamedTuple):
+    """Step t of world n stands at [t % num_rows, n]."""
+
+    floats: Array  # [num_rows, N, V]: obs, next_obs, reward and, where they vary, elapsed, weight
+    small: Array  # [num_rows, N, A + 1]: action, then terminated + 2 * truncated
+    context: Array  # [num_rows + lags, N, channels]: the newest one after step t is at t + lags
+
+
+class Replay(NamedTuple):
+    """A ring. Checkpoints rely on it: `added` only grows, and `replay_add` alone writes rows."""
+
+    rows: Rows
+    added: Array  # steps so far, of each world, int32
+    capacity: Array  # steps that can be drawn, of each world, int32
+
+    @property
+    def num_rows(self) -> int:
+        """Steps of which the ring has a trace; more than the capacity, see `replay_init`."""
+        return self.rows.floats.shape[-3]
+
+    @property
+    def lags(self) -> int:
+        """Contexts that precede the first row's; 0 where observations are stored whole."""
+        return self.rows.context.shape[-3] - self.num_rows
+
+
+def replay_init(spec: Spec, capacity: int, rollout_length: int) -> Replay:
+    """Room for `capacity` transitions, which come `rollout_length` steps at a time.
+
+    The rows are a multiple of the rollout, so that none is cut in two where the ring closes, and
+    `lags` more than the capacity, so that the newest rollout leaves the oldest row's history alone.
+    """
+    context = spec.context if spec.contiguous_contexts else ContextSlice(0, 0, 0)
+    steps = -(-capacity // spec.num_worlds)
+    num_rows = -(-(steps + context.lags) // rollout_length) * rollout_length
+    num_floats = 2 * (spec.obs_size - context.size) + (1 if spec.unit_steps else 3)
+    byte = jnp.uint8 if max(spec.num_actions) <= 256 else jnp.int32
+
+    def zeros(rows: int, width: int, dtype: Any = jnp.float32) -> Array:
+        return jnp.zeros((rows, spec.num_worlds, width), dtype)
+
+    rows = Rows(
+        zeros(num_rows, num_floats),
+        zeros(num_rows, spec.action_size + 1, byte),
+        zeros(num_rows + context.lags, context.channels),
+    )
+    return Replay(rows, jnp.int32(0), jnp.int32(steps))
+
+
+def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
+    """Append a rollout, leaves [T, N, ...]; the oldest steps give way."""
+    length, num_rows = batch.reward.shape[0], replay.num_rows
+    if num_rows % length:
+        raise ValueError(
+            f"a rollout of {length} steps does not fit {num_rows} rows: give `replay_init` the "
+            "length of the rollouts that will be added"
+        )
+    context = _context(replay, spec)
+    flags = batch.terminated.astype(jnp.int32) + 2 * batch.truncated
+    fields = [_without(context, batch.obs), _without(context, batch.next_obs)]
+    fields += [x[..., None] for x in (batch.reward, batch.elapsed, batch.weight)]
+    width = replay.rows.floats.shape[-1]  # cuts off elapsed and weight where they are always 1
+    block = Rows(
+        jnp.concatenate(fields, axis=-1)[..., :width],
+        jnp.concatenate([batch.action, flags[..., None]], axis=-1),
+        jnp.concatenate([_history(context, batch.obs[0]), _newest(context, batch.next_obs)]),
+    )
+    start = replay.added % num_rows
+
+    def write(rows: Array, new: Array) -> Array:
+        return jax.lax.dynamic_update_slice_in_dim(rows, new.astype(rows.dtype), start, 0)
+
+    rows = jax.tree.map(write, replay.rows, block)
+    return replay._replace(rows=rows, added=replay.added + length)
+
+
+def replay_sample(replay: Replay, spec: Spec, count: int, key: Array) -> Transition:
+    """Draw `count` transitions uniformly with replacement: leaves [count, ...], no extra."""
+    live = jnp.minimum(replay.added, replay.capacity)
+    # As integers: uniform numbers in float32 have fewer levels than a long run has steps.
+    drawn = jax.random.randint(key, (count,), 0, jnp.maximum(live * spec.num_worlds, 1))
+    step = replay.added - live + drawn // spec.num_worlds
+    return replay_rows(replay, spec, step % replay.num_rows, drawn % spec.num_worlds)
+
+
+def replay_rows(replay: Replay, spec: Spec, row: Array, world: Array) -> Transition:
+    """The transitions at rows [B] of worlds [B], with their histories."""
+    context, rows = _context(replay, spec), replay.rows
+    window = (context.lags + 1, 1, context.channels)
+    cut = jax.vmap(lambda r, w: jax.lax.dynamic_slice(rows.context, (r, w, 0), window))
+    seen = cut(row, world)[:, ::-1, 0]  # [B, lags + 1, channels], newest first
+    small, floats = rows.small[row, world].astype(jnp.int32), rows.floats[row, world]
+    size = spec.obs_size - context.size
+    reward, *rest = floats[:, 2 * size :].T
+    elapsed, weight = rest or (jnp.ones_like(reward), jnp.ones_like(reward))
+    flags = small[:, -1]
+    return Transition(
+        _with(context, floats[:, :size], seen[:, 1:]),
+        small[:, :-1],
+        reward,
+        _with(context, floats[:, size : 2 * size], seen[:, :-1]),
+        flags % 2 == 1,
+        flags >= 2,
+        elapsed,
+        weight,
+        (),
+    )
+
+
+def _context(replay: Replay, spec: Spec) -> ContextSlice:
+    """The part of an observation that is not stored with it."""
+    return ContextSlice(spec.context.start, replay.rows.context.shape[-1], replay.lags)
+
+
+def _without(context: ContextSlice, obs: Array) -> Array:
+    end = context.start + context.size
+    return jnp.concatenate([obs[..., : context.start], obs[..., end:]], axis=-1)
+
+
+def _with(context: ContextSlice, kept: Array, history: Array) -> Array:
+    """The inverse of `_without`; history [B, lags, channels], newest first."""
+    block = history.swapaxes(1, 2).reshape(len(kept), context.size)
+    return jnp.concatenate([kept[:, : context.start], block, kept[:, context.start :]], axis=-1)
+
+
+def _history(context: ContextSlice, obs: Array) -> Array:
+    """Contexts in obs [N, D], oldest first: [lags, N, channels]."""
+    block = obs[:, context.start : context.start + context.size]
+    return jnp.moveaxis(block.reshape(len(obs), context.channels, context.lags), -1, 0)[::-1]
+
+
+def _newest(context: ContextSlice, obs: Array) -> Array:
+    """Newest context of obs [T, N, D]: [T, N, channels]."""
+    return obs[..., context.start : context.start + context.size : max(context.lags, 1)]

@@ -1,0 +1,153 @@
+"""DDQN and SAC against the published code's updates, at the tolerances of its float32 spread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from golden_files import assert_params, cases, load, mlp_params
+
+from lcpo.agents import ddqn, sac
+from lcpo.core import optim, stats
+from lcpo.core.nets import Params
+from lcpo.types import ContextSlice, Spec, Transition
+
+close = np.testing.assert_allclose
+empty = optim.adam(0.0, 1.0)
+
+
+@cases("rms_offpolicy_*")
+def test_target_statistics(case: Path) -> None:
+    g = load(case)
+    moments = stats.moments_init()
+    for i, targets in enumerate(g["targets"]):
+        moments = stats.moments_add(moments, jnp.asarray(targets))
+        close(moments, [g["mean"][i], g["var"][i], g["count"][i]], rtol=1e-5)
+
+
+def settings(g: dict[str, np.ndarray], cls: type, **more: Any) -> Any:
+    """The config of a case; its rewards are scaled already."""
+    common = {"gamma": g["gamma"], "target_rate": g["tau"], "max_grad_norm": g["grad_clip"]}
+    values = {k: jnp.float32(v) for k, v in {**common, **more}.items() if k != "faults"}
+    return cls(scale_rewards=False, **values, **{k: v for k, v in more.items() if k == "faults"})
+
+
+def network(g: dict[str, np.ndarray], name: str) -> Params:
+    return jax.tree.map(jnp.asarray, mlp_params(g, f"init_{name}"))
+
+
+def spec_of(g: dict[str, np.ndarray], net: Params) -> Spec:
+    dims = g["actions"].shape[-1]
+    return Spec(g["obs"].shape[-1], ContextSlice(0, 0, 0), (net[-1].w.shape[1] // dims,) * dims)
+
+
+def data_of(g: dict[str, np.ndarray], k: int) -> Transition:
+    """The transitions of gradient step k."""
+    ones = jnp.ones(g["rewards"][k].shape)
+    fields = (g["obs"], g["actions"], g["rewards"], g["next_obs"], g["terminated"], g["truncated"])
+    obs, action, reward, *rest = (jnp.asarray(f[k]) for f in fields)
+    return Transition(obs, action, reward.astype(jnp.float32), *rest, ones, ones, ())
+
+
+def compare(found: dict[str, Params], g: dict[str, np.ndarray], k: int) -> None:
+    """Networks after the first step, and after the last."""
+    last = len(g["obs"]) - 1
+    for stage in ["step1"] * (k == 0) + ["final"] * (0 < k == last):
+        for name, params in found.items():
+            assert_params(params, g, f"{stage}_{name}", 1e-6)
+
+
+@cases("update_ddqn_*")
+def test_ddqn_update(case: Path) -> None:
+    g = load(case)
+    config = settings(g, ddqn.Config, learning_rate=g["lr"])
+    q, target = network(g, "q"), network(g, "target")
+    spec, learner = spec_of(g, q), ddqn.Learner(q, target, empty.init(q), stats.moments_init())
+    step = jax.jit(ddqn.step, static_argnums=1)
+    for k in range(len(g["obs"])):
+        data = data_of(g, k)
+        y = ddqn.target(config, spec, learner, data)
+        close(y, g["td_target"][k], rtol=1e-5, atol=2e-5)
+        close(ddqn.gradient(spec, learner.q, data, y)[1], g["q_selected"][k], rtol=1e-5, atol=2e-5)
+        moments = stats.moments_add(learner.target_stats, y)
+        learner, metrics = step(config, spec, learner, data)
+        close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)
+        close(learner.target_stats, moments, rtol=1e-5)
+        compare({"q": learner.q, "target": learner.target}, g, k)
+
+
+def sac_start(g: dict[str, np.ndarray]) -> tuple[Spec, sac.Learner]:
+    policy = network(g, "policy")
+    critics = network(g, "critic1"), network(g, "critic2")
+    return spec_of(g, policy), sac.Learner(
+        policy,
+        critics,
+        (network(g, "target1"), network(g, "target2")),
+        empty.init(policy),
+        (empty.init(critics[0]), empty.init(critics[1])),
+        optim.entropy_init(),
+        stats.moments_init(),
+    )
+
+
+def sac_settings(g: dict[str, np.ndarray], faults: tuple[str, ...]) -> Any:
+    return settings(
+        g,
+        sac.Config,
+        learning_rate=g["lr_policy"],
+        value_learning_rate=g["lr_value"],
+        entropy_coef=g["entropy_factor"],
+        entropy_target=0.0,
+        faults=faults,
+    )
+
+
+@cases("update_sac_*")
+def test_sac_update(case: Path) -> None:
+    g = load(case)
+    config = sac_settings(g, (sac.TARGET_AT_S,))
+    spec, learner = sac_start(g)
+    step = jax.jit(sac.step, static_argnums=1)
+    for k in range(len(g["obs"])):
+        data, before = data_of(g, k), learner
+        learner, metrics = step(config, spec, learner, data)
+        close(metrics["policy_loss"], g["pg_loss"][k], rtol=1e-5, atol=2e-5)
+        y = sac.target(config, spec, before._replace(policy=learner.policy), data)
+        close(y, g["q_target"][k], rtol=1e-5, atol=2e-5)
+        for i, critic in enumerate(before.critics, start=1):
+            loss, q_value, _ = ddqn.gradient(spec, critic, data, y)
+            close(loss, g[f"v_loss_{i}"][k], rtol=1e-5, atol=2e-5)
+            close(q_value, g[f"q_local_{i}"][k], rtol=1e-5, atol=2e-5)
+        pairs = zip(learner.critics, learner.targets, strict=True)
+        networks = {"policy": learner.policy}
+        for i, (critic, target) in enumerate(pairs, start=1):
+            networks |= {f"critic{i}": critic, f"target{i}": target}
+        compare(networks, g, k)
+
+
+@cases("update_sac_*")
+def test_sac_without_the_fault_takes_the_policy_of_the_successor(case: Path) -> None:
+    """y from the definition, in NumPy, and unlike the published one."""
+    g = load(case)
+    spec, learner = sac_start(g)
+    data = data_of(g, 0)
+    found = sac.target(sac_settings(g, ()), spec, learner, data)
+
+    def outputs(net: Params, obs: jax.Array) -> np.ndarray:
+        x = np.asarray(obs, np.float64)
+        for i, layer in enumerate(net):
+            x = x @ np.asarray(layer.w, np.float64) + np.asarray(layer.b, np.float64)
+            x = np.maximum(x, 0.0) if i < len(net) - 1 else x
+        return x.reshape(len(x), len(spec.num_actions), -1)
+
+    logits = outputs(learner.policy, data.next_obs)
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    q = np.minimum(*(outputs(net, data.next_obs) for net in learner.targets))
+    value = (p * (q - g["entropy_factor"] * np.log(p))).sum((-2, -1))
+    expected = g["rewards"][0] + g["gamma"] * ~g["terminated"][0] * value
+    close(found, expected, rtol=1e-5, atol=2e-5)
+    faulty = sac.target(sac_settings(g, (sac.TARGET_AT_S,)), spec, learner, data)
+    assert np.abs(found - faulty).max() > 1e-3
