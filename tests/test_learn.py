@@ -26,7 +26,7 @@ from lcpo.types import Agent, ContextSlice, Spec
 pytestmark = pytest.mark.learn
 
 SEEDS = 8
-ON_POLICY = ["a2c", "a2c-entropy", "lcpo"]
+ON_POLICY = ["a2c", "a2c-entropy", "lcpo", "trpo", "ppo", "lcpo-p"]
 SMALL = {
     "rollout_length": 40,
     "hidden": (32, 32),
@@ -80,8 +80,8 @@ def late_return(metrics: Measured) -> np.ndarray:
 
 @pytest.mark.parametrize("agent", ON_POLICY)
 def test_bandit(agent: str) -> None:
-    """The best of five arms; at learning rate 0 the choice stays random."""
-    settings = [{"learning_rate": 3e-3}, {"learning_rate": 0.0}]
+    """The best of five arms; with steps of length 0 the choice stays random."""
+    settings = [{}, {"max_kl": 0.0} if agent == "trpo" else {"learning_rate": 0.0}]
     _, metrics = train(agent, Bandit(), 300, settings)
     learned, idle = late_return(metrics)
     assert learned > 0.95
@@ -185,6 +185,19 @@ def test_lcpo_remembers_and_a2c_forgets() -> None:
     assert lcpo["anchor_kl"].max() <= 1e-4
     moved = lcpo["step_fraction"][0, :, FIRST + 1 : FIRST + SECOND] > 0.0
     assert moved.mean() > 0.5  # it learned B by anchored steps, not for want of any
+
+
+def test_lcpo_p_remembers_by_its_penalty() -> None:
+    """Without the anchors' loss, which is PPO, it forgets."""
+    lcpo_p = train_a_b_a("lcpo-p", [{"kappa": 10.0}, {"kappa": 0.0}], learning_rate=1e-3)
+    remembered, forgot = lcpo_p["reward"]
+    assert learned_both(remembered)
+    assert learned_both(forgot)
+    assert on_return(remembered).mean() > 0.85
+    assert on_return(remembered).min() > 0.7
+    assert on_return(forgot).mean() < 0.4
+    active = lcpo_p["constraint_active"][..., FIRST + 1 : FIRST + SECOND]
+    assert active.mean() > 0.95
 
 
 def same_context(context: ContextSlice, recent: jax.Array, data: jax.Array) -> jax.Array:

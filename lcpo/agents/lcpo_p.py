@@ -1,4 +1,4 @@
-"""LCPO-P: LCPO by a penalty, on PPO (Hamadanian et al., ICLR 2025, appendix).
+"""LCPO-P: LCPO by a penalty, on PPO (Hamadanian et al., ICLR 2025).
 
     L(theta) = PPO's clipped loss on B_r + kappa E_{S_c}[ H(pi_old, pi) ] / A             `learn`
 

@@ -21,6 +21,9 @@ _OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
         "sigma": 0.5**0.5,
         "entropy_coef": 0.1,
     },
+    ("trpo", "grid-world"): _GRID,
+    ("ppo", "grid-world"): _GRID,
+    ("lcpo-p", "grid-world"): {**_GRID, "sigma": 0.5**0.5, "entropy_coef": 0.1},
     ("tabular-a2c", "grid-world"): {"learning_rate": 0.03, "gamma": 0.95},
     ("ddqn", "grid-world"): _REPLAY_GRID,
     ("sac", "grid-world"): _REPLAY_GRID,
@@ -31,7 +34,8 @@ _OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
 def overrides(agent: str, env: str) -> dict[str, Any]:
     """Config values of `agent` on `env` that differ from the agent's defaults."""
     agent = agent.removeprefix("prescient-")
-    family = next((a for a in ("tabular-a2c", "a2c", "lcpo") if agent.startswith(a)), agent)
+    own = any(agent == name for name, _ in _OVERRIDES)
+    family = next((a for a in ("a2c", "lcpo") if agent.startswith(a) and not own), agent)
     values = dict(_OVERRIDES.get((family, env), {}))
     if agent == "a2c-entropy" and env == "grid-world":
         values["entropy_coef"] = 0.1  # LCPO's
