@@ -134,7 +134,8 @@ def train(arguments: list[str]) -> int:
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
-    from lcpo.run.job import plan
+    from lcpo.run.job import find_agent, find_env, plan
+    from lcpo.run.presets import published
 
     options = cmdline.parse(
         "compare",
@@ -145,6 +146,7 @@ def compare(arguments: list[str]) -> int:
              "lcpo,a2c-entropy,a2c"),
             *cmdline.fields_of(RunOptions),
             ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+            ("published", bool, "Repeat the faults of the published code.", False),
         ],
     )  # fmt: skip
     agents = [name.strip() for name in options.agents.split(",") if name.strip()]
@@ -160,10 +162,13 @@ def compare(arguments: list[str]) -> int:
             steps=options.steps,
             seeds=cmdline.seeds(options.seeds),
             scale=options.scale,
+            overrides=published(find_agent(agent).Config) if options.published else {},
+            env_overrides=published(find_env(options.env)) if options.published else {},
         )
     ]
     trace = jobs[0].trace or "none"
-    name = f"compare-{options.env}-{trace}".replace("/", "_").replace(":", ".")
+    name = f"compare-{options.env}-{trace}{'-published' if options.published else ''}"
+    name = name.replace("/", "_").replace(":", ".")
     out = options.out or Path("out") / name
     problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
     return _report(out, [job.name for job in jobs], problems, warmup=options.warmup, files=True)

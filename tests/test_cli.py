@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lcpo.cli import main
+from lcpo.run.results import load_results
 
 QUICK = ["--hidden", "8", "8", "--rollout-length", "20", "--workers", "0"]
 
@@ -62,7 +63,8 @@ def test_train_sweeps_reports_and_resumes(
 def test_compare_writes_tables_and_curves(tmp_path: Path) -> None:
     out = tmp_path / "o"
     assert run("compare", "--agents", "a2c,a2c-entropy", "--trace", "revisit", "--steps", "4000",
-               "--seeds", "2", "--out", str(out), "--workers", "0") == 0  # fmt: skip
+               "--seeds", "2", "--out", str(out), "--workers", "0", "--published") == 0  # fmt: skip
+    assert {tuple(r.job.config["faults"]) for r in load_results(out)} == {("truncation-leaks",)}
     for name in ("table.txt", "table.md", "table.tex", "table.csv", "curves.png"):
         assert (out / name).stat().st_size > 0
     table = tmp_path / "all.csv"

@@ -155,6 +155,11 @@ def test_vmap_over_seeds_and_traced_fields_equals_a_loop(agent: Agent) -> None:
     assert not np.array_equal(policies[0], policies[1]), "two seeds gave the same parameters"
 
 
+def unscaled(agent: Agent) -> dict[str, Any]:
+    """Rewards as they are, for agents that would scale them."""
+    return {"scale_rewards": False} if hasattr(agent.Config, "scale_rewards") else {}
+
+
 def ending(batch: Transition, kind: str, at: int) -> Transition:
     flag = jnp.zeros_like(batch.terminated).at[at].set(True)
     return batch._replace(**{kind: flag})
@@ -168,7 +173,11 @@ def other_obs(spec: Spec) -> jax.Array:
 
 def test_truncated_bootstraps_and_terminated_does_not(agent: Agent) -> None:
     """The successor of the last step matters where the episode was cut, not where it ended."""
-    config, spec, warm = started(agent, scale_rewards=False)
+    config, spec, warm = started(agent, **unscaled(agent))
+    if agent.name == "tabular-q":  # no two rows alike, visited or not
+        warm = warm._replace(
+            q=jax.tree.map(lambda x: x + jnp.arange(x.size).reshape(x.shape), warm.q)
+        )
     batch = random_batch(spec, jax.random.key(7), False)
     changed = batch._replace(next_obs=batch.next_obs.at[-1].set(other_obs(spec)))
 
@@ -179,7 +188,7 @@ def test_truncated_bootstraps_and_terminated_does_not(agent: Agent) -> None:
 
     assert_same(after(batch, "terminated"), after(changed, "terminated"))
     one, other = after(batch, "truncated"), after(changed, "truncated")
-    for part in ("policy", "value"):
+    for part in ("policy", "value") if hasattr(one, "policy") else ("q",):
         leaves = (jax.flatten_util.ravel_pytree(getattr(s, part))[0] for s in (one, other))
         assert not np.array_equal(*leaves), f"the {part} does not bootstrap"
 
@@ -189,7 +198,9 @@ def test_nothing_leaks_across_an_episode_end(agent: Agent, kind: str) -> None:
     """Rewards after the end do not reach the value targets and advantages before it."""
     from lcpo.agents import a2c
 
-    config, spec, state = started(agent, scale_rewards=False)
+    if agent.name == "tabular-q":
+        pytest.skip("targets of one step: no reward but its own reaches them")
+    config, spec, state = started(agent, **unscaled(agent))
     estimate = jax.jit(a2c.estimate)
     batch = ending(random_batch(spec, jax.random.key(8), False), kind, 7)
     changed = batch._replace(reward=batch.reward.at[8:].add(5.0))

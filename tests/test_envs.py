@@ -12,7 +12,7 @@ import pytest
 
 from lcpo.agents import a2c
 from lcpo.envs import probes
-from lcpo.envs.pendulum import LAGS, Pendulum, State
+from lcpo.envs.pendulum import LAGS, Pendulum, PlainPendulum, State
 from lcpo.run.check import check_env
 from lcpo.run.compiled import init_run, load_contexts, rollout
 from lcpo.types import Transition
@@ -23,7 +23,7 @@ KEY = jax.random.key(0)
 def stepped(env: Pendulum, state: State, action: Any, wind: Any) -> tuple[State, Any]:
     """One step of many worlds."""
     keys = jax.random.split(KEY, len(state.angle))
-    wind = jnp.broadcast_to(jnp.asarray(wind, jnp.float32), (len(keys), 2))
+    wind = jnp.broadcast_to(jnp.asarray(wind, jnp.float32), (len(keys), len(wind)))
     return jax.vmap(env.step)(state, jnp.asarray(action)[:, None], wind, keys)
 
 
@@ -37,10 +37,13 @@ def random_states(count: int, seed: int = 0) -> tuple[State, np.ndarray]:
     return state, rng.integers(15, size=count)
 
 
-def test_no_wind_is_gymnasium() -> None:
+@pytest.mark.parametrize(
+    ("env", "calm"), [(Pendulum(), (0.0, 0.0)), (PlainPendulum(), ())], ids=["windy", "plain"]
+)
+def test_no_wind_is_gymnasium(env: Pendulum, calm: tuple[float, ...]) -> None:
     """State transfer: 1000 states, actions; successor, reward and observation to float32."""
     states, actions = random_states(1000)
-    after, step = stepped(Pendulum(), states, actions, (0.0, 0.0))
+    after, step = stepped(env, states, actions, calm)
     theirs: Any = gymnasium.make("Pendulum-v1").unwrapped
     theirs.reset(seed=0)
     expected = []
@@ -121,6 +124,16 @@ def numbered(rows: int) -> np.ndarray:
     return np.stack([np.arange(rows), 1000 + np.arange(rows)], axis=1).astype(np.float32)
 
 
+def test_plain_pendulum_has_no_context() -> None:
+    """Through the driver: three features, and episodes of 200 steps that are reset."""
+    batch = random_walk(PlainPendulum(), np.zeros((1, 0)), 410)
+    assert batch.obs.shape == (410, 3)
+    np.testing.assert_array_equal(np.flatnonzero(batch.truncated), [199, 399])
+    np.testing.assert_array_equal(batch.next_obs[:199], batch.obs[1:200])
+    assert np.abs(batch.next_obs[199] - batch.obs[200]).max() > 1e-3
+    assert PlainPendulum().spec.context.size == 0
+
+
 def history(cursor: int) -> np.ndarray:
     """Context entries when row `cursor` of the numbered trace is the newest."""
     rows = np.maximum([cursor - lag for lag in range(LAGS)], 0)
@@ -180,7 +193,9 @@ PROBES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("env", [Pendulum(), *PROBES], ids=lambda env: type(env).__name__)
+@pytest.mark.parametrize(
+    "env", [Pendulum(), PlainPendulum(), *PROBES], ids=lambda env: type(env).__name__
+)
 def test_contract(env: Any) -> None:
     check_env(env)
 

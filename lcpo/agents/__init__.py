@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcpo.agents import a2c, lcpo, tabular_a2c
+from lcpo.agents import a2c, lcpo, tabular_a2c, tabular_q
 from lcpo.types import Agent, Training
 
 
-def prescient(agent: Agent, steps: int = 32_000_000, **preset: Any) -> Agent:
+def prescient(
+    agent: Agent,
+    steps: int = 32_000_000,
+    halve: tuple[str, ...] = ("learning_rate",),
+    **preset: Any,
+) -> Agent:
     """`agent` trained from random starts on the whole trace, then judged while it only acts.
 
-    Its learning rate is halved after 50, 60, 70, 80 and 90 % of the training.
+    The fields `halve` are halved after 50, 60, 70, 80 and 90 % of the training.
     """
-    training = Training(steps, halve=("learning_rate",))
-    return agent.variant(f"prescient-{agent.name}", training, **preset)
+    return agent.variant(f"prescient-{agent.name}", Training(steps, halve), **preset)
 
 
 _ALL = (
@@ -28,6 +32,7 @@ _ALL = (
     # Mahalanobis distance of the whole observation, 12 per dimension (sigma^2), as in the paper.
     lcpo.agent.variant("lcpo-mhd", detector="mahalanobis-full", sigma=12**0.5),
     tabular_a2c.agent,
+    tabular_q.agent,
     prescient(a2c.agent, rollout_length=3200),
 )
 

@@ -10,6 +10,7 @@ an MLP (`value="mlp"`). Tables are not decayed towards zero; the MLP is, as ever
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -41,11 +42,15 @@ class Table(NamedTuple):
     weight_decay = 0.0
 
     def __call__(self, obs: Array) -> Array:
-        """[..., D] -> [..., outputs]; entry d of an observation is one of 0 .. levels[d] - 1."""
+        """[..., D] -> [..., outputs]."""
         *levels, num_outputs = self.entries.shape
-        stride = [math.prod(levels[d + 1 :]) for d in range(len(levels))]
-        row = obs.astype(jnp.int32) @ jnp.asarray(stride, jnp.int32)
-        return self.entries.reshape(-1, num_outputs)[row]
+        return self.entries.reshape(-1, num_outputs)[row_number(obs, levels)]
+
+
+def row_number(obs: Array, levels: Sequence[int]) -> Array:
+    """Rows [...] of obs [..., D]; entry d of an observation is one of 0 .. levels[d] - 1."""
+    stride = [math.prod(levels[d + 1 :]) for d in range(len(levels))]
+    return obs.astype(jnp.int32) @ jnp.asarray(stride, jnp.int32)
 
 
 State = a2c.State
@@ -71,7 +76,7 @@ def check(config: Any, spec: Spec) -> None:
     del config
     if spec.obs_levels is None:
         raise ValueError(
-            f"tabular-a2c: the environment's {spec.obs_size} observation entries have no finite "
+            f"tables: the environment's {spec.obs_size} observation entries have no finite "
             "levels (spec.obs_levels is None): use an agent with networks, such as a2c"
         )
 

@@ -52,6 +52,11 @@ def returns(
     return _backward(discount * alive * (1.0 - cut), bootstrapped)
 
 
+def one_step(reward: Array, next_value: Array, discount: Array, terminated: Array) -> Array:
+    """One-step targets r + discount (1 - terminated) V(s'): nothing but a termination ends them."""
+    return reward + discount * (1.0 - terminated) * next_value
+
+
 def running_returns(
     reward: Array, discount: Array, ended: Array, carried: Array
 ) -> tuple[Array, Array]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from lcpo.envs.gridworld import GridWorld
-from lcpo.envs.pendulum import Pendulum
+from lcpo.envs.pendulum import Pendulum, PlainPendulum
 
 ENVS: dict[str, type] = {
     "grid-world": GridWorld,
     "pendulum": Pendulum,
+    "pendulum-v1": PlainPendulum,
 }

@@ -74,5 +74,23 @@ class Pendulum:
         )
 
 
+@config
+class PlainPendulum(Pendulum):
+    """Pendulum-v1 without wind, hence without a context."""
+
+    @property
+    def spec(self) -> Spec:
+        none = ContextSlice(start=3, channels=0, lags=1)
+        return super().spec._replace(obs_size=3, context=none)
+
+    @property
+    def advance(self) -> Advance:
+        return "own"
+
+    def step(self, state: State, action: Array, context: Array, key: Array) -> tuple[State, Step]:
+        """One step of 0.05 s in calm air; `action` [1] is the index of a torque."""
+        return Pendulum.step(self, state, action, jnp.zeros(2), key)
+
+
 def _features(state: State) -> Array:
     return jnp.stack([jnp.cos(state.angle), jnp.sin(state.angle), state.speed])

@@ -1,13 +1,15 @@
 """Probe environments: tiny tasks whose answers are known.
 
 An agent that fails one of them has a fault that is easy to find here and hard to find elsewhere.
-All are driven by a trace with one channel that moves by step; only `TwoContexts` heeds it.
+All are driven by a trace with one channel; only the last two heed it. It moves by step, and in
+`SwitchingMDP` by episode.
 
     ConstantReward   V = 1 / (1 - gamma)
     Rooms            V depends on whether the end of an episode is the end of the rewards
     Bandit           the best action pays 1, at once
     DelayedReward    the best first action pays 1, later
     TwoContexts      the best action in one context is the worst one in the other
+    SwitchingMDP     a random MDP in each context, whose tables are known: Q* can be computed
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lcpo.config import config, static
 from lcpo.envs.base import Advance
@@ -186,3 +189,54 @@ class TwoContexts:
         right = (action[0] == 1) == (state * context[0] > 0.0)
         reward = right.astype(jnp.float32)
         return state, Step(state[None], reward, jnp.bool_(True), jnp.bool_(False))
+
+
+class Place(NamedTuple):
+    """Which state, and the steps since the reset."""
+
+    number: Array
+    time: Array
+
+
+@config
+class SwitchingMDP:
+    """A random finite MDP for each context; the last state is terminal.
+
+    Observed are the numbers of the state and of the context. With `advance="episode"` this is the
+    setting of the paper's theorem (docs/theory.md); "step" breaks one of its assumptions.
+    """
+
+    num_states: int = static(5, "states, the terminal one included", low=2)
+    num_actions: int = static(3, "actions", low=2)
+    num_contexts: int = static(3, "contexts, the values 0, 1, ... of the trace", low=1)
+    max_steps: int = static(10, "an episode that has not terminated is truncated", low=1)
+    advance: Advance = static("episode", "what moves the context", choices=("episode", "step"))
+    seed: int = static(0, "of the tables", low=0)
+
+    @property
+    def spec(self) -> Spec:
+        levels = (self.num_states, self.num_contexts)
+        return Spec(2, ContextSlice(1, channels=1, lags=1), (self.num_actions,), obs_levels=levels)
+
+    def tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities [context, state, action, next state], rewards [context, state, action]."""
+        rng = np.random.default_rng(self.seed)
+        shape = (self.num_contexts, self.num_states, self.num_actions)
+        probabilities = rng.dirichlet(np.full(self.num_states, 0.5), shape)
+        return probabilities, rng.uniform(size=shape)
+
+    def reset(self, key: Array) -> tuple[Place, Array]:
+        """Any state but the terminal one."""
+        number = jax.random.randint(key, (), 0, self.num_states - 1)
+        return Place(number, jnp.int32(0)), number[None].astype(jnp.float32)
+
+    def step(self, state: Place, action: Array, context: Array, key: Array) -> tuple[Place, Step]:
+        """Move at random, as the context's tables say; context [1] is its number."""
+        probabilities, rewards = (jnp.asarray(table, jnp.float32) for table in self.tables())
+        here = (context[0].astype(jnp.int32), state.number, action[0])
+        below = jnp.cumsum(probabilities[here])[:-1] <= jax.random.uniform(key)
+        after = Place(jnp.sum(below, dtype=jnp.int32), state.time + 1)
+        terminated = after.number == self.num_states - 1
+        truncated = (after.time >= self.max_steps) & ~terminated
+        obs = after.number[None].astype(jnp.float32)
+        return after, Step(obs, rewards[here], terminated, truncated)

@@ -197,7 +197,9 @@ def _context(
     """Check that the trace fits the environment and lasts for the run."""
     if env.advance == "own":
         if trace is not None:
-            raise ValueError(f"environment {env_name!r} makes its own context: leave out the trace")
+            raise ValueError(
+                f"environment {env_name!r} takes no trace, got {trace!r}: leave it out"
+            )
         if steps is None:
             raise ValueError("say how many steps to run")
         return None, 1.0, steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from lcpo.contexts import paper
@@ -19,6 +20,7 @@ _OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
         "entropy_coef": 0.1,
     },
     ("tabular-a2c", "grid-world"): {"learning_rate": 0.03, "gamma": 0.95},
+    ("tabular-q", "grid-world"): {"gamma": 0.95},
 }
 
 
@@ -34,6 +36,15 @@ def overrides(agent: str, env: str) -> dict[str, Any]:
     if agent == "lcpo-mhd":
         values.pop("sigma", None)
     return values
+
+
+def published(cls: type) -> dict[str, Any]:
+    """Config values of the published code: every fault that an agent or environment can repeat.
+
+    `cls` is its config class. A fault of an option that is off does nothing.
+    """
+    faults = [f for f in dataclasses.fields(cls) if f.name == "faults"]
+    return {"faults": tuple(faults[0].metadata["choices"])} if faults else {}
 
 
 def scale(env: str, trace: str) -> float:

@@ -65,12 +65,15 @@ def join(parts: list[Record]) -> Record:
     return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]} if parts else {}
 
 
-def lifelong_return(record: Record, after_step: int = 0) -> float:
+def lifelong_return(
+    record: Record, after_step: int = 0, before_step: float = float("inf")
+) -> float:
     """Mean over epochs after `after_step` of the mean return of the episodes that ended in each.
 
-    Whole rows count: a warm-up that is no multiple of a row's length ends at the next row.
+    Whole rows count: a warm-up that is no multiple of a row's length ends at the next row. With
+    `before_step`, those count that end before it.
     """
-    late = record["step"] > after_step
+    late = (record["step"] > after_step) & (record["step"] < before_step)
     epochs = record["epochs"][late]
     if epochs.sum() == 0:
         return float("nan")

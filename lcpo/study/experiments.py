@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from lcpo.study import grid_world
+from lcpo.study import discretisation, grid_world, theorem
 
 
 class Experiment(NamedTuple):
@@ -20,5 +20,15 @@ class Experiment(NamedTuple):
 EXPERIMENTS: dict[str, Experiment] = {
     "grid-world": Experiment(
         "Figure 1: what A2C forgets, and LCPO and tables do not", grid_world.Options, grid_world.run
+    ),
+    "discretisation": Experiment(
+        "Table 'pend_original': baselines on Pendulum-v1 with 15 torques, beside the paper's",
+        discretisation.Options,
+        discretisation.run,
+    ),
+    "theorem": Experiment(
+        "Theorem B.2: tabular Q-learning in every context, and what breaks it",
+        theorem.Options,
+        theorem.run,
     ),
 }

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from lcpo.run.job import plan
+from lcpo.run import presets
+from lcpo.run.job import find_agent, plan
 from lcpo.run.record import Record
 from lcpo.run.results import Result, load_results
 from lcpo.study import tables
@@ -41,21 +42,20 @@ class Options:
 
 
 PUBLISHED: dict[str, dict[str, Any]] = {
-    "a2c": {"gamma": 0.9, "faults": ("truncation-leaks",)},
-    "lcpo": {
-        "gamma": 0.9,
-        "c_anchor": 1e-5,
-        "buffer_size": EPOCHS * STEPS_PER_EPOCH,
-        "faults": ("truncation-leaks", "add-before-sample"),
-    },
+    "a2c": {"gamma": 0.9},
+    "lcpo": {"gamma": 0.9, "c_anchor": 1e-5, "buffer_size": EPOCHS * STEPS_PER_EPOCH},
     "tabular-a2c": {
         "gamma": 0.9,
         "learning_rate": 0.1,
         "value": "mlp",
         "value_learning_rate": 1e-3,
-        "faults": ("truncation-leaks",),
     },
 }
+
+
+def published(agent: str) -> dict[str, Any]:
+    """Hyper-parameters and faults of the published code."""
+    return {**PUBLISHED[agent], **presets.published(find_agent(agent).Config)}
 
 
 def run(options: Options) -> int:
@@ -72,7 +72,7 @@ def run(options: Options) -> int:
             trace="grid-world",
             steps=EPOCHS * STEPS_PER_EPOCH,
             seeds=range(options.seeds),
-            overrides=PUBLISHED[agent] if options.published else {},
+            overrides=published(agent) if options.published else {},
         )
     ]
     print(f"grid world: {len(jobs)} runs of {EPOCHS:,} epochs, {EPOCHS * STEPS_PER_EPOCH:,} steps")

@@ -1,0 +1,128 @@
+"""Tabular Q-learning (Watkins and Dayan 1992): one value per observation and action.
+
+    target = r + gamma max_b Q(s', b), without the maximum where s' is terminal    `learn`
+    Q(s, a) <- Q(s, a) + alpha (target - Q(s, a)), alpha = learning_rate / n^omega
+    n: how often (s, a) has been visited, this visit included
+    behaviour: the best action, or with probability epsilon any                    `probabilities`
+
+With 0.5 < omega <= 1 and epsilon > 0 it converges to the best policy in every context that keeps
+coming back, if contexts change between episodes only: docs/theory.md. A batch is learned from step
+by step, in the order of time; actions follow the table as it was before the batch, so
+`rollout_length=1` is the textbook's order. A step in which a guard overrode the policy counts as
+any other: what is learned does not depend on who chose the action.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lcpo.agents import tabular_a2c
+from lcpo.agents.tabular_a2c import Table, row_number
+from lcpo.config import config, static, traced
+from lcpo.core import dists, returns
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+
+@config
+class Config:
+    """Tabular Q-learning."""
+
+    rollout_length: int = static(200, "interactions per update", low=1)
+    learning_rate: float = traced(1.0, "learning rate of a first visit", low=0.0, high=1.0)
+    omega: float = traced(
+        0.7, "the n-th visit's rate is divided by n^omega; 0.5 to 1 converges, 0: constant", low=0.0
+    )
+    epsilon: float = traced(0.1, "probability of a random action", low=0.0, high=1.0)
+    gamma: float = traced(0.99, "discount per unit of time", low=0.0, high=1.0)
+
+
+class State(NamedTuple):
+    """Both tables are [*levels, K]."""
+
+    q: Table
+    visits: Table  # int32
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """Tables of zeros."""
+    del config, key
+    assert spec.obs_levels is not None, "checked by `check`"
+    shape = (*spec.obs_levels, *spec.num_actions)
+    return State(Table(jnp.zeros(shape)), Table(jnp.zeros(shape, jnp.int32)))
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """Epsilon-greedy."""
+    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
+    return dists.sample(jnp.log(probabilities(config, spec, state, obs)), uniform), ()
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Learn from each step in turn; worlds take turns within a step."""
+    del key
+    assert spec.obs_levels is not None, "checked by `check`"
+    rows = row_number(jnp.stack([batch.obs, batch.next_obs]), spec.obs_levels)  # [2, T, N]
+    discount = returns.discounts(config.gamma, batch.elapsed)
+    terminated = batch.terminated.astype(jnp.float32)
+    steps = (rows[0], batch.action[..., 0], batch.reward, rows[1], discount, terminated)
+    steps = jax.tree.map(jnp.ravel, steps)
+    shape = state.q.entries.shape
+    flat = jax.tree.map(lambda table: table.reshape(-1, shape[-1]), state)
+
+    def one(state: State, step: tuple) -> tuple[State, tuple]:
+        return learn(config, state, *step)
+
+    flat, (error, rate) = jax.lax.scan(one, flat, steps)
+    metrics = {
+        "td_error": jnp.mean(jnp.abs(error)),
+        "q_learning_rate": jnp.mean(rate),
+        "value": jnp.mean(jnp.max(flat.q.entries[steps[0]], axis=-1)),
+        "visited": jnp.mean(flat.visits.entries > 0),
+    }
+    return jax.tree.map(lambda table: table.reshape(shape), flat), metrics
+
+
+def learn(
+    config: Config,
+    state: State,
+    row: Array,
+    action: Array,
+    reward: Array,
+    next_row: Array,
+    discount: Array,
+    terminated: Array,
+) -> tuple[State, tuple[Array, Array]]:
+    """One visit, to tables [rows, K]; also its error before the visit, and its learning rate."""
+    q, visits = state.q.entries, state.visits.entries
+    count = visits[row, action] + 1
+    rate = config.learning_rate / count.astype(jnp.float32) ** config.omega
+    error = returns.one_step(reward, jnp.max(q[next_row]), discount, terminated) - q[row, action]
+    q = q.at[row, action].add(rate * error)
+    return State(Table(q), Table(visits.at[row, action].set(count))), (error, rate)
+
+
+def check(config: Config, spec: Spec) -> None:
+    """A table needs finite observations, and one action."""
+    tabular_a2c.check(config, spec)
+    if spec.action_size != 1:
+        raise ValueError(
+            f"tabular-q: the environment has {spec.action_size} action dimensions "
+            f"(spec.num_actions = {spec.num_actions}), the table has one: number the combinations "
+            "as one action, or use tabular-a2c"
+        )
+
+
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Action probabilities [N, 1, K] of the behaviour; among equals the first is best."""
+    del spec
+    values = state.q(obs)
+    best = jax.nn.one_hot(jnp.argmax(values, axis=-1), values.shape[-1])
+    return ((1.0 - config.epsilon) * best + config.epsilon / values.shape[-1])[:, None]
+
+
+agent = Agent("tabular-q", Config, init, act, update, check=check, probabilities=probabilities)
