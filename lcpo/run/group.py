@@ -150,12 +150,13 @@ class Group:
 
     def _finish(self, state: Any) -> None:
         """Policy and manifest of each run, the manifest last; then drop checkpoints."""
+        agent = checkpoints.without_memory(state.agent)
         for i, setup in enumerate(self.setups):
             folder = run_folder(self.out, setup.job)
             failure = self.failed.get(i)
             if failure is None:
-                member = checkpoints.without_memory(self._member(state, i).agent)
-                records.save_arrays(folder / "policy.npz", checkpoints.flatten(member))
+                mine = checkpoints.flatten(self._member(agent, i))
+                records.save_arrays(folder / "policy.npz", mine)
             outcome = {
                 "status": "failed" if failure else "finished",
                 **({"failure": failure} if failure else {}),
