@@ -152,6 +152,8 @@ def compare(arguments: list[str]) -> int:
     agents = [name.strip() for name in options.agents.split(",") if name.strip()]
     if not agents:
         raise ValueError("no agents: name some, separated by commas")
+    # Training steps are for the agents that train before; where none does, the plan says so.
+    before = [name for name in agents if find_agent(name).training] or agents
     jobs = [
         job
         for agent in agents
@@ -164,6 +166,7 @@ def compare(arguments: list[str]) -> int:
             scale=options.scale,
             overrides=published(find_agent(agent).Config) if options.published else {},
             env_overrides=published(find_env(options.env)) if options.published else {},
+            training_steps=options.training_steps if agent in before else None,
         )
     ]
     trace = jobs[0].trace or "none"
@@ -258,7 +261,10 @@ def list_names(arguments: list[str]) -> None:
 def _agent_help(agent: Any) -> str:
     changed = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}"
                         for k, v in agent.preset.items())  # fmt: skip
-    return f"{_first_line(agent.Config)} {changed}".strip()
+    text = f"{_first_line(agent.Config)} {changed}".strip()
+    if agent.training:
+        text += f" Trained on {agent.training.steps:,} steps from random starts, then only acts."
+    return text
 
 
 def _first_line(thing: Any) -> str:

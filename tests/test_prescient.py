@@ -87,7 +87,8 @@ def test_the_trace_jumps_at_resets_and_walks_in_between() -> None:
     np.testing.assert_array_equal(np.asarray(batch.reward)[:, 0], following[:, 1])
     walks = ~ended[:-1]
     np.testing.assert_array_equal(obs[1:][walks], following[:-1][walks])
-    assert len(set(obs[1:][~walks][:, 1])) == rows, "100 resets reach all of 11 rows"
+    jumps = (obs[1:][~walks][:, 1] - following[:-1][~walks][:, 1]) % rows
+    assert len(set(jumps)) == rows, "99 resets jump by all of 11 distances"
     assert int(after.worlds.cursor[0]) == (obs[-1, 1] if not ended[-1] else after.worlds.obs[0, 1])
     for shown in (obs, following):
         newest = shown[:, 1]
@@ -183,8 +184,8 @@ def test_rates_are_halved_at_the_right_updates(tmp_path: Path, monkeypatch: Any)
     assert [v.item() for v in policy.values()] == [100.0], "100 updates, all of them in training"
 
 
-def test_halving_in_a2c_acts_from_its_update_on() -> None:
-    """Two updates with the rate halved before the second are those of two rates."""
+def test_halving_and_keys_count_updates() -> None:
+    """Two updates of A2C with the rate halved before the second are those of two rates."""
     env, trace = TwoContexts(), np.ones((50, 1), np.float32)
     contexts = compiled.load_contexts(trace, 0, 50, 1)
     chosen = jax.tree.map(jnp.float32, a2c.agent.config(rollout_length=8, hidden=(4,)))
@@ -204,6 +205,11 @@ def test_halving_in_a2c_acts_from_its_update_on() -> None:
     never = go(plain, chosen, state, 0, 2)
     jax.tree.map(np.testing.assert_array_equal, halved.agent.policy, by_hand.agent.policy)
     assert not np.array_equal(halved.agent.policy[0][0], never.agent.policy[0][0])
+    # On a constant trace an update differs from the next one in its keys only, and those of a
+    # later phase go on where the phase before ended.
+    later = compiled.make_chunk(*common, many=False, mode=Mode(first_update=1))
+    second, shifted = go(plain, chosen, state, 1, 1), go(later, chosen, state, 0, 1)
+    jax.tree.map(np.testing.assert_array_equal, second.agent.policy, shifted.agent.policy)
 
 
 def small_jobs(agent: str = "prescient-a2c", seeds: Any = (0,), **more: Any) -> list[Job]:

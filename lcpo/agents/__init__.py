@@ -8,13 +8,17 @@ from lcpo.agents import a2c, ddqn, lcpo, lcpo_p, ppo, sac, tabular_a2c, tabular_
 from lcpo.types import Agent, Training
 
 
-def prescient(agent: Agent, steps: int = 32_000_000, **preset: Any) -> Agent:
+def prescient(
+    agent: Agent,
+    steps: int = 32_000_000,
+    halve: tuple[str, ...] = ("learning_rate",),
+    **preset: Any,
+) -> Agent:
     """`agent` trained from random starts on the whole trace, then judged while it only acts.
 
-    Its learning rate is halved after 50, 60, 70, 80 and 90 % of the training.
+    The fields `halve` are halved after 50, 60, 70, 80 and 90 % of the training.
     """
-    training = Training(steps, halve=("learning_rate",))
-    return agent.variant(f"prescient-{agent.name}", training, **preset)
+    return agent.variant(f"prescient-{agent.name}", Training(steps, halve), **preset)
 
 
 _ALL = (

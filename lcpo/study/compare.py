@@ -227,6 +227,7 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
             twice = sorted({s for s in seeds if seeds.count(s) > 1})
             raise ValueError(f"two runs of {label!r} with seed {twice[0]}: give each run once")
         _same(f"runs of {label!r}", "config", [r.job.config for r in members])
+        _same(f"runs of {label!r}", "training", [r.job.training for r in members])
     return max(lengths)
 
 
@@ -245,6 +246,10 @@ def _notes(groups: Mapping[str, list[Result]], rows: Sequence[Row], window: int)
     """What the numbers do not tell."""
     notes = []
     for (label, members), row in zip(groups.items(), rows, strict=True):
+        training = members[0].job.training
+        if training:
+            before = f"{short(training['steps'])} steps from random starts on the trace"
+            notes.append(f"{label}: trained on {before}; here it only acts")
         failures = [_failure(r) for r in members if r.status != "finished"]
         if failures:
             more = f", and {len(failures) - 3} more" if len(failures) > 3 else ""
@@ -266,8 +271,11 @@ def _notes(groups: Mapping[str, list[Result]], rows: Sequence[Row], window: int)
 
 def _failure(result: Result) -> str:
     what = result.failure
-    where = f" at step {what['step']:,} ({what['quantity']} = {what['value']})" if what else ""
-    return f"seed {result.job.seed}{where}"
+    if not what:
+        return f"seed {result.job.seed}"
+    where = " of the training" if what.get("phase") == "training" else ""
+    why = f"{what['quantity']} = {what['value']}"
+    return f"seed {result.job.seed} at step {what['step']:,}{where} ({why})"
 
 
 def to_table(comparison: Comparison) -> Table:
@@ -278,7 +286,7 @@ def to_table(comparison: Comparison) -> Table:
     columns: list[tuple[str, Callable[[Row], str]]] = [
         ("agent", lambda r: r.label),
         ("seeds", _seeds),
-        (f"return after {_short(c.warmup)}", lambda r: tables.plus_minus(r.after_warmup)),
+        (f"return after {short(c.warmup)}", lambda r: tables.plus_minus(r.after_warmup)),
         ("whole run", lambda r: tables.plus_minus(r.whole_run)),
         ("revisits", lambda r: tables.plus_minus(r.revisits)),
         (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
@@ -306,7 +314,8 @@ def _seeds(row: Row) -> str:
     return f"{row.finished} of {total}{why}" if why else str(total)
 
 
-def _short(steps: int) -> str:
+def short(steps: int) -> str:
+    """6M for 6,000,000."""
     return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from lcpo.study import discretisation, grid_world, theorem
+from lcpo.study import discretisation, grid_world, prescient, theorem
 
 
 class Experiment(NamedTuple):
@@ -25,6 +25,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Table 'pend_original': baselines on Pendulum-v1 with 15 torques, beside the paper's",
         discretisation.Options,
         discretisation.run,
+    ),
+    "prescient": Experiment(
+        "Table 'gym_all', prescient columns: agents that were trained on the whole trace before",
+        prescient.Options,
+        prescient.run,
     ),
     "theorem": Experiment(
         "Theorem B.2: tabular Q-learning in every context, and what breaks it",

@@ -59,7 +59,7 @@ def _job(result: Result) -> dict[str, Any]:
 
 def _columns(jobs: Sequence[Job]) -> list[str]:
     """Settings in which the runs differ."""
-    known = {"scale": None, "steps": None}
+    known = {"scale": None, "steps": None, "training": None}
     for job in jobs:
         known |= dict.fromkeys(f"config.{k}" for k in job.config)
         known |= dict.fromkeys(f"env_config.{k}" for k in job.env_config)
