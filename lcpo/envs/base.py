@@ -22,7 +22,7 @@ but in place of `reset` and `step` it has `open`, which makes N worlds that step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
@@ -89,6 +89,14 @@ class HostWorlds(Protocol):
     def close(self) -> None:
         """Free what the simulator holds; the worlds are of no use afterwards."""
         ...
+
+
+class WorldError(RuntimeError):
+    """A world of a host environment cannot go on; `worlds` has its cause, by the world's index."""
+
+    def __init__(self, worlds: Mapping[int, str]) -> None:
+        self.worlds = dict(worlds)
+        super().__init__("; ".join(f"world {i}: {cause}" for i, cause in self.worlds.items()))
 
 
 class Landmark(NamedTuple):
