@@ -5,7 +5,7 @@ from __future__ import annotations
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.gymnasium import from_gymnasium
 from lcpo.envs.pendulum import Pendulum
-from lcpo.envs.windy_mujoco import InvertedPendulum
+from lcpo.envs.windy_mujoco import Hopper, InvertedDoublePendulum, InvertedPendulum, Reacher
 
 __all__ = ["ENVS", "from_gymnasium"]
 
@@ -13,4 +13,7 @@ ENVS: dict[str, type] = {
     "grid-world": GridWorld,
     "pendulum": Pendulum,
     "inverted-pendulum": InvertedPendulum,
+    "inverted-double-pendulum": InvertedDoublePendulum,
+    "reacher": Reacher,
+    "hopper": Hopper,
 }

@@ -160,6 +160,7 @@ class MujocoWorlds:
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
         """One step of all worlds with actions [N, A] and winds [N, 2]. Resets nothing."""
+        action, context = np.asarray(action), np.asarray(context)
         self._check(action, context)
         task, sim = self.task, self.sim
         before = Before(sim.qpos.copy(), self._features)
@@ -214,17 +215,17 @@ class MujocoWorlds:
     def _check(self, action: np.ndarray, context: np.ndarray) -> None:
         """Refuse what cannot be stepped, and say in which world."""
         shape = (self.num_worlds, self.task.action_size)
-        if np.shape(action) != shape or not np.issubdtype(np.asarray(action).dtype, np.integer):
+        if action.shape != shape or not np.issubdtype(action.dtype, np.integer):
             raise ValueError(
-                f"actions {np.asarray(action).dtype}{list(np.shape(action))}: needs integers "
+                f"actions {action.dtype}{list(action.shape)}: needs integers "
                 f"{list(shape)}, a row per world"
             )
-        if np.shape(context) != (self.num_worlds, CHANNELS):
+        if context.shape != (self.num_worlds, CHANNELS):
             raise ValueError(
-                f"contexts {list(np.shape(context))}: needs {[self.num_worlds, CHANNELS]}, "
+                f"contexts {list(context.shape)}: needs {[self.num_worlds, CHANNELS]}, "
                 "a wind (wx, wy) per world"
             )
-        if np.min(action) < 0 or np.max(action) >= self.task.num_bins:
+        if action.min() < 0 or action.max() >= self.task.num_bins:
             bad = ((action < 0) | (action >= self.task.num_bins)).any(axis=1)
             self._refuse("action", action, bad, f"indices from 0 to {self.task.num_bins - 1}")
         if not np.isfinite(context).all():
