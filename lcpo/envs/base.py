@@ -111,6 +111,15 @@ def observe(features: Array, history: Array) -> Array:
     return jnp.concatenate([features, history.T.reshape(-1).astype(features.dtype)])
 
 
+def context_history(trace: np.ndarray, cursor: np.ndarray, lags: int) -> np.ndarray:
+    """What the history adds to observations at rows `cursor` [N] of a trace: [N, channels * lags].
+
+    Before row 0 the history repeats row 0; after the last row the trace starts again.
+    """
+    rows = np.maximum(cursor[:, None] - np.arange(lags), 0) % len(trace)
+    return trace[rows].swapaxes(1, 2).reshape(len(cursor), -1)
+
+
 def select(mask: Array, if_true: Any, if_false: Any) -> Any:
     """Per world: `if_true` where `mask` [N], else `if_false`; leaves [N, ...]."""
 
