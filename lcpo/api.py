@@ -13,8 +13,8 @@ import numpy as np
 from lcpo.run import checkpoint as checkpoints
 from lcpo.run import local
 from lcpo.run import record as records
-from lcpo.run.execute import state_shapes
 from lcpo.run.job import Job, Setup, plan
+from lcpo.run.program import state_shapes
 from lcpo.run.results import Result, load_results
 
 
@@ -30,6 +30,7 @@ def train(
     config: Mapping[str, Any] | None = None,
     env_config: Mapping[str, Any] | None = None,
     sweep: Mapping[str, Sequence[Any]] | None = None,
+    training_steps: int | None = None,
     resume: bool = False,
     workers: int | None = None,
     checkpoint_seconds: float = 60.0,
@@ -46,6 +47,7 @@ def train(
       scale: the trace is multiplied by this; default: the environment's own (`lcpo.run.presets`).
       config, env_config: values that differ from the defaults.
       sweep: config field -> values; every combination runs with every seed.
+      training_steps: of a prescient agent, before its run along the trace; default: its own.
       resume: go on with what `out` holds.
       workers: processes at a time. None: one per core; 0: in this process, which is what an agent
         or environment that cannot be imported by name needs.
@@ -62,6 +64,7 @@ def train(
         overrides=config,
         env_overrides=env_config,
         sweep=sweep,
+        training_steps=training_steps,
     )
     folder = Path(out) if out is not None else default_out(jobs[0])
     run(jobs, folder, resume, workers, checkpoint_seconds, progress)
@@ -100,9 +103,7 @@ class Policy:
             raise ValueError(f"the run in {folder} failed: it left no policy")
         setup = Setup(Job(**manifest["job"]))
         self.job, self.config, self.spec = setup.job, setup.config, setup.spec
-        template = state_shapes(setup).agent
-        if "memory" in getattr(template, "_fields", ()):
-            template = template._replace(memory=None)
+        template = checkpoints.without_memory(state_shapes(setup).agent)
         saved = records.load_arrays(folder / "policy.npz")
         self.state = jax.tree.map(jnp.asarray, checkpoints.unflatten(template, saved))
         self._act = jax.jit(

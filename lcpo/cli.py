@@ -71,6 +71,8 @@ class RunOptions:
     """Folder for results; default: out/ and a name."""
     scale: float | None = None
     """The trace is multiplied by this; default: the environment's own."""
+    training_steps: int | None = None
+    """Interactions of a prescient agent before its run along the trace; default: its own."""
     resume: bool = False
     """Go on with the runs that the folder holds."""
     workers: int | None = None
@@ -115,6 +117,7 @@ def train(arguments: list[str]) -> int:
         overrides=cmdline.changed(options, default),
         env_overrides=cmdline.changed(options.env_config, default_env),
         sweep=dict(cmdline.sweep(text) for text in options.sweep),
+        training_steps=options.training_steps,
     )
     out = options.out or api.default_out(jobs[0])
     if options.plan_only:

@@ -17,10 +17,11 @@ class RunProgress:
     """Context manager; call it with the events of `lcpo.run.local.run_plan`."""
 
     def __init__(self, jobs: Iterable[Job], show: bool = True) -> None:
-        self.steps = {job.name: job.steps for job in jobs}
+        self.steps = {job.name: job.total_steps for job in jobs}
         self.reached = dict.fromkeys(self.steps, 0)
         self.resumed = 0
         self.returns: dict[str, float] = {}
+        self.phases: dict[str, str] = {}
         self.problems: list[str] = []
         self.console = Console(stderr=True)
         # Without a terminal (a log file, CI) a line now and then instead of a bar.
@@ -54,15 +55,19 @@ class RunProgress:
                 self._mind_resumed(event)
             self.reached[name] = event["step"]
             self.returns[name] = event["return"]
+            self.phases[name] = event["phase"]
         elif event["event"] in ("failed", "crashed"):
+            self.phases.pop(name, None)
             self.reached[name] = self.steps[name]
             if event["event"] == "failed":
                 text = f"{event['quantity']} is {event['value']} at step {event['step']:,}"
+                text += " of the training" if event["phase"] == "training" else ""
             else:
                 text = event["reason"]
             self.problems.append(f"{name} stopped: {text}")
             self.console.print(f"[red]{self.problems[-1]}", highlight=False)
         else:
+            self.phases.pop(name, None)
             self.reached[name] = self.steps[name]
         self._show()
 
@@ -78,6 +83,9 @@ class RunProgress:
         latest = [r for r in self.returns.values() if r == r]
         if latest:
             note += f", return {sum(latest) / len(latest):.1f}"
+        phases = {phase for phase in self.phases.values() if phase != "run"}
+        if phases:
+            note += f" ({' and '.join(sorted(phases, reverse=True))})"
         self.bar.update(self.task, completed=reached, note=note)
         if self.lines and time.monotonic() - self.last_line > 10.0:
             self.last_line = time.monotonic()

@@ -105,6 +105,23 @@ class UpdateFn(Protocol):
         ...
 
 
+class Training(NamedTuple):
+    """A plan: train from random starts on the trace, then walk along it once and only act.
+
+    At the end of every episode the trace jumps to a row drawn uniformly, so that the agent learns
+    from the whole trace at once, the future included.
+    """
+
+    steps: int
+    """Interactions to learn from."""
+    halve: tuple[str, ...] = ()
+    """Traced config fields (learning rates) that are halved on the way."""
+    halve_at: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.9)
+    """When, as shares of the updates."""
+    evaluation_length: int = 200
+    """Steps per epoch of the evaluation: its returns are averaged as those of an online run."""
+
+
 class Agent(NamedTuple):
     """An agent is three pure functions and the class of its config.
 
@@ -123,11 +140,14 @@ class Agent(NamedTuple):
     """Raises ValueError where the agent cannot serve this config and spec."""
     probabilities: Callable[[Any, Spec, Any, Array], Array] | None = None
     """`probabilities(config, spec, state, obs)`: those of every action, [N, A, K]."""
+    training: Training | None = None
+    """How the agent trains before it is judged; None: it is judged while it learns."""
 
     def config(self, **overrides: Any) -> Any:
         """The agent's config with `overrides`, checked."""
         return configs.make(self.Config, {**self.preset, **overrides})
 
-    def variant(self, name: str, **preset: Any) -> Agent:
-        """The same agent under another name, with other default values."""
-        return self._replace(name=name, preset={**self.preset, **preset})
+    def variant(self, name: str, training: Training | None = None, **preset: Any) -> Agent:
+        """The same agent under another name, with other default values or a training plan."""
+        preset = {**self.preset, **preset}
+        return self._replace(name=name, preset=preset, training=training or self.training)

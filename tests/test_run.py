@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import lcpo
-from lcpo.run import checkpoint, execute, record
+from lcpo.run import checkpoint, execute, group, record
 from lcpo.run.job import plan
 from lcpo.run.results import load_results
 
@@ -85,7 +86,7 @@ def test_a_long_record_has_at_most_4000_rows() -> None:
 
 def test_stopped_at_every_chunk_equals_never_stopped(tmp_path: Path, monkeypatch: Any) -> None:
     """A checkpoint after every chunk, and a fresh start from disk for every chunk."""
-    monkeypatch.setattr(execute, "CHUNK_UPDATES", 30)
+    monkeypatch.setattr(group, "CHUNK_UPDATES", 30)
     jobs = small_jobs()
     execute.run_jobs(jobs, tmp_path / "whole", ignore, 1e9)
 
@@ -210,7 +211,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
     else:
         match = "episode_return is float32"
     with pytest.raises(ValueError, match=match):
-        checkpoint.load(folder, job, execute.state_shapes(setup))
+        checkpoint.load(folder, job, partial(execute.state_shapes, setup))
 
 
 def test_checkpoint_round_trip(tmp_path: Path) -> None:
@@ -219,11 +220,11 @@ def test_checkpoint_round_trip(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     shapes = execute.state_shapes(setup)
     state = jax.tree.map(lambda s: rng.normal(size=s.shape).astype(s.dtype), shapes)
-    assert checkpoint.load(folder, job, shapes) is None
+    assert checkpoint.load(folder, job, lambda update: shapes) is None
     for update in (3, 6):
         saved = checkpoint.Checkpoint(update, state, {"step": rng.normal(size=2)}, 1.0)
         checkpoint.save(folder, job, saved)
-    found = checkpoint.load(folder, job, shapes)
+    found = checkpoint.load(folder, job, lambda update: shapes)
     assert found is not None
     assert found.update == 6
     jax.tree.map(np.testing.assert_array_equal, found.state, state)

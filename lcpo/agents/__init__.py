@@ -1,9 +1,21 @@
-"""One file per agent. `AGENTS[name]` is an agent, or an agent with preset config values."""
+"""One file per agent. `AGENTS[name]` is an agent, or one with preset values or a training plan."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from lcpo.agents import a2c, lcpo, tabular_a2c
-from lcpo.types import Agent
+from lcpo.types import Agent, Training
+
+
+def prescient(agent: Agent, steps: int = 32_000_000, **preset: Any) -> Agent:
+    """`agent` trained from random starts on the whole trace, then judged while it only acts.
+
+    Its learning rate is halved after 50, 60, 70, 80 and 90 % of the training.
+    """
+    training = Training(steps, halve=("learning_rate",))
+    return agent.variant(f"prescient-{agent.name}", training, **preset)
+
 
 _ALL = (
     a2c.agent,
@@ -16,6 +28,7 @@ _ALL = (
     # Mahalanobis distance of the whole observation, 12 per dimension (sigma^2), as in the paper.
     lcpo.agent.variant("lcpo-mhd", detector="mahalanobis-full", sigma=12**0.5),
     tabular_a2c.agent,
+    prescient(a2c.agent, rollout_length=3200),
 )
 
 AGENTS: dict[str, Agent] = {agent.name: agent for agent in _ALL}

@@ -7,6 +7,7 @@ the new one. No pickle. A resumed run equals an undisturbed one, bit for bit, on
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +22,12 @@ FOLDER = "checkpoint"
 
 
 class Checkpoint(NamedTuple):
-    """A run in the middle: `update` updates are behind it."""
+    """A run in the middle: `update` updates are behind it, in all its phases."""
 
     update: int
     state: Any
     record: records.Record
+    """Of the phase."""
     seconds: float
 
 
@@ -49,8 +51,11 @@ def save(run: Path, job: Job, checkpoint: Checkpoint) -> None:
             file.unlink()
 
 
-def load(run: Path, job: Job, template: Any) -> Checkpoint | None:
-    """The checkpoint of a run, or None. `template` has the state's tree, shapes and dtypes."""
+def load(run: Path, job: Job, template: Callable[[int], Any]) -> Checkpoint | None:
+    """The checkpoint of a run, or None.
+
+    `template(update)` has the tree, shapes and dtypes of the state after so many updates.
+    """
     path = run / FOLDER / "manifest.json"
     if not path.exists():
         return None
@@ -62,7 +67,8 @@ def load(run: Path, job: Job, template: Any) -> Checkpoint | None:
         )
     same_job(Job(**manifest["job"]), job, str(path))
     try:
-        state = unflatten(template, records.load_arrays(path.parent / manifest["state"]))
+        shapes = template(manifest["update"])
+        state = unflatten(shapes, records.load_arrays(path.parent / manifest["state"]))
         record = records.load_arrays(path.parent / manifest["record"])
     except ValueError as error:
         raise ValueError(f"{error}: delete {path.parent} to start this run anew") from error
@@ -87,6 +93,12 @@ def same_job(found: Job, wanted: Job, where: str) -> None:
         differ += [f"{k}: there {a!r}, now {b!r}" for k, a, b in pairs if a != b]
     if differ:
         raise ValueError(f"{where} belongs to another run ({'; '.join(differ)})")
+
+
+def without_memory(agent_state: Any) -> Any:
+    """What an agent needs to act: its state without the large buffers."""
+    has_memory = "memory" in getattr(agent_state, "_fields", ())
+    return agent_state._replace(memory=None) if has_memory else agent_state
 
 
 def flatten(tree: Any) -> dict[str, np.ndarray]:

@@ -17,7 +17,11 @@ import numpy as np
 from lcpo.core import random, returns
 from lcpo.envs.base import Env, observe, select
 from lcpo.run.packing import computed_once, packed_scan
+from lcpo.run.phases import ONLINE, Mode, config_at
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+_NO_UPDATE = 2**32 - 1
+"""Folded into a key, it gives one that no update has."""
 
 
 class Worlds(NamedTuple):
@@ -66,60 +70,93 @@ def load_contexts(trace: np.ndarray, first: int, count: int, lags: int) -> Conte
 
 
 def init_run(
-    agent: Agent, config: Any, env: Env, spec: Spec, seed: Array, contexts: Contexts
+    agent: Agent, config: Any, env: Env, spec: Spec, seed: Array, contexts: Contexts,
+    mode: Mode = ONLINE,
+) -> RunState:  # fmt: skip
+    """State before the first update of a run."""
+    agent_key, key = jax.random.split(jax.random.key(seed))
+    return _started(env, spec, key, contexts, agent.init(config, spec, agent_key), mode)
+
+
+def restart_run(
+    env: Env, spec: Spec, seed: Array, contexts: Contexts, agent_state: Any, mode: Mode
 ) -> RunState:
-    """State before the first update."""
-    agent_key, reset_key = jax.random.split(jax.random.key(seed))
-    env_state, features = jax.vmap(env.reset)(jax.random.split(reset_key, spec.num_worlds))
-    cursor = jnp.zeros(spec.num_worlds, jnp.int32)
-    return RunState(
-        agent.init(config, spec, agent_key),
-        Worlds(env_state, _observe(env, spec, features, contexts, cursor), cursor),
-        jnp.zeros(spec.num_worlds),
-        jnp.zeros(spec.num_worlds),
-    )
+    """State before the first update of a later phase: the agent as it is, in fresh worlds."""
+    key = jax.random.fold_in(jax.random.key(seed), _NO_UPDATE)
+    return _started(env, spec, key, contexts, agent_state, mode)
+
+
+def _started(
+    env: Env, spec: Spec, key: Array, contexts: Contexts, agent_state: Any, mode: Mode
+) -> RunState:
+    num_worlds = spec.num_worlds
+    env_state, features = jax.vmap(env.reset)(jax.random.split(key, num_worlds))
+    cursor = jnp.zeros(num_worlds, jnp.int32)
+    if mode.random_starts:
+        rows = contexts.length(spec.context.lags)
+        cursor = _starts(jax.random.fold_in(key, _NO_UPDATE), rows, (num_worlds,))
+    worlds = Worlds(env_state, _observe(env, spec, features, contexts, cursor), cursor)
+    return RunState(agent_state, worlds, jnp.zeros(num_worlds), jnp.zeros(num_worlds))
+
+
+def _starts(key: Array, rows: int, shape: tuple[int, ...]) -> Array:
+    """Rows of the trace, each as likely as the others."""
+    return jax.random.randint(key, shape, 0, rows, jnp.int32)
 
 
 def run_update(
     agent: Agent, config: Any, env: Env, spec: Spec, seed: Array, state: RunState,
-    contexts: Contexts, update: Array,
+    contexts: Contexts, update: Array, mode: Mode = ONLINE,
 ) -> tuple[RunState, Metrics]:  # fmt: skip
-    """One rollout and one update; `update` is its index in the run."""
-    key = jax.random.fold_in(jax.random.key(seed), update)
+    """One rollout and, where the mode says so, one update; `update` is its index in the phase."""
+    config = config_at(mode, config, update)
+    key = jax.random.fold_in(jax.random.key(seed), mode.first_update + update)
     rollout_key, update_key = jax.random.split(key)
+    first_step = update * config.rollout_length
     state, batch, episodes = rollout(
-        agent, config, env, spec, state, contexts, update * config.rollout_length, rollout_key
+        agent, config, env, spec, state, contexts, first_step, rollout_key, mode.random_starts
     )
-    agent_state, metrics = agent.update(config, spec, state.agent, batch, update_key)
     metrics = {
-        **metrics,
         **episodes,
         **_landmarks(agent, config, env, spec, state.agent),
         "reward": jnp.mean(batch.reward),
         "largest_obs": jnp.max(jnp.abs(batch.obs)),
     }
-    return state._replace(agent=agent_state), metrics
+    if not mode.learns:
+        return state, metrics
+    agent_state, learnt = agent.update(config, spec, state.agent, batch, update_key)
+    return state._replace(agent=agent_state), {**learnt, **metrics}
 
 
 def rollout(
     agent: Agent, config: Any, env: Env, spec: Spec, state: RunState, contexts: Contexts,
-    first_step: Array, key: Array,
+    first_step: Array, key: Array, random_starts: bool = False,
 ) -> tuple[RunState, Transition, Metrics]:  # fmt: skip
-    """Collect `rollout_length` steps; count the episodes that ended on the way."""
+    """Collect `rollout_length` steps; count the episodes that ended on the way.
+
+    With `random_starts`, `contexts` is the whole trace: every episode begins at a random row of
+    it, and after its last row comes its first one, with the history that it has there.
+    """
     num_steps, num_worlds = config.rollout_length, spec.num_worlds
-    by_step = env.advance == "step"
-    # Keys and reset states are drawn before the scan: inside it they would cost A2C a third of
-    # its speed.
-    act_key, step_key, reset_key = jax.random.split(key, 3)
+    by_step, rows = env.advance == "step", contexts.length(spec.context.lags)
+    # Keys, reset states and starts are drawn before the scan: inside it they would cost A2C a
+    # third of its speed.
+    act_key, step_key, reset_key, start_key = jax.random.split(key, 4)
     act_keys = random.scan_keys(act_key, (num_steps,))
     step_keys = random.scan_keys(step_key, (num_steps, num_worlds))
     fresh = jax.vmap(jax.vmap(env.reset))(jax.random.split(reset_key, (num_steps, num_worlds)))
+    starts = _starts(start_key, rows, (num_steps, num_worlds)) if random_starts else None
+
+    def moved(cursor: Array, t: Array) -> Array:
+        """The row of the transition that begins now. It is not visible before it has acted."""
+        if not by_step:
+            return cursor
+        return (cursor + 1) % rows if random_starts else jnp.full(num_worlds, first_step + t + 1)
 
     def advance(worlds: Worlds, inputs: tuple) -> tuple[Worlds, tuple]:
         """One step: where the next one starts, and the rest of the transition."""
-        t, act_key, step_keys, (fresh_state, fresh_features) = inputs
-        # The row of the transition that begins now is not visible before it has acted.
-        cursor = jnp.full(num_worlds, first_step + t + 1) if by_step else worlds.cursor
+        t, act_key, step_keys, (fresh_state, fresh_features), start = inputs
+        cursor = moved(worlds.cursor, t)
         action, extra = agent.act(config, spec, state.agent, worlds.obs, act_key)
         context = _history(env, spec, contexts, cursor)[:, 0]
         env_state, step = computed_once(jax.vmap(env.step)(worlds.env, action, context, step_keys))
@@ -127,13 +164,15 @@ def rollout(
         next_obs = _observe(env, spec, step.obs, contexts, cursor)
         elapsed, weight = (jnp.broadcast_to(x, (num_worlds,)) for x in (step.elapsed, step.weight))
         rest = (action, step.reward, next_obs, step.terminated, step.truncated)
-        if not by_step:
-            cursor = (cursor + ended) % contexts.length(spec.context.lags)
+        if random_starts:
+            cursor = jnp.where(ended, start, cursor)
+        elif not by_step:
+            cursor = (cursor + ended) % rows
         fresh_obs = _observe(env, spec, fresh_features, contexts, cursor)
         following = select(ended, (fresh_state, fresh_obs), (env_state, next_obs))
         return Worlds(following[0], following[1], cursor), (*rest, elapsed, weight, extra)
 
-    inputs = (jnp.arange(num_steps), act_keys, step_keys, fresh)
+    inputs = (jnp.arange(num_steps), act_keys, step_keys, fresh, starts)
     before, worlds, rest = packed_scan(advance, state.worlds, inputs)
     batch = Transition(before.obs, *rest)
     ended = (batch.terminated | batch.truncated).astype(jnp.float32)
@@ -148,16 +187,27 @@ def rollout(
     return RunState(state.agent, worlds, carried, length), batch, episodes
 
 
-def make_init(agent: Agent, spec: Spec, many: bool) -> Callable:
+def make_init(agent: Agent, spec: Spec, many: bool, mode: Mode = ONLINE) -> Callable:
     """Compile `init(configs, envs, seeds, contexts) -> RunState`; `many` as in `make_chunk`."""
 
     def init(config: Any, env: Env, seed: Array, contexts: Contexts) -> RunState:
-        return init_run(agent, config, env, spec, seed, contexts)
+        return init_run(agent, config, env, spec, seed, contexts, mode)
 
     return jax.jit(jax.vmap(init, in_axes=(0, 0, 0, None)) if many else init)
 
 
-def make_chunk(agent: Agent, spec: Spec, max_updates: int, many: bool) -> Callable:
+def make_restart(spec: Spec, many: bool, mode: Mode) -> Callable:
+    """Compile `restart(envs, seeds, contexts, agent_states) -> RunState`."""
+
+    def restart(env: Env, seed: Array, contexts: Contexts, agent_state: Any) -> RunState:
+        return restart_run(env, spec, seed, contexts, agent_state, mode)
+
+    return jax.jit(jax.vmap(restart, in_axes=(0, 0, None, 0)) if many else restart)
+
+
+def make_chunk(
+    agent: Agent, spec: Spec, max_updates: int, many: bool, mode: Mode = ONLINE
+) -> Callable:
     """Compile `chunk(configs, envs, seeds, state, contexts, first, count)`.
 
     It runs updates first .. first + count - 1 (count <= max_updates) and returns the new state
@@ -170,7 +220,7 @@ def make_chunk(agent: Agent, spec: Spec, max_updates: int, many: bool) -> Callab
         contexts: Contexts, first: Array, count: Array,
     ) -> tuple[RunState, Metrics]:  # fmt: skip
         def one(state: RunState, update: Array) -> tuple[RunState, Metrics]:
-            return run_update(agent, config, env, spec, seed, state, contexts, update)
+            return run_update(agent, config, env, spec, seed, state, contexts, update, mode)
 
         names = list(jax.eval_shape(one, state, first)[1])
 

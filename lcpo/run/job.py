@@ -18,9 +18,10 @@ from lcpo import contexts
 from lcpo.agents import AGENTS
 from lcpo.envs import ENVS
 from lcpo.envs.base import Env
-from lcpo.run import presets
+from lcpo.run import phases, presets
 from lcpo.run.check import check_agent, check_env
-from lcpo.types import Agent, Spec
+from lcpo.run.phases import Phase
+from lcpo.types import Agent, Spec, Training
 
 SCHEMA = 1
 
@@ -38,6 +39,13 @@ class Job:
     seed: int
     config: dict[str, Any]
     env_config: dict[str, Any]
+    training: dict[str, Any] | None = None
+    """The plan of a prescient run (`lcpo.types.Training`); `steps` are then its evaluation's."""
+
+    @property
+    def total_steps(self) -> int:
+        """Of all phases."""
+        return self.steps + (self.training["steps"] if self.training else 0)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `Job(**job.to_json()) == job`."""
@@ -52,15 +60,20 @@ class Setup:
         self.agent: Agent = find_agent(job.agent)
         self.config: Any = configs.make(self.agent.Config, job.config)
         self.env: Env = configs.make(find_env(job.env), job.env_config)
-        self.spec: Spec = self.env.spec
-        self.num_updates: int = job.steps // self.config.rollout_length // self.spec.num_worlds
+        self.spec: Spec = phases.training_spec(self.env.spec) if job.training else self.env.spec
+        self.phases: tuple[Phase, ...] = phases.make_phases(
+            job.steps,
+            phases.from_json(job.training),
+            self.config.rollout_length,
+            self.spec.num_worlds,
+        )
 
     def statics(self) -> Any:
         """What two runs must share to run in one compiled program."""
         job = self.job
         shape = jax.tree.structure((self.config, self.env))
         functions = (self.agent.init, self.agent.act, self.agent.update)
-        return functions, job.env, job.trace, job.scale, job.steps, shape, self.spec
+        return functions, job.env, job.trace, job.scale, self.phases, shape, self.spec
 
 
 def find_agent(name: str) -> Agent:
@@ -102,11 +115,14 @@ def plan(
     overrides: Mapping[str, Any] | None = None,
     env_overrides: Mapping[str, Any] | None = None,
     sweep: Mapping[str, Sequence[Any]] | None = None,
+    training_steps: int | None = None,
 ) -> list[Job]:
     """The jobs of one call of `train`: every value of the sweep with every seed, checked."""
     chosen, env_class = find_agent(agent), find_env(env)
     the_env: Env = configs.make(env_class, env_overrides or {})
     check_env(the_env, f"environment {env!r}")
+    training = _training(chosen, the_env, env, training_steps)
+    spec = the_env.spec if training is None else phases.training_spec(the_env.spec)
     trace, scale, steps = _context(the_env, env, trace, scale, steps)
     if len(set(seeds)) != len(seeds) or not seeds or min(seeds) < 0:
         raise ValueError(f"seeds = {list(seeds)}: needs at least one, all different, none negative")
@@ -115,13 +131,12 @@ def plan(
     for values in itertools.product(*sweep.values()):
         point = dict(zip(sweep, values, strict=True))
         given = {**presets.overrides(agent, env), **(overrides or {}), **point}
-        config = configs.resolve(chosen.config(**given), steps)
-        per_update = config.rollout_length * the_env.spec.num_worlds
-        if steps < per_update:
-            raise ValueError(f"steps = {steps:,}: needs at least one update, {per_update:,} steps")
+        config = configs.resolve(chosen.config(**given), training.steps if training else steps)
+        parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
+        _check_length(parts, training, steps)
         if chosen.check is not None:
-            chosen.check(config, the_env.spec)
-        check_agent(chosen, config, the_env.spec)
+            chosen.check(config, spec)
+        check_agent(chosen, config, spec)
         label = "".join(f"-{k}={v}" for k, v in point.items())
         for seed in seeds:
             name = f"{agent}-{env}-{trace or 'none'}{label}-s{seed}".replace("/", "_")
@@ -132,13 +147,48 @@ def plan(
                     env=env,
                     trace=trace,
                     scale=scale,
-                    steps=steps // per_update * per_update,
+                    steps=parts[-1].steps,
                     seed=seed,
                     config=configs.to_json(config),
                     env_config=configs.to_json(the_env),
+                    training=phases.to_json(training and training._replace(steps=parts[0].steps)),
                 )
             )
     return jobs
+
+
+def _training(agent: Agent, env: Env, env_name: str, training_steps: int | None) -> Training | None:
+    """The agent's plan with the steps asked for; raises ValueError where it cannot be followed."""
+    plan = agent.training
+    if plan is None:
+        if training_steps is not None:
+            raise ValueError(
+                f"agent {agent.name!r} learns while it is judged: training steps belong to agents "
+                "that train before, such as prescient-a2c"
+            )
+        return None
+    if env.advance == "own":
+        raise ValueError(
+            f"environment {env_name!r} makes its own context: {agent.name!r} needs a trace, "
+            "to start anywhere on it"
+        )
+    for field in plan.halve:
+        if field not in configs.traced_fields(agent.Config):
+            raise ValueError(configs.unknown("field to halve", field,
+                                             configs.traced_fields(agent.Config)))  # fmt: skip
+    return plan if training_steps is None else plan._replace(steps=training_steps)
+
+
+def _check_length(parts: Sequence[Phase], training: Training | None, steps: int) -> None:
+    given = {"steps": steps, "training steps": training.steps if training else 0}
+    for phase in parts:
+        if phase.num_updates < 1:
+            what = "training steps" if phase.name == "training" else "steps"
+            one = "epoch" if phase.name == "evaluation" else "update"
+            raise ValueError(
+                f"{what} = {given[what]:,}: needs at least one {one}, "
+                f"{phase.steps_per_update:,} steps"
+            )
 
 
 def _context(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import jax
 
-from lcpo.run.execute import state_shapes
 from lcpo.run.job import Job, Setup, job_trace
+from lcpo.run.program import state_shapes
 
 PROCESS_BYTES = 400 * 2**20
 """What Python, JAX and a compiled program take on their own."""
@@ -42,7 +42,8 @@ def check_memory(jobs: list[Job], together: int) -> None:
     each = 2 * sizes[largest]  # a checkpoint holds a copy
     if jax.default_backend() == "cpu":
         job = next(j for j in jobs if j.name == largest)
-        each += PROCESS_BYTES + job_trace(job).nbytes
+        copies = 2 if job.training else 1  # random starts need all of it on the device
+        each += PROCESS_BYTES + copies * job_trace(job).nbytes
     if each * together > free:
         raise ValueError(
             f"{together} run(s) at a time need about {_gib(each * together)} ({_gib(each)} for "

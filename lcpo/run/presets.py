@@ -24,6 +24,7 @@ _OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
 
 def overrides(agent: str, env: str) -> dict[str, Any]:
     """Config values of `agent` on `env` that differ from the agent's defaults."""
+    agent = agent.removeprefix("prescient-")
     family = next((a for a in ("tabular-a2c", "a2c", "lcpo") if agent.startswith(a)), agent)
     values = dict(_OVERRIDES.get((family, env), {}))
     if agent == "a2c-entropy" and env == "grid-world":

@@ -1,0 +1,121 @@
+"""The phases of a run. Most runs have one; a prescient run trains, and is then judged.
+
+    run           along the trace, learning
+    training      from random starts on the trace, learning        its record: training.npz
+    evaluation    along the trace, acting only                     its record: record.npz
+
+Updates are counted through all phases: a checkpoint's `update` tells its phase, and no two updates
+of a run share a key. (An update of the evaluation is an epoch in which nothing is learnt.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import jax.numpy as jnp
+
+from lcpo.types import Array, Spec, Training
+
+C = TypeVar("C")
+
+
+class Mode(NamedTuple):
+    """What a driver must know of a phase. Hashable: it is static under jit."""
+
+    learns: bool = True
+    random_starts: bool = False
+    """At the end of an episode the trace jumps to a random row."""
+    halve: tuple[str, ...] = ()
+    halve_at: tuple[int, ...] = ()
+    """Updates of the phase from which on the fields `halve` are half of what they were."""
+    first_update: int = 0
+    """Number of updates in the phases before."""
+
+
+ONLINE = Mode()
+
+
+class Phase(NamedTuple):
+    """A part of a run."""
+
+    name: str
+    file: str
+    """Of its record."""
+    num_updates: int
+    rollout_length: int
+    num_worlds: int
+    first_step: int = 0
+    """Number of steps in the phases before."""
+    mode: Mode = ONLINE
+
+    @property
+    def steps_per_update(self) -> int:
+        return self.rollout_length * self.num_worlds
+
+    @property
+    def steps(self) -> int:
+        return self.num_updates * self.steps_per_update
+
+    @property
+    def end(self) -> int:
+        """Number of updates of the run up to the end of this phase."""
+        return self.mode.first_update + self.num_updates
+
+    def step_at(self, update: int) -> int:
+        """Number of steps of the run up to its update number `update`, which is in this phase."""
+        return self.first_step + (update - self.mode.first_update) * self.steps_per_update
+
+
+def make_phases(
+    steps: int, training: Training | None, rollout_length: int, num_worlds: int
+) -> tuple[Phase, ...]:
+    """The phases of a run of `steps` steps along the trace; each has whole updates only."""
+    if training is None:
+        num_updates = steps // (rollout_length * num_worlds)
+        return (Phase("run", "record.npz", num_updates, rollout_length, num_worlds),)
+    num_updates = training.steps // (rollout_length * num_worlds)
+    halve_at = tuple(round(share * num_updates) for share in training.halve_at)
+    mode = Mode(random_starts=True, halve=training.halve, halve_at=halve_at)
+    first = Phase("training", "training.npz", num_updates, rollout_length, num_worlds, 0, mode)
+    length = training.evaluation_length
+    mode = Mode(learns=False, first_update=num_updates)
+    num_updates = steps // (length * num_worlds)
+    last = Phase("evaluation", "record.npz", num_updates, length, num_worlds, first.steps, mode)
+    return first, last
+
+
+def phase_at(phases: Sequence[Phase], update: int) -> Phase:
+    """The phase that update number `update` of the run belongs to."""
+    return next(phase for phase in phases if update < phase.end)
+
+
+def config_at(mode: Mode, config: C, update: Array) -> C:
+    """The config of an update of a phase: the fields to be halved, halved as often as is due."""
+    if not mode.halve:
+        return config
+    factor = jnp.prod(jnp.where(update >= jnp.array(mode.halve_at), 0.5, 1.0))
+    halved = {name: getattr(config, name) * factor for name in mode.halve}
+    return dataclasses.replace(config, **halved)  # pyright: ignore[reportArgumentType]
+
+
+def training_spec(spec: Spec) -> Spec:
+    """What an agent knows of an environment whose trace jumps, in both phases of its run."""
+    return spec
+
+
+def to_json(training: Training | None) -> dict[str, Any] | None:
+    """Plain values of a plan; `from_json(to_json(training)) == training`."""
+    if training is None:
+        return None
+    values = training._asdict()
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+
+def from_json(values: dict[str, Any] | None) -> Training | None:
+    """The plan that a job holds."""
+    if values is None:
+        return None
+    plan = Training(**values)
+    return plan._replace(halve=tuple(plan.halve), halve_at=tuple(plan.halve_at))
