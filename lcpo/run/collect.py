@@ -73,7 +73,7 @@ class Collector:
         for t in range(num_steps):
             action, extra = act(obs, t)
             action = np.asarray(action)
-            if extra != ():
+            if jax.tree.leaves(extra):
                 extras.append(jax.tree.map(np.asarray, extra))
             if self.along:
                 history, context = histories[t], contexts[t]
