@@ -16,11 +16,17 @@ class Result(NamedTuple):
     status: str
     """"finished" or "failed"."""
     failure: dict[str, Any] | None
-    """Of a failed run: the `quantity` that was not finite, its `value`, and the `step`."""
+    """Of a failed run: the `quantity` that was not finite, its `value`, the `step` and `phase`."""
     record: records.Record
     seconds: float
     provenance: dict[str, Any]
     folder: Path
+
+    @property
+    def training(self) -> records.Record:
+        """Of a prescient run: the record of its training; empty where there is none."""
+        path = self.folder / "training.npz"
+        return records.load_arrays(path) if path.exists() else {}
 
 
 def load_results(out: str | Path) -> list[Result]:
