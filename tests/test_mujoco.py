@@ -193,9 +193,9 @@ def test_returns_of_a_random_policy(name: str) -> None:
 
 @ALL
 def test_a_world_does_not_depend_on_those_beside_it(name: str) -> None:
-    """Six together on two threads, and each alone: bit for bit."""
-    together = np.stack(play(opened(name, 6, threads=2), 60), axis=1)
-    for i in range(6):
+    """Nine together on two threads, and each alone: bit for bit."""
+    together = np.stack(play(opened(name, 9, threads=2), 60), axis=1)
+    for i in range(9):
         worlds = ENVS[name]().open(1, [i])
         worlds.reset(np.ones(1, bool))
         np.testing.assert_array_equal(np.concatenate(play(worlds, 60)), together[i])

@@ -25,6 +25,8 @@ FINGERTIP, TARGET = 3, 4
 HOPPER_DT = 0.008
 """Seconds per step: frame_skip times the model's 0.002."""
 
+HOPPER_SIGNS = np.array([1.0, -1.0, -1.0, -1.0])
+
 INDEX_COST = "index-cost"
 """Fault: the reacher's cost of control is the sum of the squared *indices* 0 .. 14 of the inputs
 instead of the squared inputs, so that the task becomes to choose index 0 always."""
@@ -176,7 +178,7 @@ class Hopper(MujocoTask):
         The first angle of the chain goes with the first motor, which is the thigh's: this looks
         reversed, but it is what the published results come from.
         """
-        chain = np.cumsum(qpos[:, [5, 4, 3, 2]] * [1.0, -1.0, -1.0, -1.0], axis=1)
+        chain = np.cumsum(qpos[:, :1:-1] * HOPPER_SIGNS, axis=1)  # foot, leg, thigh, torso
         chain[:, 3] -= np.pi / 2.0
         x, y = np.diff(np.cos(chain), axis=1), np.diff(np.sin(chain), axis=1)
         return chosen - wind[:, :1] * x + wind[:, 1:] * y
