@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,6 +66,8 @@ class Worlds:
         return (mixed >> np.uint64(40)).astype(float) / 2.0**23 - 1.0
 
     def _faulty(self) -> np.ndarray:
+        if "SOUND" in os.environ:  # the environment has been mended
+            return np.zeros(len(self.seeds), bool)
         one = (self.seeds == self.env.seed) | (self.env.seed < 0)
         return one & (self.steps == self.env.at + 1)
 
@@ -73,8 +76,9 @@ class Worlds:
         self.place = np.where(everywhere, self._noise(mask), self.place)
         self.time = np.where(mask, 0, self.time)
         features = self._features()
-        if self.env.fault == "nan-reset" and self.draws.max() > 2:
-            features[mask] = np.nan
+        if self.env.fault == "nan-reset":
+            one = (self.seeds == self.env.seed) | (self.env.seed < 0)
+            features[mask & one & (self.steps > self.env.at) & ("SOUND" not in os.environ)] = np.nan
         return features
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:

@@ -22,6 +22,7 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo.envs.base import HostEnv, HostWorlds
+from lcpo.run import checkpoint as checkpoints
 from lcpo.run.collect import Collector, StoppedWorlds
 from lcpo.run.epoch import RunState, Worlds
 from lcpo.run.host_functions import functions_of
@@ -52,6 +53,9 @@ class StoppedRuns(RuntimeError):
 class HostProgram:
     """A phase of runs that share an environment, as `lcpo.run.program.Program` is."""
 
+    exact_resume = True
+    """Whether worlds can be saved."""
+
     def __init__(self, setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray) -> None:
         first = setups[0]
         self.env: Any = first.env
@@ -65,7 +69,7 @@ class HostProgram:
         self.seeds = np.array([s.job.seed for s in setups], np.int32)
         length = {"rollout_length": phase.rollout_length}
         values = [dataclasses.replace(s.config, **length) for s in setups]
-        self.together = self.num_runs > 1 and jax.default_backend() != "cpu"
+        self.together = self.num_runs > 1 and not on_cpu()
         self.configs: Any = tuple(jax.tree.map(jnp.float32, value) for value in values)
         if self.together:
             self.configs = configs.stack(values)
@@ -74,21 +78,29 @@ class HostProgram:
             self.together, jax.tree.map(jnp.float32, values[0]),
         )  # fmt: skip
 
-    def start(self, agents: Any = None) -> HostState:
-        """The state before the first update; a later phase is given the agents' states so far."""
-        restarted = agents is not None
-        if agents is None and self.together:
-            agents = self.functions.init(self.configs, self.seeds)
-        elif agents is None:
-            pairs = zip(self.configs, self.seeds, strict=True)
-            agents = tuple(self.functions.init(*pair) for pair in pairs)
-        cursor = np.array(self.functions.first_rows(self.seeds, restarted)).reshape(-1)
+    def start(self, before: HostState | None = None) -> HostState:
+        """The state before the first update; `before`: at the end of the phase before."""
+        init, forget = self.functions.init, checkpoints.without_memory
+        if before is not None:
+            self.close(before)
+            so_far = before.agent
+            agents = forget(so_far) if self.together else tuple(map(forget, so_far))
+        elif self.together:
+            agents = init(self.configs, self.seeds)
+        else:
+            agents = tuple(init(*pair) for pair in zip(self.configs, self.seeds, strict=True))
+        cursor = np.array(self.functions.first_rows(self.seeds, before is not None)).reshape(-1)
         return self._begun(agents, cursor, self.mode.first_update)
 
     def _begun(self, agents: Any, cursor: np.ndarray, update: int) -> HostState:
         """Fresh worlds at rows `cursor`; `update` of the run is next."""
         worlds = self._open(update)
-        obs = self._told(lambda: self.collector.begin(worlds, cursor), update=0)
+        try:
+            obs = self._told(lambda: self.collector.begin(worlds, cursor), update=0)
+        except StoppedRuns:
+            worlds.close()
+            raise
+        self.exact_resume = worlds.get_state() is not None
         zeros = np.zeros((self.num_runs, self.spec.num_worlds), np.float32)
         return HostState(agents, worlds, obs, cursor, zeros, zeros)
 
@@ -172,38 +184,46 @@ class HostProgram:
                 causes.setdefault(world // size, told)
             raise StoppedRuns(causes) from stop
 
-    def member(self, state: HostState, i: int) -> RunState:
-        """The state of one run, as it is saved."""
-        size = self.spec.num_worlds
-        mine = slice(i * size, (i + 1) * size)
-        saved = state.worlds.get_state()
-        env = None if saved is None else {k: v[mine] for k, v in saved.items()}
-        agent = jax.tree.map(lambda x: x[i], state.agent) if self.together else state.agent[i]
-        return RunState(
-            jax.tree.map(np.asarray, agent),
-            Worlds(env, state.obs[mine], state.cursor[mine]),  # pyright: ignore
-            state.episode_return[i],  # pyright: ignore
-            state.episode_length[i],  # pyright: ignore
-        )
+    def members(self, state: HostState) -> list[RunState]:
+        """The states of the runs, as they are saved."""
+        size, saved = self.spec.num_worlds, state.worlds.get_state()
+        out = []
+        for i, agent in enumerate(self.agents(state)):
+            mine = slice(i * size, (i + 1) * size)
+            env = None if saved is None else {k: v[mine] for k, v in saved.items()}
+            worlds: Any = env, state.obs[mine], state.cursor[mine]
+            sums: Any = state.episode_return[i], state.episode_length[i]
+            out.append(RunState(agent, Worlds(*worlds), *sums))
+        return out
 
-    def resumed(self, members: list[RunState], update: int) -> HostState:
-        """The runs as they were saved after `update` updates.
+    def agents(self, state: HostState) -> list[Any]:
+        """The agents of the runs."""
+        agents = jax.tree.map(np.asarray, state.agent)
+        if not self.together:
+            return list(agents)
+        return [jax.tree.map(lambda x, i=i: x[i], agents) for i in range(self.num_runs)]
+
+    def close(self, state: HostState) -> None:
+        """Free what the worlds hold."""
+        state.worlds.close()
+
+    def resumed(self, saved: list[RunState], update: int) -> HostState:
+        """The state of runs that were saved, one by one, after `update` updates.
 
         Worlds that could not be saved begin a new episode.
         """
-        agents = [m.agent for m in members]
+        agents = [m.agent for m in saved]
         if self.together:
             agent: Any = jax.tree.map(lambda *x: jnp.array(np.stack(x)), *agents)
         else:
             agent = tuple(jax.tree.map(jnp.array, a) for a in agents)
-        cursor = np.concatenate([m.worlds.cursor for m in members])
-        if members[0].worlds.env is None:
+        cursor = np.concatenate([m.worlds.cursor for m in saved])
+        if saved[0].worlds.env is None:
             return self._begun(agent, cursor, update)
-        worlds = self._open(0)
-        envs = [m.worlds.env for m in members]
-        worlds.set_state({k: np.concatenate([e[k] for e in envs]) for k in envs[0]})
-        obs = np.concatenate([m.worlds.obs for m in members])
-        sums = (np.stack([m[k] for m in members]) for k in (2, 3))
+        worlds, envs = self._open(0), [m.worlds.env for m in saved]
+        worlds.set_state({k: np.concatenate([env[k] for env in envs]) for k in envs[0]})
+        obs = np.concatenate([m.worlds.obs for m in saved])
+        sums = (np.stack([getattr(m, f"episode_{k}") for m in saved]) for k in ("return", "length"))
         return HostState(agent, worlds, obs, cursor, *sums)
 
 
@@ -237,6 +257,11 @@ def world_seeds(seed: int, num_worlds: int, update: int) -> list[int]:
     sequences = (np.random.SeedSequence((seed, world, update)) for world in range(num_worlds))
     seeds = [int(sequence.generate_state(1)[0]) for sequence in sequences]
     return [seed, *seeds[1:]] if update == 0 else seeds
+
+
+def on_cpu() -> bool:
+    """Whether each run learns alone."""
+    return jax.default_backend() == "cpu"
 
 
 def _num_cores() -> int:

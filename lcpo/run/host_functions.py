@@ -71,6 +71,7 @@ def functions_of(
 ) -> Functions:  # fmt: skip
     """`Functions`, compiled once per process."""
     num_rows = num_rows if mode.random_starts else 1
+    env = env if getattr(env, "landmarks", None) else None  # all that is read of it
     what = id(agent), env, spec, mode, num_steps, num_rows, together, jax.tree.structure(config)
     if what not in _made:
         _made[what] = Functions(agent, env, spec, mode, num_steps, num_rows, together, config)
