@@ -8,12 +8,18 @@ action = lcpo.load("out/demo").act(obs)
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lcpo.api import Policy, load, train
+
+with contextlib.suppress(ImportError):  # a bare machine has no gymnasium
+    from lcpo.gym_ids import register
+
+    register()
 
 __all__ = ["Policy", "__version__", "load", "train"]
 

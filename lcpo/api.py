@@ -10,17 +10,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpo import config as configs
 from lcpo.run import checkpoint as checkpoints
-from lcpo.run import local
+from lcpo.run import execute, local
 from lcpo.run import record as records
-from lcpo.run.job import Job, Setup, plan
-from lcpo.run.program import state_shapes
+from lcpo.run.driver import agent_shapes
+from lcpo.run.job import Job, Setup, env_name, plan
 from lcpo.run.results import Result, load_results
 
 
 def train(
     agent: str = "lcpo",
-    env: str = "pendulum",
+    env: str | Any = "pendulum",
     *,
     trace: str | None = None,
     steps: int | None = None,
@@ -39,7 +40,8 @@ def train(
     """Train `agent` on `env` with every seed, and return the results.
 
     Args:
-      agent, env: names (`lcpo list`), or a user's own as "package.module:name".
+      agent, env: names (`lcpo list`), or a user's own as "package.module:name". An environment
+        may also be "gym:ID", or an object (`lcpo.envs.from_gymnasium(...)`).
       trace: the context: a name, `family:KIND:SEED`, or a file (npy, csv, parquet).
       steps: interactions per run; default: as many as the trace has rows.
       seeds: how many (0, 1, ...), or which.
@@ -53,7 +55,11 @@ def train(
         or environment that cannot be imported by name needs.
       checkpoint_seconds: time between checkpoints.
       progress: show a progress bar.
+
+    Raises RuntimeError at the end if an environment broke: `resume` goes on from the checkpoint.
     """
+    if not isinstance(env, str):
+        env, env_config = env_name(env), {**configs.to_json(env), **(env_config or {})}
     jobs = plan(
         agent,
         env,
@@ -67,7 +73,9 @@ def train(
         training_steps=training_steps,
     )
     folder = Path(out) if out is not None else default_out(jobs[0])
-    run(jobs, folder, resume, workers, checkpoint_seconds, progress)
+    problems = run(jobs, folder, resume, workers, checkpoint_seconds, progress)
+    if any(execute.manifest(folder, job) is None for job in jobs):
+        raise RuntimeError("; ".join(problems))
     return load_results(folder)
 
 
@@ -88,6 +96,8 @@ def run(
     from lcpo.progress import RunProgress
 
     with RunProgress(jobs, progress) as bar:
+        for note in Setup(jobs[0]).notes:
+            bar.console.print(f"note: {note}", highlight=False, markup=False)
         local.run_plan(
             jobs, out, bar, resume=resume, workers=workers, checkpoint_seconds=checkpoint_seconds
         )
@@ -103,7 +113,7 @@ class Policy:
             raise ValueError(f"the run in {folder} failed: it left no policy")
         setup = Setup(Job(**manifest["job"]))
         self.job, self.config, self.spec = setup.job, setup.config, setup.spec
-        template = checkpoints.without_memory(state_shapes(setup).agent)
+        template = checkpoints.without_memory(agent_shapes(setup))
         saved = records.load_arrays(folder / "policy.npz")
         self.state = jax.tree.map(jnp.asarray, checkpoints.unflatten(template, saved))
         self._act = jax.jit(

@@ -60,7 +60,7 @@ class RunOptions:
     """Options of every command that runs agents."""
 
     env: str = "pendulum"
-    """Environment: a name (`lcpo list`), or your own as package.module:Class."""
+    """Environment: a name (`lcpo list`), gym:ID, or your own as package.module:Class."""
     trace: str | None = None
     """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet)."""
     steps: int | None = None
@@ -137,6 +137,7 @@ def compare(arguments: list[str]) -> int:
     from lcpo.run.job import find_agent, find_env, plan
     from lcpo.run.presets import published
 
+    default_env = configs.make(find_env(cmdline.peek(arguments, "env") or "pendulum"), {})
     options = cmdline.parse(
         "compare",
         "Compare agents: the same environment, trace and seeds for each.",
@@ -148,6 +149,7 @@ def compare(arguments: list[str]) -> int:
             ("warmup", int | None, "Steps left out of the return after warm-up.", None),
             ("published", bool, "Repeat the faults of the published code.", False),
         ],
+        cmdline.config_fields(default_env),
     )  # fmt: skip
     agents = [name.strip() for name in options.agents.split(",") if name.strip()]
     if not agents:
@@ -165,7 +167,10 @@ def compare(arguments: list[str]) -> int:
             seeds=cmdline.seeds(options.seeds),
             scale=options.scale,
             overrides=published(find_agent(agent).Config) if options.published else {},
-            env_overrides=published(find_env(options.env)) if options.published else {},
+            env_overrides={
+                **(published(find_env(options.env)) if options.published else {}),
+                **cmdline.changed(options.env_config, default_env),
+            },
             training_steps=options.training_steps if agent in before else None,
         )
     ]
@@ -269,6 +274,27 @@ def _agent_help(agent: Any) -> str:
 
 def _first_line(thing: Any) -> str:
     return (thing.__doc__ or "").strip().splitlines()[0]
+
+
+def check_env(arguments: list[str]) -> int:
+    """Play with an environment of yours, and tell what is wrong with it."""
+    from lcpo.run.examine import examine
+    from lcpo.run.job import find_env
+
+    if not arguments or arguments[0].startswith("-"):
+        raise ValueError("name an environment: package.module:Class, or gym:ID")
+    name, *rest = arguments
+    default = configs.make(find_env(name), {})
+    help = "Play with an environment, and tell what is wrong with it."
+    options = cmdline.parse(f"check-env {name}", help, rest, [], cmdline.config_fields(default))
+    env = configs.make(type(default), cmdline.changed(options.env_config, default))
+    colours, problems = {"ok": "green", "note": "yellow", "problem": "red"}, 0
+    for level, text in examine(env, name):
+        problems += level == "problem"
+        line = f"[{colours[level]}]{level:<8}[/]{_escaped(text)}"
+        Console(soft_wrap=True).print(line, highlight=False)
+    print(f"{problems} problem(s)" if problems else f"{name} is fit for use")
+    return RUN_FAILED if problems else 0
 
 
 def bench(arguments: list[str]) -> None:
@@ -395,6 +421,7 @@ COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "compare": compare,
     "reproduce": reproduce,
     "list": list_names,
+    "check-env": check_env,
     "trace": trace,
     "calibrate": calibrate,
     "export": export,

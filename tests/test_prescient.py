@@ -70,8 +70,8 @@ def rows_seen(env: Any, rows: int, steps: int, seed: int = 0) -> Any:
             a2c.agent, chosen, env, spec, state, contexts, jnp.int32(0), key, random_starts=True
         )
 
-    after, batch, _ = go(state)
-    return state, batch, after
+    worlds, batch = go(state)
+    return state, batch, state._replace(worlds=worlds)
 
 
 def test_the_trace_jumps_at_resets_and_walks_in_between() -> None:

@@ -23,7 +23,17 @@ _GOLDEN = np.uint32(0x9E3779B9)  # 2^32 / golden ratio: spreads consecutive coun
 
 def scan_keys(key: Array, shape: tuple[int, ...]) -> Array:
     """An array of cheap keys, one per step of a scan."""
-    return jax.random.wrap_key_data(jax.random.bits(key, (*shape, 2)), impl=_HASHED)
+    return from_bits(scan_bits(key, shape))
+
+
+def scan_bits(key: Array, shape: tuple[int, ...]) -> Array:
+    """The bits of `scan_keys`, uint32 [*shape, 2]: plain numbers, which NumPy can hold."""
+    return jax.random.bits(key, (*shape, 2))
+
+
+def from_bits(bits: Array) -> Array:
+    """The keys that have these bits [..., 2]."""
+    return jax.random.wrap_key_data(bits, impl=_HASHED)
 
 
 def _mix(x: Array) -> Array:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from lcpo.envs.gridworld import GridWorld
+from lcpo.envs.gymnasium import from_gymnasium
 from lcpo.envs.pendulum import Pendulum, PlainPendulum
 from lcpo.envs.windy_mujoco import Hopper, InvertedDoublePendulum, InvertedPendulum, Reacher
+
+__all__ = ["ENVS", "from_gymnasium"]
 
 ENVS: dict[str, type] = {
     "grid-world": GridWorld,

@@ -22,7 +22,7 @@ but in place of `reset` and `step` it has `open`, which makes N worlds that step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
@@ -91,6 +91,14 @@ class HostWorlds(Protocol):
         ...
 
 
+class WorldError(RuntimeError):
+    """A world of a host environment cannot go on; `worlds` has its cause, by the world's index."""
+
+    def __init__(self, worlds: Mapping[int, str]) -> None:
+        self.worlds = dict(worlds)
+        super().__init__("; ".join(f"world {i}: {cause}" for i, cause in self.worlds.items()))
+
+
 class Landmark(NamedTuple):
     """A state whose best action is known: runs record how far the policy is from it."""
 
@@ -106,6 +114,15 @@ def entries(history: Array) -> Array:
 def observe(features: Array, history: Array) -> Array:
     """Observation of one world: features, then the entries of the history."""
     return jnp.concatenate([features, entries(history).astype(features.dtype)])
+
+
+def context_history(trace: np.ndarray, cursor: np.ndarray, lags: int) -> np.ndarray:
+    """What the history adds to observations at rows `cursor` [N] of a trace: [N, channels * lags].
+
+    Before row 0 the history repeats row 0; after the last row the trace starts again.
+    """
+    rows = np.maximum(cursor[:, None] - np.arange(lags), 0) % len(trace)
+    return trace[rows].swapaxes(1, 2).reshape(len(cursor), -1)
 
 
 def select(mask: Array, if_true: Any, if_false: Any) -> Any:

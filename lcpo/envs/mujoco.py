@@ -162,9 +162,19 @@ class MujocoWorlds:
         """One step of all worlds with actions [N, A] and winds [N, 2]. Resets nothing."""
         action, context = np.asarray(action), np.asarray(context)
         self._check(action, context)
+        return self._advance(action, self._inputs[action], context)
+
+    def step_inputs(self, chosen: np.ndarray, context: np.ndarray) -> Step:
+        """One step with motor inputs [N, A] themselves, not their indices in the grid."""
+        high = self.task.max_input
+        chosen = np.clip(np.asarray(chosen, float), -high, high)
+        index = (chosen + high) / (2.0 * high) * (self.task.num_bins - 1)
+        self._check(np.rint(index).astype(int), context)
+        return self._advance(index, chosen, context)
+
+    def _advance(self, action: np.ndarray, chosen: np.ndarray, context: np.ndarray) -> Step:
         task, sim = self.task, self.sim
         before = Before(sim.qpos.copy(), self._features)
-        chosen = self._inputs[action]
         sim.ctrl[:] = task.control(chosen, context, before.qpos)
         self.batch.step(nstep=task.frame_skip)
         features, reward = task.features(sim), task.reward(before, sim, action, chosen)

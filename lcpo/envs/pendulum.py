@@ -6,7 +6,7 @@ reward = -(wrap(th)^2 + 0.1 thdot^2 + 0.001 a^2), of the state before the step
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,8 @@ class Pendulum:
     num_bins: int = static(15, "torques, evenly spaced over [-2, 2]", low=2)
     max_steps: int = static(200, "episode length; the pendulum never terminates", low=1)
 
+    max_input: ClassVar[float] = MAX_TORQUE
+
     @property
     def spec(self) -> Spec:
         context = ContextSlice(start=3, channels=2, lags=LAGS)
@@ -59,7 +61,7 @@ class Pendulum:
         return state, _features(state)
 
     def step(self, state: State, action: Array, context: Array, key: Array) -> tuple[State, Step]:
-        """One step of 0.05 s; `action` [1] is the index of a torque."""
+        """One step of 0.05 s; `action` [1] is the index of a torque, or a number between two."""
         del key
         torque = -MAX_TORQUE + 2.0 * MAX_TORQUE / (self.num_bins - 1) * action[0]
         angle, speed = state.angle, state.speed

@@ -6,22 +6,26 @@ rule is told which one before a run starts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from lcpo.envs.base import Env
+from lcpo import config as configs
+from lcpo.envs.base import Env, HostEnv, WorldError
 from lcpo.types import Agent, Metrics, Spec, Step, Transition
 
 
-def check_env(env: Env, name: str = "the environment") -> None:
+def check_env(env: Env | HostEnv, name: str = "the environment") -> None:
     """Raise ValueError with the rule that the environment breaks."""
 
     def fail(rule: str) -> None:
         raise ValueError(f"{name}: {rule}")
 
-    for member in ("spec", "advance", "reset", "step"):
+    needed = ("spec", "advance", "open") if _is_host(env) else ("spec", "advance", "reset", "step")
+    for member in needed:
         if not hasattr(env, member):
             fail(f"has no `{member}`: see lcpo.envs.base")
     spec = env.spec
@@ -31,6 +35,44 @@ def check_env(env: Env, name: str = "the environment") -> None:
         fail("spec.contiguous_contexts promises a new row at every step, but advance = 'episode'")
     if not spec.num_actions or min(spec.num_actions) < 2:
         fail(f"spec.num_actions = {spec.num_actions}: needs two actions or more per dimension")
+    if _is_host(env):
+        _check_host(env, fail)
+    else:
+        _check_compiled(env, name, fail)
+
+
+def _is_host(env: Any) -> bool:
+    return hasattr(env, "open")
+
+
+def _check_host(env: Any, fail: Callable[[str], None]) -> None:
+    """One reset and one step of the worlds of one run."""
+    spec, count = env.spec, env.spec.num_worlds
+    traced = configs.traced_fields(env)
+    if traced:
+        fail(f"{', '.join(traced)} are traced: fields of a host environment are static")
+    own = env.advance == "own"
+    shape = (count, spec.obs_size - (0 if own else spec.context.size))
+    action = np.zeros((count, spec.action_size), np.int32)
+    context = np.zeros((count, 0 if own else spec.context.channels), np.float32)
+    try:
+        worlds = env.open(count, list(range(count)), 1)
+        features, step = worlds.reset(np.ones(count, bool)), worlds.step(action, context)
+        worlds.close()
+    except (TypeError, ValueError, WorldError) as error:
+        raise ValueError(f"its worlds cannot be opened, reset and stepped: {error}") from error
+    if not isinstance(step, Step):
+        fail(f"step returns a {type(step).__name__}: needs lcpo.types.Step")
+    for what, found in (("reset", features), ("step", step.obs)):
+        if np.shape(found) != shape:
+            fail(f"{what} returns features of shape {np.shape(found)}: needs {shape}")
+    for field in ("reward", "terminated", "truncated"):
+        if np.shape(getattr(step, field)) != (count,):
+            fail(f"step.{field} has shape {np.shape(getattr(step, field))}: needs ({count},)")
+
+
+def _check_compiled(env: Any, name: str, fail: Callable[[str], None]) -> None:
+    spec = env.spec
     own = 0 if env.advance == "own" else spec.context.size
     size = spec.obs_size - own
     key = jax.random.key(0)

@@ -14,37 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.core import random, returns
+from lcpo.core import random
 from lcpo.envs.base import Env, entries, select
+from lcpo.run import epoch
+from lcpo.run.epoch import RunState, Worlds
 from lcpo.run.packing import computed_once, packed_scan
 from lcpo.run.phases import ONLINE, Mode, config_at
 from lcpo.types import Agent, Array, Metrics, Spec, Step, Transition
-
-_NO_UPDATE = 2**32 - 1
-"""Folded into a key, it gives one that no update has."""
-
-
-class Worlds(NamedTuple):
-    """N worlds between two steps."""
-
-    env: Any  # leaves [N, ...]
-    features: Array  # [N, F], the environment's part of the observation
-    history: Array  # [N, H], the context's part; apart, since they come from different kernels
-    cursor: Array  # [N], the row of the trace that is now observed
-
-    @property
-    def obs(self) -> Array:
-        """[N, D]."""
-        return jnp.concatenate([self.features, self.history], axis=-1)
-
-
-class RunState(NamedTuple):
-    """All that a run carries from one update to the next."""
-
-    agent: Any
-    worlds: Worlds
-    episode_return: Array  # [N], of the unfinished episode
-    episode_length: Array  # [N]
 
 
 class Contexts(NamedTuple):
@@ -80,7 +56,7 @@ def init_run(
     mode: Mode = ONLINE,
 ) -> RunState:  # fmt: skip
     """State before the first update of a run."""
-    agent_key, key = jax.random.split(jax.random.key(seed))
+    agent_key, key = epoch.init_keys(seed)
     return _started(env, spec, key, contexts, agent.init(config, spec, agent_key), mode)
 
 
@@ -88,8 +64,7 @@ def restart_run(
     env: Env, spec: Spec, seed: Array, contexts: Contexts, agent_state: Any, mode: Mode
 ) -> RunState:
     """State before the first update of a later phase: the agent as it is, in fresh worlds."""
-    key = jax.random.fold_in(jax.random.key(seed), _NO_UPDATE)
-    return _started(env, spec, key, contexts, agent_state, mode)
+    return _started(env, spec, epoch.restart_key(seed), contexts, agent_state, mode)
 
 
 def _started(
@@ -97,17 +72,9 @@ def _started(
 ) -> RunState:
     num_worlds = spec.num_worlds
     env_state, features = jax.vmap(env.reset)(jax.random.split(key, num_worlds))
-    cursor = jnp.zeros(num_worlds, jnp.int32)
-    if mode.random_starts:
-        rows = contexts.length(spec.context.lags)
-        cursor = _starts(jax.random.fold_in(key, _NO_UPDATE), rows, (num_worlds,))
+    cursor = epoch.first_rows(key, contexts.length(spec.context.lags), num_worlds, mode)
     worlds = Worlds(env_state, features, _history(env, spec, contexts, cursor), cursor)
     return RunState(agent_state, worlds, jnp.zeros(num_worlds), jnp.zeros(num_worlds))
-
-
-def _starts(key: Array, rows: int, shape: tuple[int, ...]) -> Array:
-    """Rows of the trace, each as likely as the others."""
-    return jax.random.randint(key, shape, 0, rows, jnp.int32)
 
 
 def run_update(
@@ -116,29 +83,20 @@ def run_update(
 ) -> tuple[RunState, Metrics]:  # fmt: skip
     """One rollout and, where the mode says so, one update; `update` is its index in the phase."""
     config = config_at(mode, config, update)
-    key = jax.random.fold_in(jax.random.key(seed), mode.first_update + update)
-    rollout_key, update_key = jax.random.split(key)
+    rollout_key, learn_key = epoch.update_keys(seed, update, mode)
     first_step = update * config.rollout_length
-    state, batch, episodes = rollout(
+    worlds, batch = rollout(
         agent, config, env, spec, state, contexts, first_step, rollout_key, mode.random_starts
     )
-    metrics = {
-        **episodes,
-        **_landmarks(agent, config, env, spec, state.agent),
-        "reward": jnp.mean(batch.reward),
-        "largest_obs": jnp.max(jnp.abs(batch.obs)),
-    }
-    if not mode.learns:
-        return state, metrics
-    agent_state, learnt = agent.update(config, spec, state.agent, batch, update_key)
-    return state._replace(agent=agent_state), {**learnt, **metrics}
+    state = state._replace(worlds=worlds)
+    return epoch.learn(agent, config, env, spec, state, batch, learn_key, mode.learns)
 
 
 def rollout(
     agent: Agent, config: Any, env: Env, spec: Spec, state: RunState, contexts: Contexts,
     first_step: Array, key: Array, random_starts: bool = False,
-) -> tuple[RunState, Transition, Metrics]:  # fmt: skip
-    """Collect `rollout_length` steps; count the episodes that ended on the way.
+) -> tuple[Worlds, Transition]:  # fmt: skip
+    """Collect `rollout_length` steps.
 
     With `random_starts`, `contexts` is the whole trace: every episode begins at a random row of
     it, and after its last row comes its first one, with the history that it has there.
@@ -147,11 +105,12 @@ def rollout(
     by_step, rows = env.advance == "step", contexts.length(spec.context.lags)
     # Keys, reset states and starts are drawn before the scan: inside it they would cost A2C a
     # third of its speed.
-    act_key, step_key, reset_key, start_key = jax.random.split(key, 4)
-    act_keys = random.scan_keys(act_key, (num_steps,))
-    step_keys = random.scan_keys(step_key, (num_steps, num_worlds))
-    resets = jax.vmap(jax.vmap(env.reset))(jax.random.split(reset_key, (num_steps, num_worlds)))
-    starts = _starts(start_key, rows, (num_steps, num_worlds)) if random_starts else None
+    keys = epoch.rollout_keys(key)
+    each = (num_steps, num_worlds)
+    act_keys = random.scan_keys(keys.act, (num_steps,))
+    step_keys = random.scan_keys(keys.step, each)
+    resets = jax.vmap(jax.vmap(env.reset))(jax.random.split(keys.reset, each))
+    starts = epoch.random_rows(keys.start, rows, each) if random_starts else None
 
     def moved(cursor: Array, t: Array) -> Array:
         """The row of the transition that begins now. It is not visible before it has acted."""
@@ -188,17 +147,7 @@ def rollout(
         advance, state.worlds, inputs
     )
     next_obs = jnp.concatenate([features, history], axis=-1)
-    batch = Transition(before.obs, action, reward, next_obs, *rest)
-    ended = (batch.terminated | batch.truncated).astype(jnp.float32)
-    ones = jnp.ones_like(batch.reward)
-    totals, carried = returns.running_returns(batch.reward, ones, ended, state.episode_return)
-    lengths, length = returns.running_returns(ones, ones, ended, state.episode_length)
-    episodes = {
-        "episodes": jnp.sum(ended),
-        "episode_return_sum": jnp.sum(ended * totals),
-        "episode_length_sum": jnp.sum(ended * lengths),
-    }
-    return RunState(state.agent, worlds, carried, length), batch, episodes
+    return worlds, Transition(before.obs, action, reward, next_obs, *rest)
 
 
 def make_init(agent: Agent, spec: Spec, many: bool, mode: Mode = ONLINE) -> Callable:
@@ -250,18 +199,6 @@ def make_chunk(
     if many:
         chunk = jax.vmap(chunk, in_axes=(0, 0, 0, 0, None, None, None))
     return jax.jit(chunk, donate_argnums=3)
-
-
-def _landmarks(agent: Agent, config: Any, env: Env, spec: Spec, agent_state: Any) -> Metrics:
-    """Total-variation distance of the policy to the best action at the environment's landmarks."""
-    landmarks = getattr(env, "landmarks", {})
-    if agent.probabilities is None or not landmarks:
-        return {}
-    obs = jnp.array([mark.obs for mark in landmarks.values()], jnp.float32)
-    best = jnp.array([mark.action for mark in landmarks.values()])
-    probs = agent.probabilities(config, spec, agent_state, obs)
-    right = jnp.take_along_axis(probs, best[..., None], axis=-1)[..., 0].prod(-1)
-    return {f"tv_{name}": 1.0 - right[i] for i, name in enumerate(landmarks)}
 
 
 def _history(env: Env, spec: Spec, contexts: Contexts, cursor: Array) -> Array:

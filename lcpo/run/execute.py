@@ -1,7 +1,8 @@
 """Run jobs in this process: those that have not ended, from their checkpoints or the start.
 
-One job alone, or a group that differs only in seeds and traced config values as one vmapped
-program. Vmap pays on a GPU; on a CPU give each core a process of its own (`lcpo.run.local`).
+One job alone, or a group that differs only in seeds and traced config values. On a GPU a group is
+one vmapped program. On a CPU vmap gains nothing (give each core a process of its own:
+`lcpo.run.local`), but the worlds of a host environment are stepped together everywhere.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import jax
 
 from lcpo.run import checkpoint as checkpoints
 from lcpo.run import record as records
+from lcpo.run.driver import state_shapes
 from lcpo.run.group import Group, Report, run_folder
+from lcpo.run.host import StoppedRuns
 from lcpo.run.job import Job, Setup
-from lcpo.run.program import state_shapes
 
 
 def manifest(out: Path, job: Job) -> dict[str, Any] | None:
@@ -26,24 +28,35 @@ def manifest(out: Path, job: Job) -> dict[str, Any] | None:
 
 
 def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: float) -> None:
-    """Run all jobs that have not ended yet: on a GPU in groups, on a CPU one by one."""
+    """Run all jobs that have not ended yet, in groups where that pays."""
     waiting = [Setup(job) for job in jobs if manifest(out, job) is None]
     while waiting:
         first = waiting[0]
         group = [first]
-        if jax.default_backend() != "cpu":
+        if first.is_host or jax.default_backend() != "cpu":
             group = [s for s in waiting if s.statics() == first.statics()]
         waiting = [s for s in waiting if s not in group]
         _run_group(group, out, report, checkpoint_seconds)
 
 
 def _run_group(group: list[Setup], out: Path, report: Report, checkpoint_seconds: float) -> None:
-    """Runs of a group that were stopped at different updates go on separately."""
+    """Runs of a group that were stopped at different updates go on separately.
+
+    Runs whose worlds cannot go on are left; the others go on from their last checkpoints, which
+    gives the same result: no run depends on those beside it.
+    """
     saved = {s.job.name: _resumed(s, out) for s in group}
     starts = sorted({c.update if c else 0 for c in saved.values()})
     for start in starts:
         part = [s for s in group if (c := saved[s.job.name], c.update if c else 0)[1] == start]
-        Group(part, out, report, checkpoint_seconds).run([saved[s.job.name] for s in part])
+        try:
+            Group(part, out, report, checkpoint_seconds).run([saved[s.job.name] for s in part])
+        except StoppedRuns as stop:
+            for i, cause in stop.causes.items():
+                report({"job": part[i].job.name, "event": "crashed", "reason": cause})
+            rest = [s for i, s in enumerate(part) if i not in stop.causes]
+            if rest:
+                _run_group(rest, out, report, checkpoint_seconds)
 
 
 def _resumed(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:

@@ -11,16 +11,17 @@ import numpy as np
 
 from lcpo.run import checkpoint as checkpoints
 from lcpo.run import record as records
+from lcpo.run.driver import make_program, state_shapes
 from lcpo.run.job import Job, Setup, job_trace
 from lcpo.run.phases import Phase, phase_at
-from lcpo.run.program import Program, state_shapes
 
 CHUNK_UPDATES, CHUNK_STEPS = 250, 50_000
 """Limits of a chunk: about a second of work, and of silence, on one core."""
 
 Report = Callable[[dict[str, Any]], None]
-"""Called with {"job": name, "event": "progress" | "finished" | "failed", ...}.
+"""Called with {"job": name, "event": "progress" | "finished" | "failed" | "crashed", ...}.
 
+A run that crashed, because its environment did, can be resumed; one that failed cannot.
 The `step` of a progress event counts all phases of the run; that of a failure only its own.
 """
 
@@ -43,51 +44,68 @@ class Group:
         self.failed: dict[int, dict[str, Any]] = {}
 
     def run(self, saved: list[checkpoints.Checkpoint | None]) -> None:
-        """Run to the end from the checkpoints given, all at the same update, or from the start."""
+        """Run to the end from the checkpoints given, all at the same update, or from the start.
+
+        Raises `lcpo.run.host.StoppedRuns` where worlds cannot go on; their checkpoints stay.
+        """
         first = saved[0]
         start, self.seconds = (first.update, first.seconds) if first else (0, 0.0)
         self.began = self.last_saved = time.monotonic()
-        state = self._resumed(saved) if first else None
+        self.saved = self._found(saved)
         rows = [[c.record] if c and c.record else [] for c in saved]
         phases = self.setups[0].phases
         self.resumed_at = phase_at(phases, start).step_at(start)
+        state = None
         for phase in phases:
             if start >= phase.end:
                 continue
             begin = max(start - phase.mode.first_update, 0)
-            state = self._run_phase(phase, begin, state, rows)
+            program, state = self._run_phase(phase, begin, state, rows)
             self._save_records(phase, rows)
-            if len(self.failed) == len(self.setups):
-                break
+            if len(self.failed) == len(self.setups) or phase is phases[-1]:
+                self._finish(program, state)
+                program.close(state)
+                return
             rows = [[] for _ in self.setups]
-        self._finish(state)
 
-    def _run_phase(self, phase: Phase, begin: int, state: Any, rows: list[list]) -> Any:
-        """From update `begin` of the phase to its end; from 0, `state` is the phase before's."""
+    def _run_phase(
+        self, phase: Phase, begin: int, before: Any, rows: list[list]
+    ) -> tuple[Any, Any]:
+        """From update `begin` of the phase, or from the state at the end of the phase before."""
         block = records.block_size(phase.num_updates)
-        size = _chunk_size(phase, block)
-        program = Program(self.setups, phase, size, self.trace)
+        # The runs of a host environment take their turns.
+        turns = len(self.setups) if self.setups[0].is_host else 1
+        size = _chunk_size(phase, block, turns)
+        program: Any = make_program(self.setups, phase, size, self.trace)
         if begin == 0:
-            state = program.start(checkpoints.without_memory(state.agent) if state else None)
-        for first in range(begin, phase.num_updates, size):
-            count = min(size, phase.num_updates - first)
-            state, metrics = program.chunk(state, first, count)
-            self._collect(phase, block, metrics, first, count, rows)
-            if len(self.failed) == len(self.setups):
-                break
-            now = time.monotonic()
-            update = phase.mode.first_update + first + count
-            self._progress(phase, update, rows)
-            if update < phase.end and now - self.last_saved > self.checkpoint_seconds:
-                self._checkpoint(update, state, rows)
-                self.last_saved = now
-        return state
+            state = program.start(before)
+        else:
+            shapes = state_shapes(self.setups[0], phase.mode.first_update + begin)
+            state = program.resumed(self.saved, shapes)
+            self.saved = []
+        try:
+            for first in range(begin, phase.num_updates, size):
+                count = min(size, phase.num_updates - first)
+                state, metrics = program.chunk(state, first, count)
+                self._collect(phase, block, metrics, first, count, rows)
+                if len(self.failed) == len(self.setups):
+                    break
+                update = phase.mode.first_update + first + count
+                self._progress(phase, update, rows)
+                late = time.monotonic() - self.last_saved > self.checkpoint_seconds
+                if update < phase.end and late:
+                    self._checkpoint(update, program.members(state), rows)
+                    self.last_saved = time.monotonic()
+        except BaseException:
+            program.close(state)
+            raise
+        return program, state
 
-    def _resumed(self, saved: list[checkpoints.Checkpoint | None]) -> Any:
-        folders = [run_folder(self.out, s.job) for s in self.setups]
-        members = [(f, c) for f, c in zip(folders, saved, strict=True) if c]
-        shapes = state_shapes(self.setups[0], members[0][1].update)
-        return checkpoints.assemble(members, shapes, self.many)
+    def _found(
+        self, saved: list[checkpoints.Checkpoint | None]
+    ) -> list[tuple[Path, checkpoints.Checkpoint]]:
+        folders = [run_folder(self.out, setup.job) for setup in self.setups]
+        return [(f, c) for f, c in zip(folders, saved, strict=True) if c]
 
     def _collect(
         self, phase: Phase, block: int, metrics: Any, first: int, count: int, rows: list[list]
@@ -130,13 +148,13 @@ class Group:
     def _spent(self) -> float:
         return self.seconds + time.monotonic() - self.began
 
-    def _checkpoint(self, update: int, state: Any, rows: list[list]) -> None:
-        for i, setup in enumerate(self.setups):
+    def _checkpoint(self, update: int, members: list[Any], rows: list[list]) -> None:
+        for i, (setup, (part, index)) in enumerate(zip(self.setups, members, strict=True)):
             if i not in self.failed:
                 rows[i] = [records.join(rows[i])]
-                saved = checkpoints.Checkpoint(update, state, rows[i][0], self._spent())
+                saved = checkpoints.Checkpoint(update, part, rows[i][0], self._spent())
                 folder = run_folder(self.out, setup.job)
-                checkpoints.save(folder, setup.job, saved, i if self.many else None)
+                checkpoints.save(folder, setup.job, saved, index)
 
     def _save_records(self, phase: Phase, rows: list[list]) -> None:
         for setup, mine in zip(self.setups, rows, strict=True):
@@ -144,21 +162,21 @@ class Group:
                 path = run_folder(self.out, setup.job) / phase.file
                 records.save_arrays(path, records.join(mine))
 
-    def _finish(self, state: Any) -> None:
+    def _finish(self, program: Any, state: Any) -> None:
         """Policy and manifest of each run, the manifest last; then drop checkpoints."""
-        agent = checkpoints.without_memory(state.agent)
-        for i, setup in enumerate(self.setups):
+        for i, (setup, agent) in enumerate(zip(self.setups, program.agents(state), strict=True)):
             folder = run_folder(self.out, setup.job)
             failure = self.failed.get(i)
             if failure is None:
-                mine = checkpoints.member_of(agent, i if self.many else None)
-                records.save_arrays(folder / "policy.npz", checkpoints.flatten(mine))
+                records.save_arrays(folder / "policy.npz", checkpoints.flatten(agent))
             outcome = {
                 "status": "failed" if failure else "finished",
                 **({"failure": failure} if failure else {}),
                 "job": setup.job.to_json(),
                 "seconds": round(self._spent(), 3),
                 "runs_together": len(self.setups),
+                "exact_resume": program.exact_resume,
+                **({"notes": notes} if (notes := list(setup.notes)) else {}),
                 "trace_digest": records.digest(self.trace),
                 "provenance": records.provenance(),
             }
@@ -167,9 +185,9 @@ class Group:
             self.report({"job": setup.job.name, "event": outcome["status"], **(failure or {})})
 
 
-def _chunk_size(phase: Phase, block: int) -> int:
+def _chunk_size(phase: Phase, block: int, turns: int = 1) -> int:
     """Updates at a time: whole rows of the record, and no more than the phase has."""
-    short = max(1, CHUNK_STEPS // phase.steps_per_update)
+    short = max(1, CHUNK_STEPS // (phase.steps_per_update * turns))
     return -(-min(CHUNK_UPDATES, short, phase.num_updates) // block) * block
 
 

@@ -16,8 +16,7 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import contexts
 from lcpo.agents import AGENTS
-from lcpo.envs import ENVS
-from lcpo.envs.base import Env
+from lcpo.envs import ENVS, gymnasium
 from lcpo.run import phases, presets
 from lcpo.run.check import check_agent, check_env
 from lcpo.run.phases import Phase
@@ -59,7 +58,7 @@ class Setup:
         self.job = job
         self.agent: Agent = find_agent(job.agent)
         self.config: Any = configs.make(self.agent.Config, job.config)
-        self.env: Env = configs.make(find_env(job.env), job.env_config)
+        self.env: Any = configs.make(find_env(job.env), job.env_config)
         self.spec: Spec = phases.training_spec(self.env.spec) if job.training else self.env.spec
         self.phases: tuple[Phase, ...] = phases.make_phases(
             job.steps,
@@ -67,6 +66,16 @@ class Setup:
             self.config.rollout_length,
             self.spec.num_worlds,
         )
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the environment steps outside the compiler."""
+        return hasattr(self.env, "open")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the environment."""
+        return getattr(self.env, "notes", ())
 
     def statics(self) -> Any:
         """What two runs must share to run in one compiled program."""
@@ -85,11 +94,29 @@ def find_agent(name: str) -> Agent:
 
 
 def find_env(name: str) -> type:
-    """An environment class by name, or a user's own as 'package.module:Class'."""
+    """An environment class by name, or a user's own as 'package.module:Class'.
+
+    "gym:ID" is an environment of Gymnasium's, and so is a class or function that makes one.
+    """
+    if name.startswith(gymnasium.ID):
+        return gymnasium.gymnasium_class(name)
     found = ENVS.get(name) or _imported(name, "environment", ENVS)
-    if not dataclasses.is_dataclass(found):
-        raise ValueError(f"{name} is no environment class: decorate it with @lcpo.config.config")
-    return found  # pyright: ignore[reportReturnType]
+    if isinstance(found, type) and dataclasses.is_dataclass(found):
+        return found
+    if not callable(found):
+        raise ValueError(
+            f"{name} is a {type(found).__name__}: needs a class with @lcpo.config.config, or one "
+            "(or a function) that makes a gymnasium.Env"
+        )
+    return gymnasium.gymnasium_class(name)
+
+
+def env_name(env: Any) -> str:
+    """The name by which `find_env` finds the class of an environment."""
+    if isinstance(env, gymnasium.GymnasiumEnv):
+        return env.target
+    known = {cls: name for name, cls in ENVS.items()}
+    return known.get(type(env)) or f"{type(env).__module__}:{type(env).__qualname__}"
 
 
 def _imported(name: str, kind: str, known: Mapping[str, Any]) -> Any:
@@ -119,7 +146,7 @@ def plan(
 ) -> list[Job]:
     """The jobs of one call of `train`: every value of the sweep with every seed, checked."""
     chosen, env_class = find_agent(agent), find_env(env)
-    the_env: Env = configs.make(env_class, env_overrides or {})
+    the_env: Any = configs.make(env_class, env_overrides or {})
     check_env(the_env, f"environment {env!r}")
     training = _training(chosen, the_env, env, training_steps)
     spec = the_env.spec if training is None else phases.training_spec(the_env.spec)
@@ -157,7 +184,7 @@ def plan(
     return jobs
 
 
-def _training(agent: Agent, env: Env, env_name: str, training_steps: int | None) -> Training | None:
+def _training(agent: Agent, env: Any, env_name: str, training_steps: int | None) -> Training | None:
     """The agent's plan with the steps asked for; raises ValueError where it cannot be followed."""
     plan = agent.training
     if plan is None:
@@ -192,7 +219,7 @@ def _check_length(parts: Sequence[Phase], training: Training | None, steps: int)
 
 
 def _context(
-    env: Env, env_name: str, trace: str | None, scale: float | None, steps: int | None
+    env: Any, env_name: str, trace: str | None, scale: float | None, steps: int | None
 ) -> tuple[str | None, float, int]:
     """Check that the trace fits the environment and lasts for the run."""
     if env.advance == "own":

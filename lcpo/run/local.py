@@ -1,8 +1,9 @@
 """Run a plan on this machine: one process per core, or on a GPU everything in this one.
 
 On a CPU vmap over seeds gains nothing, so each core gets a worker of its own, pinned to it, that is
-fed one job after another. A worker behaves the same whether it is alone or one of many, so a seed
-gives the same result alone and in a group.
+fed one share of the jobs after another: a single job, or its part of the runs of a host
+environment, which step together. A worker behaves the same whether it is alone or one of many, so
+a seed gives the same result alone and in a group.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from lcpo.run import execute
 from lcpo.run import record as records
 from lcpo.run.bench import cores
 from lcpo.run.execute import Report
-from lcpo.run.job import SCHEMA, Job
-from lcpo.run.memory import check_memory
+from lcpo.run.job import SCHEMA, Job, Setup
+from lcpo.run.memory import check_memory, largest_share
 
 PLAN = "plan.json"
 
@@ -47,13 +48,36 @@ def run_plan(
     waiting = prepare(jobs, out, resume)
     if not waiting:
         return
-    count = min(len(cores()) if workers is None else workers, len(waiting)) if on_cpu else 0
-    check_memory(waiting, len(waiting) if not on_cpu else max(count, 1))
+    count = (len(cores()) if workers is None else workers) if on_cpu else 0
+    shares = make_shares(waiting, max(count, 1)) if on_cpu else [waiting]
+    count = min(count, len(shares))
+    check_memory(shares, max(count, 1))
     write_plan(jobs, out)
     if count == 0:
-        execute.run_jobs(waiting, out, report, checkpoint_seconds)
+        for share in shares:
+            execute.run_jobs(share, out, report, checkpoint_seconds)
     else:
-        _Workers(waiting, out, report, count, checkpoint_seconds).run()
+        _Workers(shares, out, report, count, checkpoint_seconds).run()
+
+
+def make_shares(jobs: list[Job], processes: int) -> list[list[Job]]:
+    """What is run together on a CPU: a job alone, or host runs in as many parts as processes."""
+    shares, groups = [], []
+    for setup in map(Setup, jobs):
+        if not setup.is_host:
+            shares.append([setup.job])
+            continue
+        found = next((g for g in groups if g[0].statics() == setup.statics()), None)
+        if found is None:
+            groups.append([setup])
+        else:
+            found.append(setup)
+    for group in groups:
+        members = [setup.job for setup in group]
+        size = min(-(-len(members) // processes), largest_share(members[0], processes))
+        parts = -(-len(members) // size)
+        shares += [members[i::parts] for i in range(parts)]  # of equal size, or one less
+    return shares
 
 
 def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
@@ -85,16 +109,21 @@ def write_plan(jobs: list[Job], out: Path) -> None:
 
 
 class _Workers:
-    """Worker processes, each fed one job after another."""
+    """Worker processes, each fed one share of the jobs after another."""
 
     def __init__(
-        self, jobs: list[Job], out: Path, report: Report, count: int, checkpoint_seconds: float
+        self,
+        shares: list[list[Job]],
+        out: Path,
+        report: Report,
+        count: int,
+        checkpoint_seconds: float,
     ) -> None:
         self.report = report
         self.events: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
         numbers = {job["name"]: i for i, job in enumerate(records.load_json(out / PLAN)["jobs"])}
-        self.waiting = [(numbers[job.name], job.name) for job in jobs]
-        self.current: dict[int, str] = {}
+        self.waiting = [{job.name: numbers[job.name] for job in share} for share in shares]
+        self.current: dict[int, dict[str, int]] = {}  # what each worker has not ended yet
         self.logs: list[Any] = []
         self.processes: list[subprocess.Popen[str]] = []
         command = [sys.executable, "-m", "lcpo.run.worker", str(out / PLAN), "--feed"]
@@ -127,6 +156,8 @@ class _Workers:
                 elif event["event"] == "idle":
                     self._feed(worker)
                 else:
+                    if event["event"] != "progress":
+                        self.current[worker].pop(event["job"], None)
                     self.report(event)
         finally:
             for process, log in zip(self.processes, self.logs, strict=True):
@@ -136,7 +167,7 @@ class _Workers:
                     with contextlib.suppress(BrokenPipeError):
                         pipe.close()  # pyright: ignore[reportOptionalMemberAccess]
         if crashed or self.waiting:
-            lost = ", ".join(name for _, name in self.waiting)
+            lost = ", ".join(name for share in self.waiting for name in share)
             more = f"; not started: {lost}" if lost else ""
             raise RuntimeError("; ".join(crashed) + more)
 
@@ -152,18 +183,19 @@ class _Workers:
         self.current.pop(worker, None)
         if not self.waiting:
             return
-        number, name = self.waiting.pop(0)
-        self.current[worker] = name
+        share = self.waiting.pop(0)
+        self.current[worker] = share
         stdin = self.processes[worker].stdin
         assert stdin is not None
         # A broken pipe: the worker died; its output has ended, and `run` hears of it.
         with contextlib.suppress(BrokenPipeError):
-            print(number, file=stdin, flush=True)
+            print(*share.values(), file=stdin, flush=True)
 
     def _crash(self, worker: int) -> str:
-        name, code = self.current.pop(worker), self.processes[worker].wait()
+        names, code = list(self.current.pop(worker)), self.processes[worker].wait()
         self.logs[worker].seek(0)
         lines = self.logs[worker].read().strip().splitlines()
         reason = lines[-1] if lines else f"exit code {code}"
-        self.report({"job": name, "event": "crashed", "reason": reason})
-        return f"{name} stopped: {reason}"
+        for name in names:
+            self.report({"job": name, "event": "crashed", "reason": reason})
+        return f"{', '.join(names)} stopped: {reason}"

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 
 from lcpo.run import segments
+from lcpo.run.driver import state_shapes
 from lcpo.run.job import Job, Setup, job_trace
-from lcpo.run.program import state_shapes
 
 PROCESS_BYTES = 400 * 2**20
 """What Python, JAX and a compiled program take on their own."""
@@ -40,23 +40,39 @@ def available_bytes() -> int | None:
     return int(lines["MemAvailable"].split()[0]) * 1024
 
 
-def check_memory(jobs: list[Job], together: int) -> None:
-    """Raise ValueError if `together` of the jobs will not fit memory at the same time."""
+def share_bytes(share: list[Job]) -> int:
+    """What a process needs that runs these jobs together; all are of one size."""
+    job = share[0]
+    total = run_bytes(job) * len(share)
+    if jax.default_backend() == "cpu":
+        copies = 2 if job.training else 1  # random starts need all of it on the device
+        total += PROCESS_BYTES + copies * job_trace(job).nbytes
+    return total
+
+
+def largest_share(job: Job, processes: int) -> int:
+    """How many runs like `job` fit memory together, in each of so many processes."""
+    free = available_bytes()
+    if free is None:
+        return 10**9
+    alone, two = share_bytes([job]), share_bytes([job, job])
+    return max(1, 1 + int((free / processes - alone) // max(two - alone, 1)))
+
+
+def check_memory(shares: list[list[Job]], processes: int) -> None:
+    """Raise ValueError if the `processes` largest shares will not fit memory at the same time."""
     free = available_bytes()
     if free is None:
         return
-    sizes = {job.name: run_bytes(job) for job in jobs}
-    largest = max(sizes, key=lambda name: sizes[name])
-    each = sizes[largest]
-    if jax.default_backend() == "cpu":
-        job = next(j for j in jobs if j.name == largest)
-        copies = 2 if job.training else 1  # random starts need all of it on the device
-        each += PROCESS_BYTES + copies * job_trace(job).nbytes
-    if each * together > free:
+    sizes = [share_bytes(share) for share in shares]
+    largest = sorted(range(len(shares)), key=lambda i: sizes[i])[-processes:]
+    needed, worst = sum(sizes[i] for i in largest), largest[-1]
+    if needed > free:
+        each = sizes[worst] // len(shares[worst])
         raise ValueError(
-            f"{together} run(s) at a time need about {_gib(each * together)} ({_gib(each)} for "
-            f"{largest}), {_gib(free)} are free: run fewer at a time (--workers) or make the "
-            "buffers smaller"
+            f"{sum(len(shares[i]) for i in largest)} run(s) at a time need about {_gib(needed)} "
+            f"({_gib(each)} for {shares[worst][0].name}), {_gib(free)} are free: run fewer at a "
+            "time (--workers) or make the buffers smaller"
         )
 
 

@@ -1,7 +1,7 @@
 """One phase of a group of runs, compiled: what `lcpo.run.group` needs of a driver.
 
-A driver is a class with `start` and `chunk` as here, and a function like `state_shapes`. Where a
-group has more than one run, each leaf of a state and of the metrics has a leading axis of runs.
+Where a group has more than one run, each leaf of a state and of the metrics has a leading axis of
+runs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,18 +20,20 @@ from lcpo import config as configs
 from lcpo.run import checkpoint as checkpoints
 from lcpo.run import compiled
 from lcpo.run.job import Setup
-from lcpo.run.phases import Mode, Phase, phase_at
+from lcpo.run.phases import Mode, Phase
 from lcpo.types import Agent, Metrics, Spec
 
 
 class Program:
     """A phase of runs that differ in seeds and traced config values."""
 
+    exact_resume = True
+
     def __init__(self, setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray) -> None:
         """`chunk`: most updates at a time; `trace`: all rows that the phase may see."""
         first = setups[0]
         self.agent, self.env, self.spec = first.agent, first.env, first.spec
-        self.phase, self.many = phase, len(setups) > 1
+        self.phase, self.num_runs, self.many = phase, len(setups), len(setups) > 1
         by_step, jumps = self.env.advance == "step", phase.mode.random_starts
         # Random starts are on the rows that the evaluation will see, be the trace longer or not.
         seen = first.job.steps // self.spec.num_worlds if by_step and jumps else len(trace)
@@ -43,14 +46,33 @@ class Program:
         at_once = jumps or not by_step
         self.whole = jax.device_put(self._rows(0, len(self.trace))) if at_once else None
 
-    def start(self, agent_state: Any = None) -> compiled.RunState:
-        """The state before the first update; a later phase is given the agent's state so far."""
+    def start(self, before: compiled.RunState | None = None) -> compiled.RunState:
+        """The state before the first update; `before`: at the end of the phase before."""
         contexts = self._contexts(0)
-        if agent_state is None:
+        if before is None:
             init = compiled.make_init(self.agent, self.spec, self.many, self.phase.mode)
             return init(*self.arguments, contexts)
         restart = compiled.make_restart(self.spec, self.many, self.phase.mode)
+        agent_state = checkpoints.without_memory(before.agent)
         return restart(*self.arguments[1:], contexts, agent_state)
+
+    def resumed(
+        self, saved: list[tuple[Path, checkpoints.Checkpoint]], shapes: Any
+    ) -> compiled.RunState:
+        """The state of runs that were saved (folder, checkpoint); `shapes`: of one of them."""
+        return checkpoints.assemble(saved, shapes, self.many)
+
+    def members(self, state: compiled.RunState) -> list[tuple[compiled.RunState, int | None]]:
+        """For each run the state to be saved, and its place there; None where it stands alone."""
+        return [(state, i if self.many else None) for i in range(self.num_runs)]
+
+    def agents(self, state: compiled.RunState) -> list[Any]:
+        """The agents of the runs, as far as acting needs them."""
+        slim = checkpoints.without_memory(state.agent)
+        return [checkpoints.member_of(slim, i) for _, i in self.members(state)]
+
+    def close(self, state: compiled.RunState) -> None:
+        """Nothing is open."""
 
     def chunk(self, state: Any, first: int, count: int) -> tuple[compiled.RunState, Metrics]:
         """Updates first .. first + count - 1 of the phase; `state` is donated.
@@ -69,19 +91,6 @@ class Program:
 
     def _rows(self, first: int, count: int) -> compiled.Contexts:
         return compiled.load_contexts(self.trace, first, count, self.spec.context.lags)
-
-
-def state_shapes(setup: Setup, update: int = 0) -> compiled.RunState:
-    """Shapes and dtypes of a run's state after `update` updates, without computing it."""
-    lags, channels = setup.spec.context.lags, setup.spec.context.channels
-    contexts = compiled.Contexts(jnp.zeros((lags, channels)), jnp.int32(0))
-    init = functools.partial(
-        compiled.init_run, setup.agent, setup.config, setup.env, setup.spec, jnp.int32(0)
-    )
-    state = jax.eval_shape(init, contexts)
-    if phase_at(setup.phases, update).mode.learns:
-        return state
-    return state._replace(agent=checkpoints.without_memory(state.agent))
 
 
 def _arguments(setups: list[Setup], phase: Phase) -> tuple:

@@ -2,8 +2,8 @@
 
 Needs nothing but jax, optax and numpy. JOBS.json: {"schema": 1, "out": DIR, "jobs": [...]}, DIR
 relative to the file, as `lcpo train --plan-only` writes it. Progress goes to standard output, one
-JSON object a line. With `--feed`, the worker waits for job numbers on standard input, one a line,
-and runs each as it comes.
+JSON object a line. With `--feed`, the worker waits for job numbers on standard input and runs those
+of a line together, as they come.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     def report(event: dict[str, Any]) -> None:
         nonlocal failed
-        failed |= event["event"] == "failed"
+        failed |= event["event"] in ("failed", "crashed")
         print(json.dumps(event), flush=True)
 
     try:
@@ -48,8 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
         jobs = [Job(**job) for job in planned["jobs"]]
         out = options.out or options.jobs.parent / planned["out"]
         if options.feed:
-            for number in _fed():
-                execute.run_jobs([jobs[number]], out, report, options.checkpoint_seconds)
+            for numbers in _fed():
+                share = [jobs[number] for number in numbers]
+                execute.run_jobs(share, out, report, options.checkpoint_seconds)
                 print(json.dumps({"event": "idle"}), flush=True)
         else:
             execute.run_jobs(jobs, out, report, options.checkpoint_seconds)
@@ -59,13 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
     return int(failed)
 
 
-def _fed() -> Iterator[int]:
+def _fed() -> Iterator[list[int]]:
     """Job numbers from standard input. Its end means that the parent is gone: stop at once."""
-    numbers: queue.Queue[int] = queue.Queue()
+    numbers: queue.Queue[list[int]] = queue.Queue()
 
     def read() -> None:
         for line in sys.stdin:
-            numbers.put(int(line))
+            numbers.put([int(number) for number in line.split()])
         os._exit(1)
 
     threading.Thread(target=read, daemon=True).start()
