@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all lint wheel bench clean
+.PHONY: install demo test test-all test-peers lint wheel bench clean
 
 install: .venv/.installed
 
@@ -20,10 +20,20 @@ demo: install  ## the paper's Figure 1, all seeds: about three minutes on two co
 	$(BIN)/lcpo reproduce grid-world --resume
 
 test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
-	$(BIN)/python -m pytest -q -n auto -m "not learn"
+	$(BIN)/python -m pytest -q -n auto -m "not learn" --ignore=tests/peers
 
 test-all: .venv/.dev  ## what `test` leaves out: agents that must learn and remember, twenty kills
-	$(BIN)/python -m pytest -q -n auto -m learn
+	$(BIN)/python -m pytest -q -n auto -m learn --ignore=tests/peers
+
+# Other libraries train on our environments; they bring PyTorch, so they live apart.
+.venv-peers/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check -e ".[mujoco]" \
+		"torch==2.13.0" "stable-baselines3>=2.7" "pytest>=8"
+	touch $@
+
+test-peers: .venv-peers/.installed  ## Stable-Baselines3 trains on our Gymnasium ids
+	.venv-peers/bin/python -m pytest -q tests/peers
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -44,4 +54,4 @@ bench: install  ## speed of this machine
 	$(BIN)/lcpo bench
 
 clean:
-	rm -rf .venv .venv-wheel build dist *.egg-info
+	rm -rf .venv .venv-wheel .venv-peers build dist *.egg-info
