@@ -10,9 +10,10 @@ import pytest
 
 from lcpo import config as configs
 from lcpo.agents import AGENTS, a2c
+from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
 from lcpo.run.check import check_agent, check_env
-from lcpo.types import Step
+from lcpo.types import Spec, Step
 
 SPEC = Pendulum().spec
 
@@ -101,6 +102,20 @@ RULES = {
 def test_broken_environments(fault: str) -> None:
     with pytest.raises(ValueError, match=RULES[fault]):
         check_env(Env(fault=fault))
+
+
+@configs.config
+class Boastful(GridWorld):
+    """Promises a new row of the trace at every step, and moves on at the end of an episode."""
+
+    @property
+    def spec(self) -> Spec:
+        return super().spec._replace(contiguous_contexts=True)
+
+
+def test_a_promise_that_is_not_kept() -> None:
+    with pytest.raises(ValueError, match=r"contiguous_contexts promises .* advance = 'episode'"):
+        check_env(Boastful())
 
 
 def test_sound_ones_pass() -> None:

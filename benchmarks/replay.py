@@ -1,0 +1,67 @@
+"""Does the cost of an update depend on the size of the replay? `python benchmarks/replay.py`.
+
+One run on a CPU core, 16 vmapped ones on a GPU. Each replay is taken as full, so that draws are
+spread over all of its memory.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo import config as configs
+from lcpo.agents import AGENTS
+from lcpo.envs.pendulum import Pendulum
+from lcpo.run import compiled
+
+UPDATES = 100
+
+
+def measure(name: str, capacity: int, runs: int, repeats: int = 8, **fields: Any) -> dict[str, Any]:
+    """Least time per interaction of all runs, and copies of the replay in the program."""
+    agent, env, many = AGENTS[name], Pendulum(), runs > 1
+    config: Any = agent.config(buffer_size=capacity, **fields)
+    steps = UPDATES * config.rollout_length
+    contexts = compiled.load_contexts(np.random.default_rng(0).normal(size=(steps, 2)), 0, steps, 3)
+    if many:
+        args = (configs.stack([config] * runs), configs.stack([env] * runs), jnp.arange(runs))
+    else:
+        args = (jax.tree.map(jnp.float32, config), env, jnp.int32(0))
+    state = compiled.make_init(agent, env.spec, many)(*args, contexts)
+    memory = state.agent.memory
+    full = memory._replace(added=jnp.full_like(memory.added, memory.num_rows))
+    state = state._replace(agent=state.agent._replace(memory=full))
+    chunk: Any = compiled.make_chunk(agent, env.spec, UPDATES, many)
+    where = (contexts, jnp.int32(0), jnp.int32(UPDATES))
+    program = chunk.lower(*args, state, *where).compile()
+    shape = ",".join(map(str, memory.rows.floats.shape))
+    copies = len(re.findall(rf"\[{shape}\]\S* copy\(", program.as_text()))
+    times = []
+    for _ in range(repeats):
+        began = time.monotonic()
+        state, metrics = program(*args, state, *where)
+        jax.block_until_ready(metrics)
+        times.append(time.monotonic() - began)
+    us = round(min(times) / steps / runs * 1e6, 3)
+    return {"agent": name, "capacity": capacity, "runs": runs, **fields, "us": us, "copies": copies}
+
+
+def main() -> None:
+    on_cpu = jax.default_backend() == "cpu"
+    runs, largest = (1, 20_000_000) if on_cpu else (16, 8_000_000)
+    for name in ("ddqn", "sac"):
+        for capacity in (200_000, largest):
+            print(json.dumps(measure(name, capacity, runs)), flush=True)
+    for updates in (10, 50):
+        row = measure("ddqn", 200_000, runs, updates_per_rollout=updates)
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
