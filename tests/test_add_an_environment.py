@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lcpo import cli
@@ -27,7 +28,9 @@ def test_the_page_shows_the_example() -> None:
     assert BLOCKS[0] == (ROOT / "examples/own_env.py").read_text()
 
 
-def test_the_example_compares_three_agents(tmp_path: Path, capsys: Any) -> None:
+def test_the_example_compares_three_agents(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import own_env  # pyright: ignore[reportMissingImports]
 
     written = own_env.main(str(tmp_path), steps=2000, seeds=2)
@@ -35,6 +38,10 @@ def test_the_example_compares_three_agents(tmp_path: Path, capsys: Any) -> None:
     assert (tmp_path / "curves.png").stat().st_size > 10_000
     printed = capsys.readouterr().out
     assert all(name in printed for name in ("lcpo", "a2c-entropy", "a2c "))
+    monkeypatch.chdir(tmp_path)
+    scope = {**vars(own_env), "np": np}
+    exec(BLOCKS[1].replace("out/server", str(tmp_path)), scope)
+    assert scope["step"].obs.shape == (1, 4)
 
 
 def test_nothing_is_wrong_with_it(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -60,7 +67,7 @@ def test_the_command_of_the_page(tmp_path: Path, capsys: Any) -> None:
 
 def test_our_environments_in_gymnasium() -> None:
     scope: dict[str, Any] = {}
-    exec(BLOCKS[1], scope)
+    exec(BLOCKS[2], scope)
     assert scope["obs"].shape == (9,)
 
 

@@ -40,19 +40,19 @@ def setups_of(agent: Any, config: Any, env: Any, seeds: Any, steps: int) -> list
     ]  # fmt: skip
 
 
-def compiled_run(
-    agent: Any, config: Any, env: Any, seed: int, trace: np.ndarray, mode: Mode
-) -> tuple[Any, np.ndarray, list[dict]]:
-    """The first updates through the compiled driver: state, actions, metrics."""
+def compiled_runs(
+    agent: Any, config: Any, env: Any, seeds: Any, trace: np.ndarray, mode: Mode
+) -> list[tuple[Any, np.ndarray, list[dict]]]:
+    """The first updates of each seed through the compiled driver: state, actions, metrics."""
     spec, lags = env.spec, env.spec.context.lags
     at_once = mode.random_starts or env.advance != "step"
     rows = len(trace) if at_once else UPDATES * config.rollout_length + 1
     contexts = compiled.load_contexts(trace, 0, rows, lags)
 
     @jax.jit
-    def update(state: Any, u: Any) -> Any:
+    def update(state: Any, seed: Any, u: Any) -> Any:
         now = config_at(mode, config, u)
-        rollout_key, learn_key = epoch.update_keys(jnp.int32(seed), u, mode)
+        rollout_key, learn_key = epoch.update_keys(seed, u, mode)
         worlds, batch = compiled.rollout(
             agent, now, env, spec, state, contexts, u * config.rollout_length, rollout_key,
             mode.random_starts,
@@ -61,13 +61,16 @@ def compiled_run(
         state, metrics = epoch.learn(agent, now, env, spec, state, batch, learn_key, mode.learns)
         return state, batch.action, metrics
 
-    state = compiled.init_run(agent, config, env, spec, jnp.int32(seed), contexts, mode)
-    actions, metrics = [], []
-    for u in range(UPDATES):
-        state, action, row = update(state, jnp.int32(u))
-        actions.append(action)
-        metrics.append(row)
-    return state, np.concatenate(actions), metrics
+    out = []
+    for seed in map(jnp.int32, seeds):
+        state = compiled.init_run(agent, config, env, spec, seed, contexts, mode)
+        actions, metrics = [], []
+        for u in range(UPDATES):
+            state, action, row = update(state, seed, jnp.int32(u))
+            actions.append(action)
+            metrics.append(row)
+        out.append((state, np.concatenate(actions), metrics))
+    return out
 
 
 TRAINING = Mode(random_starts=True, halve=("learning_rate",), halve_at=(2,))
@@ -101,8 +104,8 @@ def test_both_drivers_give_the_same(name: str, env: Any, mode: Mode) -> None:
     worlds: Any = state.worlds
     state, metrics = program.chunk(state, 0, UPDATES)
     actions = np.stack(worlds.actions)  # [T, R, A]
-    for i, seed in enumerate(seeds):
-        theirs, their_actions, their_metrics = compiled_run(agent, config, env, seed, trace, mode)
+    runs = compiled_runs(agent, config, env, seeds, trace, mode)
+    for i, (theirs, their_actions, their_metrics) in enumerate(runs):
         np.testing.assert_array_equal(actions[:, i], their_actions[:, 0])
         member, _ = program.members(state)[i]
         pairs = zip(jax.tree.leaves(member.agent), jax.tree.leaves(theirs.agent), strict=True)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lcpo.core import returns
 from lcpo.run.phases import Mode
@@ -80,6 +81,14 @@ def first_rows(worlds_key: Array, num_rows: int, num_worlds: int, mode: Mode) ->
     if not mode.random_starts:
         return jnp.zeros(num_worlds, jnp.int32)
     return random_rows(jax.random.fold_in(worlds_key, _NO_UPDATE), num_rows, (num_worlds,))
+
+
+def rows_of(trace: np.ndarray, advance: str, mode: Mode, steps: int) -> np.ndarray:
+    """The rows of the trace that a phase may see; `steps` of a world along it.
+
+    Random starts are on the rows that the evaluation will see, be the trace longer or not.
+    """
+    return trace[:steps] if advance == "step" and mode.random_starts else trace
 
 
 def random_rows(key: Array, num_rows: int, shape: tuple[int, ...]) -> Array:

@@ -25,7 +25,7 @@ from lcpo import config as configs
 from lcpo.envs.base import HostEnv, HostWorlds
 from lcpo.run import checkpoint as checkpoints
 from lcpo.run.collect import Collector, StoppedWorlds
-from lcpo.run.epoch import RunState, Worlds
+from lcpo.run.epoch import RunState, Worlds, rows_of
 from lcpo.run.host_functions import functions_of
 from lcpo.run.job import Setup
 from lcpo.run.phases import Phase
@@ -63,10 +63,11 @@ class HostProgram:
         self.spec, self.phase, self.mode = first.spec, phase, phase.mode
         self.max_updates, self.num_runs = chunk, len(setups)
         self.num_worlds = self.num_runs * self.spec.num_worlds
-        by_step, jumps = self.env.advance == "step", self.mode.random_starts
-        seen = first.job.steps // self.spec.num_worlds if by_step and jumps else len(trace)
-        trace = trace[:seen]
-        self.collector = Collector(self.env, self.spec, trace, self.num_worlds, jumps)
+        steps = first.job.steps // self.spec.num_worlds
+        trace = rows_of(trace, self.env.advance, self.mode, steps)
+        self.collector = Collector(
+            self.env, self.spec, trace, self.num_worlds, self.mode.random_starts
+        )
         self.seeds = np.array([s.job.seed for s in setups], np.int32)
         length = {"rollout_length": phase.rollout_length}
         values = [dataclasses.replace(s.config, **length) for s in setups]

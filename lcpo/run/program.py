@@ -18,7 +18,7 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo.run import checkpoint as checkpoints
-from lcpo.run import compiled
+from lcpo.run import compiled, epoch
 from lcpo.run.job import Setup
 from lcpo.run.phases import Mode, Phase
 from lcpo.types import Agent, Metrics, Spec
@@ -34,16 +34,14 @@ class Program:
         first = setups[0]
         self.agent, self.env, self.spec = first.agent, first.env, first.spec
         self.phase, self.num_runs, self.many = phase, len(setups), len(setups) > 1
-        by_step, jumps = self.env.advance == "step", phase.mode.random_starts
-        # Random starts are on the rows that the evaluation will see, be the trace longer or not.
-        seen = first.job.steps // self.spec.num_worlds if by_step and jumps else len(trace)
-        self.trace = trace[:seen]
+        steps = first.job.steps // self.spec.num_worlds
+        self.trace = epoch.rows_of(trace, self.env.advance, phase.mode, steps)
         self.max_updates = chunk
         self.arguments = _arguments(setups, phase)
         _agents[id(self.agent)] = self.agent
         self.compiled = _compiled_chunk(id(self.agent), self.spec, chunk, self.many, phase.mode)
         # Rows are loaded as they come, or, where it is not known when they come, all at once.
-        at_once = jumps or not by_step
+        at_once = phase.mode.random_starts or self.env.advance != "step"
         self.whole = jax.device_put(self._rows(0, len(self.trace))) if at_once else None
 
     def start(self, before: compiled.RunState | None = None) -> compiled.RunState:

@@ -82,6 +82,8 @@ def pin(core: int) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    # On one core a thread that computes only adds the way to it and back.
+    os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
 
 
 if __name__ == "__main__":
