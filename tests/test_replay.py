@@ -176,9 +176,10 @@ def test_the_pendulum_keeps_its_promise() -> None:
     state = compiled.init_run(agent, config, env, env.spec, jnp.int32(0), contexts)
     memory, batches = state.agent.memory, []
     for i in range(6):
-        state, batch, _ = compiled.rollout(
+        worlds, batch = compiled.rollout(
             agent, config, env, env.spec, state, contexts, jnp.int32(10 * i), jax.random.key(i)
         )
+        state = state._replace(worlds=worlds)
         memory = replay.replay_add(memory, env.spec, batch)
         batches.append(batch)
     data = jax.tree.map(lambda *x: jnp.concatenate(x), *batches)

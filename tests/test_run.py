@@ -238,7 +238,7 @@ CHUNKS = 200
 def command(out: Path, *more: str) -> list[str]:
     return [
         sys.executable, "-m", "lcpo.cli", "train", "--agent", "lcpo", "--trace", "revisit",
-        "--steps", str(CHUNKS * execute.CHUNK_UPDATES * 20), "--seeds", "2",
+        "--steps", str(CHUNKS * group.CHUNK_UPDATES * 20), "--seeds", "2",
         "--rollout-length", "20", "--hidden", "8", "8", "--checkpoint-seconds", "0",
         "--out", str(out), *more,
     ]  # fmt: skip

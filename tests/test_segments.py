@@ -13,7 +13,7 @@ from test_replay import COMPACT, SPECS, T, add, rollout, stream
 from test_run import assert_same_results, ignore
 
 from lcpo.core import replay
-from lcpo.run import checkpoint, execute, memory, record, segments
+from lcpo.run import checkpoint, execute, group, memory, record, segments
 from lcpo.run.job import Job, plan
 from lcpo.types import Spec
 
@@ -40,7 +40,7 @@ def stop_after_a_chunk(event: dict[str, Any]) -> None:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 600 steps, segments of some 250."""
-    monkeypatch.setattr(execute, "CHUNK_UPDATES", 30)
+    monkeypatch.setattr(group, "CHUNK_UPDATES", 30)
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 10_000)
 
 
@@ -105,7 +105,7 @@ class Saved:
         checkpoint.save(self.folder, self.job, checkpoint.Checkpoint(update, self.state, {}, 0.0))
 
     def load(self) -> Any:
-        found = checkpoint.load(self.folder, self.job, self.shapes)
+        found = checkpoint.load(self.folder, self.job, lambda update: self.shapes)
         assert found is not None
         return checkpoint.assemble([(self.folder, found)], self.shapes, many=False)
 

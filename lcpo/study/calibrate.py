@@ -178,7 +178,7 @@ def inactivity_warning(
             "did the run use another detector, or only the head of the trace?"
         )
     if c.suggested is None:
-        return head + f"{ALIKE}, so no sigma helps: on this trace LCPO works like A2C"
+        return head + f"{ALIKE}, so no sigma helps: on this trace the constraint does nothing"
     rank = min(99, math.floor(c.percentile(sigma)))
     where = f"sigma is above the {_ordinal(rank)} percentile of context distances"
     return head + f"{where}; try sigma = {c.suggested:g}"
