@@ -231,34 +231,31 @@ def test_checkpoint_round_trip(tmp_path: Path) -> None:
     assert len(list((folder / "checkpoint").iterdir())) == 3, "the older checkpoint is gone"
 
 
-CHUNKS = 200
-"""Checkpoints of each run that is killed: more than 20 lives can use up."""
-
-
-def command(out: Path, *more: str) -> list[str]:
+def command(out: Path, chunks: int, *more: str) -> list[str]:
+    """Two small runs of so many chunks, with a checkpoint after each."""
     return [
         sys.executable, "-m", "lcpo.cli", "train", "--agent", "lcpo", "--trace", "revisit",
-        "--steps", str(CHUNKS * group.CHUNK_UPDATES * 20), "--seeds", "2",
+        "--steps", str(chunks * group.CHUNK_UPDATES * 20), "--seeds", "2",
         "--rollout-length", "20", "--hidden", "8", "8", "--checkpoint-seconds", "0",
         "--out", str(out), *more,
     ]  # fmt: skip
 
 
-def kill_and_resume(tmp_path: Path, kills: int, seed: int) -> None:
+def kill_and_resume(tmp_path: Path, kills: int, seed: int, chunks: int) -> None:
     """kill -9 the whole command at random moments, resume each time, compare with undisturbed."""
-    whole = subprocess.run(command(tmp_path / "whole"), capture_output=True, text=True)
+    whole = subprocess.run(command(tmp_path / "whole", chunks), capture_output=True, text=True)
     assert whole.returncode == 0, whole.stderr
     rng, out = random.Random(seed), tmp_path / "killed"
     for _ in range(kills):
         process = subprocess.Popen(
-            command(out, *resumed(out)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            command(out, chunks, *resumed(out)), start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         wait_for_a_moment(out, process, rng)
         assert process.poll() is None, "it ended before the kill: lengthen the runs"
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    last = subprocess.run(command(out, *resumed(out)), capture_output=True, text=True)
+    last = subprocess.run(command(out, chunks, *resumed(out)), capture_output=True, text=True)
     assert last.returncode == 0, last.stderr
     assert_same_results(tmp_path / "whole" / "runs", out / "runs")
 
@@ -284,18 +281,18 @@ def wait_for_a_moment(out: Path, process: subprocess.Popen, rng: random.Random) 
 
 
 def test_kill_and_resume(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, kills=1, seed=1)
+    kill_and_resume(tmp_path, kills=1, seed=1, chunks=20)
 
 
 @pytest.mark.learn
 def test_twenty_kills(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, kills=20, seed=2)
+    kill_and_resume(tmp_path, kills=20, seed=2, chunks=120)
 
 
 def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     """kill -9 of the command alone: a worker that lived on would write beside a resumed run."""
     process = subprocess.Popen(
-        command(tmp_path / "o"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(tmp_path / "o", 20), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     workers: list[str] = []
