@@ -220,13 +220,10 @@ def _targets_on_policy(config: Any, state: Any, batch: Transition) -> Any:
     return data.target, data.advantage
 
 
-def _targets_from_replay(
-    target: Any, spec: Spec, config: Any, state: Any, batch: Transition
-) -> jax.Array:
+def _targets_from_replay(target: Any, spec: Spec, config: Any, state: Any, batch: Any) -> Any:
     memory = replay.replay_add(state.memory, spec, batch)
     rows = (state.memory.added + jnp.arange(T)) % memory.num_rows
-    data = replay.replay_rows(memory, spec, rows, jnp.zeros(T, jnp.int32))
-    return target(config, spec, state.learner, data)
+    return target(config, spec, state.learner, replay.replay_rows(memory, spec, rows, 0 * rows))
 
 
 def estimator(agent: Agent, spec: Spec, state: Any) -> Any:

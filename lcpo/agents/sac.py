@@ -5,7 +5,7 @@
     L(theta)  = E[ sum_dj pi_dj(s) (c log pi_dj(s) - Qm_dj(s)) ]                 `policy_gradient`
     y         = r + gamma (1 - terminated) sum_dj pi_dj(s') (Qm'_dj(s') - c log pi_dj(s'))
                                                                  targets Q', new pi       `target`
-    L(phi_i)  = E[ (Q_i(s, a) - y)^2 ]                                         `critic_gradient`
+    L(phi_i)  = E[ (Q_i(s, a) - y)^2 ]                                           `ddqn.gradient`
     phi'_i    <- rate * phi_i + (1 - rate) * phi'_i                                     `finish`
     c         tuned so that the entropy approaches `entropy_target` of its maximum  `tune_entropy`
 
