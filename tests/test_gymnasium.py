@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import gym_examples
@@ -9,10 +10,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from host_examples import Drift
 
 from lcpo.envs import from_gymnasium
 from lcpo.envs.base import WorldError
 from lcpo.envs.spaces import action_decoder, observation_encoder
+from lcpo.run.job import find_env
 
 BOX = spaces.Box(-1.0, 1.0, (2, 3), np.float64)
 NONE = np.zeros((1, 0))
@@ -83,7 +86,8 @@ def test_a_box_action_is_a_grid_that_holds_both_bounds() -> None:
 @pytest.mark.parametrize(
     ("make", "fields", "match"),
     [
-        ("gym:NoSuch-v0", {}, "gymnasium cannot make 'NoSuch-v0'"),
+        ("gym:NoSuch-v0", {}, r"gym:NoSuch-v0 cannot be made \(NameNotFound"),
+        ("gym_examples:Walk", {"arguments": {"size": 3}}, "unexpected keyword argument 'size'"),
         ("gym_examples:Walk", {"context": "key:rain"}, "no key of the observation space"),
         ("gym_examples:Walk", {"context": "slice:0:1"}, "needs a Box"),
         ("gym_examples:Walk", {"context": "info"}, "needs an entry 'context'"),
@@ -109,6 +113,20 @@ def test_spaces_that_agents_do_not_know_are_refused() -> None:
         action_decoder(spaces.Dict({"a": spaces.Discrete(2)}), 15)
     with pytest.raises(ValueError, match="needs Box, Discrete"):
         observation_encoder(spaces.Text(5))
+
+
+@dataclasses.dataclass
+class Data(gymnasium.Env):
+    """A Gymnasium environment that happens to be a dataclass."""
+
+
+def test_classes_are_told_apart() -> None:
+    assert find_env("gym_examples:Walk") is find_env("gym_examples:Walk")
+    assert find_env("gym_examples:limited").target == "gym_examples:limited"  # pyright: ignore
+    assert find_env("test_gymnasium:Data").target == "test_gymnasium:Data"  # pyright: ignore
+    assert find_env("host_examples:Drift") is Drift
+    with pytest.raises(ValueError, match="is a tuple: needs a class with"):
+        find_env("host_examples:FAULTS")
 
 
 def test_names_of_makers() -> None:

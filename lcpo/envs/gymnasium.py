@@ -14,9 +14,11 @@ begins a new episode there.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -74,14 +76,15 @@ class GymnasiumEnv:
         import gymnasium
 
         arguments = _arguments(self.arguments)
-        if self.target.startswith(ID):
-            name = self.target.removeprefix(ID)
-            try:
+        try:
+            if self.target.startswith(ID):
+                name = self.target.removeprefix(ID)
                 return gymnasium.make(name, disable_env_checker=True, **arguments)
-            except (gymnasium.error.Error, ImportError) as error:
-                raise ValueError(f"gymnasium cannot make {name!r}: {error}") from error
-        module, _, attribute = self.target.partition(":")
-        made = getattr(importlib.import_module(module), attribute)(**arguments)
+            module, _, attribute = self.target.partition(":")
+            made = getattr(importlib.import_module(module), attribute)(**arguments)
+        except Exception as error:  # of Gymnasium, or of the user's code
+            cause = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{self.target} cannot be made ({cause})") from error
         if not isinstance(made, (gymnasium.Env, gymnasium.vector.VectorEnv)):
             raise ValueError(
                 f"{self.target} makes a {type(made).__name__}: needs a gymnasium.Env "
@@ -95,6 +98,13 @@ def gymnasium_class(target: str) -> type[GymnasiumEnv]:
     """The environment class for "gym:ID" or "module:name"."""
     body = {"target": target, "__doc__": f"The Gymnasium environment {target}."}
     return config(type("Gymnasium", (GymnasiumEnv,), body))
+
+
+def is_maker(found: Any) -> bool:
+    """Whether something that was imported makes Gymnasium environments, for all one can tell."""
+    known = sys.modules.get("gymnasium")
+    is_class = known is not None and isinstance(found, type) and issubclass(found, known.Env)
+    return is_class or (callable(found) and not dataclasses.is_dataclass(found))
 
 
 def from_gymnasium(

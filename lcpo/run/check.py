@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
-from lcpo.envs.base import Env, HostEnv, WorldError
+from lcpo.envs.base import Env, HostEnv
 from lcpo.types import Agent, Metrics, Spec, Step, Transition
 
 
@@ -36,7 +36,7 @@ def check_env(env: Env | HostEnv, name: str = "the environment") -> None:
     if not spec.num_actions or min(spec.num_actions) < 2:
         fail(f"spec.num_actions = {spec.num_actions}: needs two actions or more per dimension")
     if _is_host(env):
-        _check_host(env, fail)
+        _check_host(env, name, fail)
     else:
         _check_compiled(env, name, fail)
 
@@ -45,7 +45,7 @@ def _is_host(env: Any) -> bool:
     return hasattr(env, "open")
 
 
-def _check_host(env: Any, fail: Callable[[str], None]) -> None:
+def _check_host(env: Any, name: str, fail: Callable[[str], None]) -> None:
     """One reset and one step of the worlds of one run."""
     spec, count = env.spec, env.spec.num_worlds
     traced = configs.traced_fields(env)
@@ -59,8 +59,9 @@ def _check_host(env: Any, fail: Callable[[str], None]) -> None:
         worlds = env.open(count, list(range(count)), 1)
         features, step = worlds.reset(np.ones(count, bool)), worlds.step(action, context)
         worlds.close()
-    except (TypeError, ValueError, WorldError) as error:
-        raise ValueError(f"its worlds cannot be opened, reset and stepped: {error}") from error
+    except Exception as error:  # of the user's code
+        cause = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{name}: its worlds do not open, reset and step ({cause})") from error
     if not isinstance(step, Step):
         fail(f"step returns a {type(step).__name__}: needs lcpo.types.Step")
     for what, found in (("reset", features), ("step", step.obs)):

@@ -101,14 +101,14 @@ def find_env(name: str) -> type:
     if name.startswith(gymnasium.ID):
         return gymnasium.gymnasium_class(name)
     found = ENVS.get(name) or _imported(name, "environment", ENVS)
-    if isinstance(found, type) and dataclasses.is_dataclass(found):
-        return found
-    if not callable(found):
+    if gymnasium.is_maker(found):
+        return gymnasium.gymnasium_class(name)
+    if not isinstance(found, type):
         raise ValueError(
             f"{name} is a {type(found).__name__}: needs a class with @lcpo.config.config, or one "
             "(or a function) that makes a gymnasium.Env"
         )
-    return gymnasium.gymnasium_class(name)
+    return found
 
 
 def env_name(env: Any) -> str:
