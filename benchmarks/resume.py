@@ -2,9 +2,9 @@
 
     python benchmarks/resume.py [runs]
 
-Runs a group of LCPO runs three times, each in a process of its own: undisturbed, stopped half way,
-and resumed from the checkpoint. Prints whether all results are the same, bit for bit, or by how
-much they differ.
+Runs a group of LCPO runs, each part in a process of its own: undisturbed, undisturbed again, and
+stopped half way and then resumed from the checkpoint. Prints for the last two whether all results
+equal those of the first, bit for bit, or by how much they differ. `XLA_FLAGS` applies as always.
 """
 
 from __future__ import annotations
@@ -33,21 +33,27 @@ execute.run_jobs(jobs, out, report, 0.0 if stop else 1e9)
 """
 
 
+def compare(first: Path, second: Path) -> str:
+    """How many arrays of two folders of runs differ, and the difference of returns."""
+    worst: dict[str, float] = {}
+    for path in sorted(first.rglob("*.npz")):
+        with np.load(path) as a, np.load(second / path.relative_to(first)) as b:
+            for name in a.files:
+                gap = float(np.max(np.abs(a[name].astype(float) - b[name].astype(float))))
+                worst[name] = max(worst.get(name, 0.0), gap)
+    different = sum(gap > 0.0 for gap in worst.values())
+    return f"{different} of {len(worst)} arrays differ; epoch_return by {worst['epoch_return']:g}"
+
+
 def main() -> None:
     runs = sys.argv[1] if len(sys.argv) > 1 else "8"
-    with tempfile.TemporaryDirectory() as folder:
-        for out, how in (("whole", "go"), ("cut", "stop"), ("cut", "go")):
-            command = [sys.executable, "-c", PART, str(Path(folder) / out), runs, how]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for out, how in (("whole", "go"), ("again", "go"), ("cut", "stop"), ("cut", "go")):
+            command = [sys.executable, "-c", PART, str(folder / out), runs, how]
             subprocess.run(command, check=True)
-        worst: dict[str, float] = {}
-        for path in sorted((Path(folder) / "whole").rglob("*.npz")):
-            other = Path(folder) / "cut" / path.relative_to(Path(folder) / "whole")
-            with np.load(path) as a, np.load(other) as b:
-                for name in a.files:
-                    gap = float(np.max(np.abs(a[name].astype(float) - b[name].astype(float))))
-                    worst[name] = max(worst.get(name, 0.0), gap)
-    different = {name: gap for name, gap in worst.items() if gap > 0.0}
-    print(f"{runs} runs: {len(worst)} arrays, {len(different)} differ", different or "")
+        print(f"{runs} runs, undisturbed again: {compare(folder / 'whole', folder / 'again')}")
+        print(f"{runs} runs, stopped and resumed: {compare(folder / 'whole', folder / 'cut')}")
 
 
 if __name__ == "__main__":

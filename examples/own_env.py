@@ -16,7 +16,7 @@ from gymnasium import spaces
 import lcpo
 from lcpo.envs import from_gymnasium
 from lcpo.run.results import Result
-from lcpo.study import compare
+from lcpo.study import compare, report
 
 
 class Server(gymnasium.Env):
@@ -78,8 +78,8 @@ def main(folder: str = "out/server", steps: int = 60_000, seeds: int = 3) -> lis
         results += lcpo.train(agent, env, steps=steps, seeds=seeds, out=f"{folder}/{agent}",
                               workers=0)  # fmt: skip
     comparison = compare.summarise(results)
-    print(compare.to_table(comparison).to_text())
-    return compare.write_report(comparison, results, folder)
+    print(report.to_table(comparison).to_text())
+    return report.write_report(comparison, results, folder)
 
 
 if __name__ == "__main__":

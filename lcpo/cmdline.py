@@ -11,6 +11,10 @@ from typing import Annotated, Any
 
 import tyro
 
+BAD_INPUT = 2
+RUN_FAILED = 1
+"""Exit codes."""
+
 Option = tuple[str, Any, str, Any]
 """(name, type, help, default)"""
 
@@ -66,6 +70,11 @@ def changed(options: Any, default: Any) -> dict[str, Any]:
     names = [f.name for f in dataclasses.fields(default)]
     values = {name: getattr(options, name) for name in names}
     return {k: v for k, v in values.items() if v != getattr(default, k)}
+
+
+def escaped(text: str) -> str:
+    """Text that rich prints as it is."""
+    return text.replace("[", r"\[")
 
 
 def peek(arguments: list[str], name: str) -> str | None:

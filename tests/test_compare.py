@@ -17,7 +17,7 @@ from lcpo import contexts
 from lcpo.run import record as records
 from lcpo.run.job import Job, plan
 from lcpo.run.results import Result, load_results
-from lcpo.study import compare, curves, stats, tables
+from lcpo.study import compare, curves, report, stats, tables
 from lcpo.study.export import export
 from lcpo.study.stats import Estimate
 from lcpo.study.tables import Table
@@ -91,7 +91,7 @@ def test_numbers(out: Path) -> None:
 
 
 def test_failed_seeds_are_shown(out: Path) -> None:
-    text = compare.to_table(compare.summarise(load_results(out))).to_text()
+    text = report.to_table(compare.summarise(load_results(out))).to_text()
     assert "3 of 4, 1 failed" in text
     assert "a2c: failed: seed 3 at step 40,000 (policy_loss = nan)" in text
     assert "(n=3)" in text
@@ -116,17 +116,17 @@ def test_all_runs_of_an_agent_failed(tmp_path: Path) -> None:
     results = load_results(tmp_path)
     for reference in ("lcpo", "a2c"):
         found = compare.summarise(results, reference=reference)
-        text = compare.to_table(found).to_text()
+        text = report.to_table(found).to_text()
         assert "0 of 4, 4 failed" in text
         assert "seed 2 at step 0 (policy_loss = nan), and 1 more" in text
-        assert len(compare.write_report(found, results, tmp_path / reference)) == 5
+        assert len(report.write_report(found, results, tmp_path / reference)) == 5
 
 
 def test_runs_that_have_not_ended_and_single_seeds(tmp_path: Path) -> None:
     for job in jobs("lcpo") + jobs("a2c", range(1)):
         write(tmp_path, job, metrics(job, -300.0))
     found = compare.summarise(load_results(tmp_path), reference="lcpo")
-    text = compare.to_table(found).to_text()
+    text = report.to_table(found).to_text()
     assert found.rows[0].missing == 3
     assert "1 of 4, 3 missing" in text
     assert "-300 (no interval)" in text
@@ -141,7 +141,7 @@ def test_a_constraint_that_is_never_active_is_reported(tmp_path: Path) -> None:
     found = compare.summarise(load_results(tmp_path))
     assert found.rows[0].step_fraction is None
     assert "lcpo: constraint active in 0.0 % of updates: as good as never" in found.notes
-    header = compare.to_table(found).header
+    header = report.to_table(found).header
     assert "active" in header
     assert "minus lcpo" not in header
 
@@ -197,14 +197,14 @@ def test_revisit_column(tmp_path: Path) -> None:
     assert found.switches is not None
     assert found.switches.start.tolist() == [0, 125_000, 250_000, 375_000]
     assert [r.revisits.mean for r in found.rows if r.revisits] == pytest.approx([-406.5, -306.5])
-    assert "revisits" in compare.to_table(found).header
+    assert "revisits" in report.to_table(found).header
     assert "revisits: the first 4,000 steps after a context came back" in found.notes
-    assert compare.write_report(found, results, tmp_path / "report")[-1].stat().st_size > 10_000
+    assert report.write_report(found, results, tmp_path / "report")[-1].stat().st_size > 10_000
 
 
 def test_report(out: Path) -> None:
     results = load_results(out)
-    paths = compare.write_report(compare.summarise(results), results, out / "report")
+    paths = report.write_report(compare.summarise(results), results, out / "report")
     names = ["table.txt", "table.md", "table.tex", "table.csv", "curves.png"]
     assert [p.name for p in paths] == names
     assert sorted(p.name for p in (out / "report").iterdir()) == sorted(names)

@@ -149,12 +149,11 @@ def test_vmap_over_seeds_and_traced_fields_equals_a_loop(agent: Agent) -> None:
     keys = jax.random.split(jax.random.key(1), len(members))
 
     def run(config: Any, key: jax.Array) -> Any:
-        state = agent.init(config, spec, key)
-        for i in range(2):
+        def update(state: Any, i: jax.Array) -> tuple[Any, Any]:
             batch = random_batch(spec, jax.random.fold_in(key, i))
-            state, metrics = agent.update(
-                config, spec, state, batch, jax.random.fold_in(key, 9 + i)
-            )
+            return agent.update(config, spec, state, batch, jax.random.fold_in(key, 9 + i))
+
+        state, metrics = jax.lax.scan(update, agent.init(config, spec, key), jnp.arange(2))
         slim = state._replace(memory=None) if "memory" in state._fields else state
         return slim, metrics
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stopping import assert_same_results
 from test_cli import QUICK, run
-from test_run import assert_same_results
 
 from lcpo.run import record as records
 from lcpo.run.job import Job, plan

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from stopping import Stop, assert_same_results, ignore, stop_after, stops_change_nothing
 from test_replay import COMPACT, SPECS, T, add, rollout, stream
-from test_run import assert_same_results, ignore
 
 from lcpo.core import replay
 from lcpo.run import checkpoint, execute, group, memory, record, segments
@@ -27,14 +27,8 @@ def jobs_of(agent: str, seeds: Any = (0,), **config: Any) -> list[Job]:
     return plan(agent, "pendulum", trace="revisit", steps=2000, seeds=seeds, overrides=overrides)
 
 
-class Stop(Exception):
-    pass
-
-
-def stop_after_a_chunk(event: dict[str, Any]) -> None:
-    """In its second chunk; the first has left a checkpoint."""
-    if event["event"] == "progress" and event["step"] > event["resumed_at"] + 30 * 20:
-        raise Stop
+stop_after_a_chunk = stop_after(30 * 20)
+"""In its second chunk; the first has left a checkpoint."""
 
 
 @pytest.fixture
@@ -57,18 +51,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_stopped_at_every_chunk_equals_never_stopped(
     agent: str, config: dict[str, Any], short: None, tmp_path: Path
 ) -> None:
-    jobs = jobs_of(agent, **config)
-    execute.run_jobs(jobs, tmp_path / "whole", ignore, 1e9)
-    stops = 0
-    while True:
-        try:
-            execute.run_jobs(jobs, tmp_path / "cut", stop_after_a_chunk, -1.0)
-            break
-        except Stop:
-            stops += 1
-    assert stops >= 2
-    assert_same_results(tmp_path / "whole", tmp_path / "cut")
-    assert not list(tmp_path.rglob("checkpoint")), "a finished run keeps no checkpoint"
+    assert stops_change_nothing(jobs_of(agent, **config), tmp_path, stop_after_a_chunk) >= 2
 
 
 def test_a_vmapped_group_stopped_and_resumed(short: None, tmp_path: Path) -> None:

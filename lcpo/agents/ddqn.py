@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import optax
 
 from lcpo.agents import off_policy
+from lcpo.agents.off_policy import State
 from lcpo.config import config, static, traced
-from lcpo.core import dists, nets, optim, replay, stats
+from lcpo.core import dists, nets, optim, stats
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
@@ -43,19 +44,11 @@ class Learner(NamedTuple):
     target_stats: stats.RunningMoments
 
 
-class State(NamedTuple):
-    """The learner, interactions so far (all worlds), and all that was seen."""
-
-    learner: Learner
-    num_steps: Array
-    memory: replay.Replay
-
-
 def init(config: Config, spec: Spec, key: Array) -> State:
     """A fresh network, its copy as the target, and an empty replay."""
     q = off_policy.network_init(config, spec, key)
     learner = Learner(q, q, optim.adam(0.0, 1.0).init(q), stats.moments_init())
-    return State(learner, jnp.int32(0), off_policy.memory_init(config, spec))
+    return off_policy.state_init(config, spec, learner)
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
@@ -70,15 +63,8 @@ def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
     """Store the batch, then `updates_per_rollout` gradient steps."""
-
-    def one(learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
-        return step(config, spec, learner, data)
-
-    learner, memory, metrics = off_policy.learn(
-        config, spec, state.learner, state.memory, batch, key, one
-    )
-    new_state = State(learner, state.num_steps + batch.reward.size, memory)
-    return new_state, {**metrics, "epsilon": epsilon(config, spec, state)}
+    after, metrics = off_policy.learn(config, spec, state, batch, key, step)
+    return after, {**metrics, "epsilon": epsilon(config, spec, state)}
 
 
 def epsilon(config: Config, spec: Spec, state: State) -> Array:

@@ -11,7 +11,7 @@ batch is scaled by the variance before it, and its targets enter the variance af
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +20,6 @@ import numpy as np
 from lcpo.config import config, static, traced
 from lcpo.core import dists, nets, replay, returns, stats
 from lcpo.types import Array, Metrics, Spec, Transition
-
-L = TypeVar("L")
 
 
 @config
@@ -45,10 +43,19 @@ class Config:
     reward_var_offset: float = traced(1.0, "added to that variance before the root", low=0.0)
 
 
-def memory_init(config: Config, spec: Spec) -> replay.Replay:
-    """An empty replay."""
+class State(NamedTuple):
+    """The agent's learner, interactions so far (all worlds), and all that was seen."""
+
+    learner: Any
+    num_steps: Array
+    memory: replay.Replay
+
+
+def state_init(config: Config, spec: Spec, learner: Any) -> State:
+    """A fresh learner that has seen nothing."""
     assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
-    return replay.replay_init(spec, config.buffer_size, config.rollout_length)
+    memory = replay.replay_init(spec, config.buffer_size, config.rollout_length)
+    return State(learner, jnp.int32(0), memory)
 
 
 def network_init(config: Config, spec: Spec, key: Array) -> nets.Params:
@@ -75,21 +82,26 @@ def random_action(spec: Spec, uniform: Array) -> Array:
 
 
 def learn(
-    config: Config,
+    config: Any,
     spec: Spec,
-    learner: L,
-    memory: replay.Replay,
+    state: State,
     batch: Transition,
     key: Array,
-    step: Callable[[L, Transition], tuple[L, Metrics]],
-) -> tuple[L, replay.Replay, Metrics]:
-    """Store the batch, then take all gradient steps; metrics are means over them."""
-    memory = replay.replay_add(memory, spec, batch)
+    step: Callable[[Any, Spec, Any, Transition], tuple[Any, Metrics]],
+) -> tuple[State, Metrics]:
+    """Store the batch, then take `updates_per_rollout` steps of the learner, each on a new draw.
+
+    `step(config, spec, learner, data)` is the agent's. Metrics are means over the steps.
+    """
+    memory = replay.replay_add(state.memory, spec, batch)
     shape = (config.updates_per_rollout, config.batch_size)
     drawn = replay.replay_sample(memory, spec, shape[0] * shape[1], key)
     drawn = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), drawn)
-    learner, metrics = jax.lax.scan(step, learner, drawn)
-    return learner, memory, {name: jnp.mean(values) for name, values in metrics.items()}
+    learner, metrics = jax.lax.scan(
+        lambda learner, data: step(config, spec, learner, data), state.learner, drawn
+    )
+    state = State(learner, state.num_steps + batch.reward.size, memory)
+    return state, {name: jnp.mean(values) for name, values in metrics.items()}
 
 
 def reward_scale(config: Config, target_stats: stats.RunningMoments) -> Array:

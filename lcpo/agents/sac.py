@@ -23,8 +23,9 @@ import jax.numpy as jnp
 import optax
 
 from lcpo.agents import ddqn, off_policy
+from lcpo.agents.off_policy import State
 from lcpo.config import config, static, traced
-from lcpo.core import dists, nets, optim, replay, stats
+from lcpo.core import dists, nets, optim, stats
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 TARGET_AT_S = "target-at-s"
@@ -58,19 +59,9 @@ class Learner(NamedTuple):
     target_stats: stats.RunningMoments
 
 
-class State(NamedTuple):
-    """The learner, interactions so far (all worlds), and all that was seen."""
-
-    learner: Learner
-    num_steps: Array
-    memory: replay.Replay
-
-
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks, copies of the critics as targets, and an empty replay."""
-    return State(
-        learner_init(config, spec, key), jnp.int32(0), off_policy.memory_init(config, spec)
-    )
+    return off_policy.state_init(config, spec, learner_init(config, spec, key))
 
 
 def learner_init(config: Config, spec: Spec, key: Array) -> Learner:
@@ -104,14 +95,7 @@ def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
     """Store the batch, then `updates_per_rollout` gradient steps."""
-
-    def one(learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
-        return step(config, spec, learner, data)
-
-    learner, memory, metrics = off_policy.learn(
-        config, spec, state.learner, state.memory, batch, key, one
-    )
-    return State(learner, state.num_steps + batch.reward.size, memory), metrics
+    return off_policy.learn(config, spec, state, batch, key, step)
 
 
 def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:

@@ -16,6 +16,7 @@ is not finite, or huge, and puts the world back to its default state) is termina
 
 from __future__ import annotations
 
+import abc
 import importlib
 import importlib.util
 import os
@@ -53,7 +54,7 @@ class Before(NamedTuple):
 
 
 @config
-class MujocoTask:
+class MujocoTask(abc.ABC):
     """A robot in a wind (wx, wy). Its actions are indices into a grid of motor inputs."""
 
     num_bins: int = static(15, "motor inputs per action dimension, evenly spaced", low=2)
@@ -84,27 +85,27 @@ class MujocoTask:
         """Worlds of this task, as in lcpo.envs.base.HostEnv."""
         return MujocoWorlds(self, num_worlds, seeds, threads)
 
+    @abc.abstractmethod
     def draw(self, rng: np.random.Generator, default: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Initial states qpos, qvel [count, nq] about the model's `default` qpos [count, nq]."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def control(self, chosen: np.ndarray, wind: np.ndarray, qpos: np.ndarray) -> np.ndarray:
         """Inputs of all motors [N, nu], which MuJoCo will clip: those chosen [N, A], and wind."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def features(self, sim: Sim) -> np.ndarray:
         """What is observed beside the wind, [N, F]."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def reward(
         self, before: Before, sim: Sim, action: np.ndarray, chosen: np.ndarray
     ) -> np.ndarray:
         """Reward [N] of a step: `action` [N, A] are the indices of the inputs `chosen`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def terminated(self, sim: Sim) -> np.ndarray:
         """Whether an episode is over, other than by its length, [N] bool."""
-        raise NotImplementedError
 
 
 class MujocoWorlds:

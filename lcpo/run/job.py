@@ -184,6 +184,39 @@ def plan(
     return jobs
 
 
+def plan_agents(
+    agents: str,
+    env: str,
+    *,
+    published: bool = False,
+    env_overrides: Mapping[str, Any] | None = None,
+    training_steps: int | None = None,
+    **shared: Any,
+) -> list[Job]:
+    """The jobs of several agents, "a,b,c"; `shared` goes to `plan` with each.
+
+    `published`: with all faults of the published code. Training steps are for the agents that train
+    before they are judged; where none does, `plan` says so.
+    """
+    names = [name.strip() for name in agents.split(",") if name.strip()]
+    if not names:
+        raise ValueError("no agents: name some, separated by commas")
+    faults = presets.published(find_env(env)) if published else {}
+    before = [name for name in names if find_agent(name).training] or names
+    return [
+        job
+        for name in names
+        for job in plan(
+            name,
+            env,
+            overrides=presets.published(find_agent(name).Config) if published else {},
+            env_overrides={**faults, **(env_overrides or {})},
+            training_steps=training_steps if name in before else None,
+            **shared,
+        )
+    ]
+
+
 def _training(agent: Agent, env: Any, env_name: str, training_steps: int | None) -> Training | None:
     """The agent's plan with the steps asked for; raises ValueError where it cannot be followed."""
     plan = agent.training

@@ -48,7 +48,7 @@ class Program:
         """The state before the first update; `before`: at the end of the phase before."""
         contexts = self._contexts(0)
         if before is None:
-            init = compiled.make_init(self.agent, self.spec, self.many, self.phase.mode)
+            init = _compiled_init(id(self.agent), self.spec, self.many, self.phase.mode)
             return init(*self.arguments, contexts)
         restart = compiled.make_restart(self.spec, self.many, self.phase.mode)
         agent_state = checkpoints.without_memory(before.agent)
@@ -100,6 +100,11 @@ def _arguments(setups: list[Setup], phase: Phase) -> tuple:
         return config, env, jnp.int32(setups[0].job.seed)
     seeds = jnp.array([s.job.seed for s in setups], jnp.int32)
     return configs.stack(values), configs.stack([s.env for s in setups]), seeds
+
+
+@functools.cache
+def _compiled_init(agent_id: int, spec: Spec, many: bool, mode: Mode) -> Callable:
+    return compiled.make_init(_agents[agent_id], spec, many, mode)
 
 
 @functools.cache

@@ -113,8 +113,12 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def save_json(path: Path, value: Any) -> None:
     """Write JSON atomically."""
-    text = json.dumps(value, indent=1)
-    _replace(path, lambda file: file.write(text.encode()))
+    save_bytes(path, json.dumps(value, indent=1).encode())
+
+
+def save_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically."""
+    _replace(path, lambda file: file.write(content))
 
 
 def load_json(path: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +30,8 @@ class Result(NamedTuple):
         return records.load_arrays(path) if path.exists() else {}
 
 
-def load_results(out: str | Path) -> list[Result]:
-    """All runs that have ended below an output folder, in the order of their plan."""
+def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Result]:
+    """Runs that have ended below an output folder, in the order of their plan; `jobs`: of these."""
     out = Path(out)
     if not (out / "runs").is_dir():
         raise ValueError(f"{out} holds no runs: give the folder that `lcpo train --out` wrote")
@@ -38,6 +39,9 @@ def load_results(out: str | Path) -> list[Result]:
     plan = out / "plan.json"
     names = [job["name"] for job in records.load_json(plan)["jobs"]] if plan.exists() else []
     order = {name: i for i, name in enumerate(names)}
+    if jobs is not None:
+        wanted = {job.name for job in jobs}
+        results = [result for result in results if result.job.name in wanted]
     return sorted(results, key=lambda r: (order.get(r.job.name, len(order)), r.job.name))
 
 

@@ -1,4 +1,4 @@
-"""From finished runs to a report: one row per agent, tables in four formats, learning curves.
+"""From finished runs to numbers: one row per agent, over its seeds. `report` writes them down.
 
 Every seed counts. A failed run has no return and is left out of the means, but the table says so,
 and in the probability of improvement it is worse than every run that finished.
@@ -6,9 +6,7 @@ and in the probability of improvement it is worse than every run that finished.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +16,10 @@ from lcpo import contexts
 from lcpo.run import record as records
 from lcpo.run.job import Job, find_env
 from lcpo.run.results import Result
-from lcpo.study import curves, stats, tables
+from lcpo.study import stats
 from lcpo.study.calibrate import RARE
 from lcpo.study.stats import Estimate
-from lcpo.study.tables import Table
+from lcpo.study.tables import short
 
 PAPER_WARMUP = 6_000_000
 REVISIT_EPOCHS = 20
@@ -84,7 +82,7 @@ def summarise(
         raise ValueError(configs.unknown("reference", reference, groups))
     job = results[0].job
     switches = schedule(job)
-    window = REVISIT_EPOCHS * min(map(_update_length, _finished(results)))
+    window = REVISIT_EPOCHS * min(map(_update_length, finished_runs(results)))
     seeds = {r.job.seed for r in results}
     rows = tuple(
         _row(label, members, groups[reference], seeds, warmup, switches, window)
@@ -152,7 +150,7 @@ def _row(
     switches: contexts.Switches | None,
     window: int,
 ) -> Row:
-    finished = _finished(members)
+    finished = finished_runs(members)
     found = [r.record for r in finished]
     own, other = _returns(members, warmup), _returns(reference, warmup)
     compared = members is not reference
@@ -178,7 +176,7 @@ def _row(
 
 
 def _returns(members: Sequence[Result], warmup: int) -> dict[int, float]:
-    return {r.job.seed: records.lifelong_return(r.record, warmup) for r in _finished(members)}
+    return {r.job.seed: records.lifelong_return(r.record, warmup) for r in finished_runs(members)}
 
 
 def _improvement(
@@ -190,7 +188,8 @@ def _improvement(
     return stats.probability_of_improvement(a, b)
 
 
-def _finished(results: Sequence[Result]) -> list[Result]:
+def finished_runs(results: Sequence[Result]) -> list[Result]:
+    """Without the failed ones."""
     return [r for r in results if r.status == "finished"]
 
 
@@ -211,7 +210,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int:
     """Raise ValueError unless the runs can be compared; returns their length in steps."""
-    finished = _finished(results)
+    finished = finished_runs(results)
     if not finished:
         ended = f"{len(results)} failed" if results else "none has ended"
         raise ValueError(f"no finished run to compare: {ended}")
@@ -276,88 +275,3 @@ def _failure(result: Result) -> str:
     where = " of the training" if what.get("phase") == "training" else ""
     why = f"{what['quantity']} = {what['value']}"
     return f"seed {result.job.seed} at step {what['step']:,}{where} ({why})"
-
-
-def to_table(comparison: Comparison) -> Table:
-    """For readers. Columns that no agent has a value for are left out."""
-    c = comparison
-    seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
-    where = f"{c.env}, trace {c.trace}" if c.trace else c.env
-    columns: list[tuple[str, Callable[[Row], str]]] = [
-        ("agent", lambda r: r.label),
-        ("seeds", _seeds),
-        (f"return after {short(c.warmup)}", lambda r: tables.plus_minus(r.after_warmup)),
-        ("whole run", lambda r: tables.plus_minus(r.whole_run)),
-        ("revisits", lambda r: tables.plus_minus(r.revisits)),
-        (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
-        ("P(better)", lambda r: tables.bracketed(r.improvement)),
-        ("active", lambda r: tables.NONE if r.activity is None else f"{100 * r.activity:.1f} %"),
-        ("accepted step", lambda r: tables.number(r.step_fraction)),
-        ("anchor KL", lambda r: tables.NONE if r.anchor_kl is None else f"{r.anchor_kl:.1e}"),
-        ("seconds", lambda r: tables.number(r.seconds)),
-    ]
-    cells = [(header, [cell(row) for row in c.rows]) for header, cell in columns]
-    cells = [(header, column) for header, column in cells if set(column) != {tables.NONE}]
-    return Table(
-        header=[header for header, _ in cells],
-        rows=list(zip(*(column for _, column in cells), strict=True)),
-        align="l" + "r" * (len(cells) - 1),
-        title=f"{where}, {c.steps:,} steps; 95 % intervals over seeds",
-        notes=c.notes,
-    )
-
-
-def _seeds(row: Row) -> str:
-    total = row.finished + row.failed + row.missing
-    rest = [(row.failed, "failed"), (row.missing, "missing")]
-    why = "".join(f", {count} {word}" for count, word in rest if count)
-    return f"{row.finished} of {total}{why}" if why else str(total)
-
-
-def short(steps: int) -> str:
-    """6M for 6,000,000."""
-    return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"
-
-
-def _difference(estimate: Estimate | None, seeds: int) -> str:
-    """Pairs are counted where some seed is missing."""
-    cell = tables.plus_minus(estimate, sign=True)
-    few = estimate is not None and 0 < estimate.n < seeds
-    return f"{cell} (n={estimate.n})" if few and estimate else cell
-
-
-def to_data(comparison: Comparison) -> Table:
-    """For programs: every number in full, an interval as four columns; empty where unknown."""
-    c = comparison
-    fixed = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup}
-    rows = []
-    for row in c.rows:
-        values: dict[str, Any] = {**fixed, "reference": c.reference, "agent": row.label}
-        for name, value in list(row._asdict().items())[1:]:
-            if name in ("after_warmup", "whole_run", "revisits", "difference", "improvement"):
-                estimate = value or Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
-                values |= {f"{name}_{k}": v for k, v in estimate._asdict().items()}
-            else:
-                values[name] = value
-        rows.append(values)
-    cells = [["" if v is None or v != v else str(v) for v in r.values()] for r in rows]
-    return Table(list(rows[0]), cells, "l" * len(rows[0]))
-
-
-def write_report(comparison: Comparison, results: Sequence[Result], out: str | Path) -> list[Path]:
-    """Write table.txt, .md, .tex (for readers), .csv (numbers) and curves.png; their paths."""
-    out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    readers, programs = to_table(comparison), to_data(comparison)
-    files = {
-        f"table.{suffix}": render(programs if suffix == "csv" else readers).encode()
-        for suffix, render in tables.FORMATS.items()
-    }
-    groups = {k: {r.job.seed: r.record for r in _finished(v)} for k, v in group(results).items()}
-    lines = [] if comparison.switches is None else comparison.switches.start[1:].tolist()
-    files["curves.png"] = curves.draw(groups, comparison.reference, lines, readers.title)
-    for name, content in files.items():
-        temporary = out / f".{name}.{os.getpid()}"
-        temporary.write_bytes(content)
-        os.replace(temporary, out / name)
-    return [out / name for name in files]

@@ -10,13 +10,10 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from rich.console import Console
-
-from lcpo.run import presets
 from lcpo.run import record as records
-from lcpo.run.job import find_agent, plan
+from lcpo.run.job import plan_agents
 from lcpo.run.results import Result, load_results
-from lcpo.study import paper, stats, tables
+from lcpo.study import paper, report, stats, tables
 
 ENV = "pendulum-v1"
 FROM, UNTIL = 0.8, 0.9
@@ -47,32 +44,16 @@ def run(options: Options) -> int:
     """Train the agents, write and print the table."""
     from lcpo import api
 
-    agents = [name.strip() for name in options.agents.split(",") if name.strip()]
-    if not agents:
-        raise ValueError("no agents: name some, separated by commas")
-    jobs = [
-        job
-        for agent in agents
-        for job in plan(
-            agent,
-            ENV,
-            trace=None,
-            steps=options.steps,
-            seeds=range(options.seeds),
-            overrides=presets.published(find_agent(agent).Config) if options.published else {},
-        )
-    ]
+    jobs = plan_agents(
+        options.agents,
+        ENV,
+        trace=None,
+        steps=options.steps,
+        seeds=range(options.seeds),
+        published=options.published,
+    )
     problems = api.run(jobs, options.out, options.resume, options.workers)
-    names = {job.name for job in jobs}
-    table = summary([r for r in load_results(options.out) if r.job.name in names])
-    for suffix, render in tables.FORMATS.items():
-        (options.out / f"table.{suffix}").write_bytes(render(table).encode())
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(table.to_text())
-    for problem in problems:
-        console.print(problem)
-    console.print(f"results: {options.out}")
-    return 1 if problems else 0
+    return report.conclude(summary(load_results(options.out, jobs)), options.out, problems)
 
 
 def late_return(result: Result) -> float:

@@ -77,7 +77,7 @@ def run(options: Options) -> int:
     ]
     print(f"grid world: {len(jobs)} runs of {EPOCHS:,} epochs, {EPOCHS * STEPS_PER_EPOCH:,} steps")
     problems = api.run(jobs, options.out, options.resume, options.workers)
-    results = load_results(options.out)
+    results = load_results(options.out, jobs)
     picture = options.out / "figure.png"
     figure(results, picture)
     console = Console(soft_wrap=True, highlight=False)
@@ -88,6 +88,8 @@ def run(options: Options) -> int:
         "TV: largest distance to the best action beside the start, with the trap's context, after "
         "the trap left: 0 remembers it, 1 has forgotten it."
     )
+    for problem in problems:
+        console.print(problem, markup=False)
     console.print(f"figure: {picture}")
     return 1 if problems else 0
 

@@ -12,14 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
-
 from lcpo.agents import AGENTS
-from lcpo.run import presets
 from lcpo.run import record as records
-from lcpo.run.job import find_agent, find_env, plan
+from lcpo.run.job import plan_agents
 from lcpo.run.results import Result, load_results
-from lcpo.study import compare, paper, stats, tables
+from lcpo.study import compare, paper, report, stats, tables
 from lcpo.study.stats import Estimate
 
 NAMES = ("prescient-a2c", "prescient-trpo", "prescient-ddqn", "prescient-sac")
@@ -75,38 +72,21 @@ def run(options: Options) -> int:
     """Train and evaluate the agents, write and print the table."""
     from lcpo import api
 
-    agents = [name.strip() for name in options.agents.split(",") if name.strip()]
-    if not agents:
-        raise ValueError("no agents: name some, separated by commas")
-    jobs = [
-        job
-        for agent in agents
-        for job in plan(
-            agent,
-            options.env,
-            trace=options.trace,
-            steps=options.steps,
-            training_steps=options.training_steps,
-            seeds=range(options.seeds),
-            overrides=presets.published(find_agent(agent).Config) if options.published else {},
-            env_overrides=presets.published(find_env(options.env)) if options.published else {},
-        )
-    ]
+    jobs = plan_agents(
+        options.agents,
+        options.env,
+        trace=options.trace,
+        steps=options.steps,
+        seeds=range(options.seeds),
+        training_steps=options.training_steps,
+        published=options.published,
+    )
     name = f"prescient-{options.env}-{options.trace}{'-published' if options.published else ''}"
     out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
     problems = api.run(jobs, out, options.resume, options.workers)
-    names = {job.name for job in jobs}
-    results = [r for r in load_results(out) if r.job.name in names]
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    if any(r.status == "finished" for r in results):
-        table = summary(results, options.warmup)
-        for suffix, render in tables.FORMATS.items():
-            (out / f"table.{suffix}").write_bytes(render(table).encode())
-        console.print(table.to_text())
-    for problem in problems:
-        console.print(problem)
-    console.print(f"results: {out}")
-    return 1 if problems else 0
+    results = load_results(out, jobs)
+    table = summary(results, options.warmup) if compare.finished_runs(results) else None
+    return report.conclude(table, out, problems)
 
 
 def judge(results: Sequence[Result], warmup: int) -> list[Row]:
@@ -148,7 +128,7 @@ def summary(results: Sequence[Result], warmup: int | None = None) -> tables.Tabl
     cells.append(_best(rows, env, trace))
     where = f"{env}, trace {trace}" if trace else env
     return tables.Table(
-        ["agent", "seeds", "end of training", f"return after {compare.short(comparison.warmup)}",
+        ["agent", "seeds", "end of training", f"return after {tables.short(comparison.warmup)}",
          "best seed", "paper"],
         cells,
         "lrrrrr",

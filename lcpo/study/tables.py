@@ -91,6 +91,11 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 """By suffix of a file."""
 
 
+def short(steps: int) -> str:
+    """6M for 6,000,000."""
+    return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"
+
+
 def places(value: float) -> int:
     """Decimals as in the paper: none from 100 on, one from 10 on, else two."""
     return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2

@@ -23,7 +23,7 @@ from lcpo.agents import AGENTS
 from lcpo.envs.base import Advance
 from lcpo.envs.probes import SwitchingMDP
 from lcpo.run.compiled import load_contexts, make_chunk, make_init
-from lcpo.study import tables
+from lcpo.study import report, tables
 from lcpo.study.curves import COLOURS, STYLES
 from lcpo.types import Spec
 
@@ -81,10 +81,8 @@ def run(options: Options) -> int:
     for name, setting in SETTINGS.items():
         console.print(f"{setting.label} ...")
         found[name] = measure(setting, options.seeds, options.steps)
-    options.out.mkdir(parents=True, exist_ok=True)
     table = summary(found)
-    for suffix, render in tables.FORMATS.items():
-        (options.out / f"table.{suffix}").write_bytes(render(table).encode())
+    report.write_table(options.out, table)
     picture = options.out / "figure.png"
     figure(found, picture)
     console.print(table.to_text())

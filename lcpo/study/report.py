@@ -1,0 +1,114 @@
+"""A comparison as tables for readers and for programs, and as learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from lcpo.run import record as records
+from lcpo.run.results import Result
+from lcpo.study import compare, curves, stats, tables
+from lcpo.study.compare import Comparison, Row
+from lcpo.study.stats import Estimate
+from lcpo.study.tables import Table
+
+
+def to_table(comparison: Comparison) -> Table:
+    """For readers. Columns that no agent has a value for are left out."""
+    c = comparison
+    seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
+    where = f"{c.env}, trace {c.trace}" if c.trace else c.env
+    columns: list[tuple[str, Callable[[Row], str]]] = [
+        ("agent", lambda r: r.label),
+        ("seeds", _seeds),
+        (f"return after {tables.short(c.warmup)}", lambda r: tables.plus_minus(r.after_warmup)),
+        ("whole run", lambda r: tables.plus_minus(r.whole_run)),
+        ("revisits", lambda r: tables.plus_minus(r.revisits)),
+        (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
+        ("P(better)", lambda r: tables.bracketed(r.improvement)),
+        ("active", lambda r: tables.NONE if r.activity is None else f"{100 * r.activity:.1f} %"),
+        ("accepted step", lambda r: tables.number(r.step_fraction)),
+        ("anchor KL", lambda r: tables.NONE if r.anchor_kl is None else f"{r.anchor_kl:.1e}"),
+        ("seconds", lambda r: tables.number(r.seconds)),
+    ]
+    cells = [(header, [cell(row) for row in c.rows]) for header, cell in columns]
+    cells = [(header, column) for header, column in cells if set(column) != {tables.NONE}]
+    return Table(
+        header=[header for header, _ in cells],
+        rows=list(zip(*(column for _, column in cells), strict=True)),
+        align="l" + "r" * (len(cells) - 1),
+        title=f"{where}, {c.steps:,} steps; 95 % intervals over seeds",
+        notes=c.notes,
+    )
+
+
+def _seeds(row: Row) -> str:
+    total = row.finished + row.failed + row.missing
+    rest = [(row.failed, "failed"), (row.missing, "missing")]
+    why = "".join(f", {count} {word}" for count, word in rest if count)
+    return f"{row.finished} of {total}{why}" if why else str(total)
+
+
+def _difference(estimate: Estimate | None, seeds: int) -> str:
+    """Pairs are counted where some seed is missing."""
+    cell = tables.plus_minus(estimate, sign=True)
+    few = estimate is not None and 0 < estimate.n < seeds
+    return f"{cell} (n={estimate.n})" if few and estimate else cell
+
+
+def to_data(comparison: Comparison) -> Table:
+    """For programs: every number in full, an interval as four columns; empty where unknown."""
+    c = comparison
+    fixed = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup}
+    rows = []
+    for row in c.rows:
+        values: dict[str, Any] = {**fixed, "reference": c.reference, "agent": row.label}
+        for name, value in list(row._asdict().items())[1:]:
+            if name in ("after_warmup", "whole_run", "revisits", "difference", "improvement"):
+                estimate = value or Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
+                values |= {f"{name}_{k}": v for k, v in estimate._asdict().items()}
+            else:
+                values[name] = value
+        rows.append(values)
+    cells = [["" if v is None or v != v else str(v) for v in r.values()] for r in rows]
+    return Table(list(rows[0]), cells, "l" * len(rows[0]))
+
+
+def write_report(comparison: Comparison, results: Sequence[Result], out: str | Path) -> list[Path]:
+    """Write table.txt, .md, .tex (for readers), .csv (numbers) and curves.png; their paths."""
+    out = Path(out)
+    readers = to_table(comparison)
+    groups = {
+        label: {r.job.seed: r.record for r in compare.finished_runs(runs)}
+        for label, runs in compare.group(results).items()
+    }
+    lines = [] if comparison.switches is None else comparison.switches.start[1:].tolist()
+    picture = curves.draw(groups, comparison.reference, lines, readers.title)
+    written = write_table(out, readers, to_data(comparison))
+    records.save_bytes(out / "curves.png", picture)
+    return [*written, out / "curves.png"]
+
+
+def write_table(out: Path, readers: Table, programs: Table | None = None) -> list[Path]:
+    """Write table.txt, .md, .tex and .csv, the last from `programs` where given; their paths."""
+    paths = []
+    for suffix, render in tables.FORMATS.items():
+        table = programs if programs is not None and suffix == "csv" else readers
+        paths.append(out / f"table.{suffix}")
+        records.save_bytes(paths[-1], render(table).encode())
+    return paths
+
+
+def conclude(table: Table | None, out: Path, problems: Sequence[str]) -> int:
+    """End an experiment: write and print its table, say what went wrong; the exit code."""
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    if table is not None:
+        write_table(out, table)
+        console.print(table.to_text())
+    for problem in problems:
+        console.print(problem)
+    console.print(f"results: {out}")
+    return 1 if problems else 0
