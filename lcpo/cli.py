@@ -6,13 +6,16 @@ import dataclasses
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from lcpo import cmdline, tools
 from lcpo import config as configs
 from lcpo.config import unknown
+
+if TYPE_CHECKING:
+    from lcpo.run.job import Job
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -161,7 +164,7 @@ def compare(arguments: list[str]) -> int:
 
 def _report(
     out: Path,
-    jobs: list[Any],
+    jobs: list[Job],
     problems: list[str],
     warmup: int | None = None,
     files: bool = False,

@@ -31,7 +31,7 @@ from lcpo.envs.pendulum import Pendulum
 from lcpo.run import compiled, epoch, execute, group, host, record
 from lcpo.run.host import HostProgram
 from lcpo.run.host_functions import Acting
-from lcpo.run.job import plan
+from lcpo.run.job import Setup, plan
 from lcpo.run.local import make_shares
 from lcpo.run.phases import ONLINE, Mode, Phase, config_at
 from lcpo.run.results import load_results
@@ -296,6 +296,13 @@ def test_a_group_goes_on_without_a_run_that_diverges(tmp_path: Path) -> None:
     )  # fmt: skip
     execute.run_jobs(jobs, tmp_path, ignore, 1e9)
     assert [r.status for r in load_results(tmp_path)] == ["finished", "failed"]
+
+
+def test_a_note_tells_that_a_gpu_is_waited_for(monkeypatch: Any) -> None:
+    (job,) = drift_jobs((0,))
+    assert not Setup(job).notes
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert "JAX_PLATFORMS=cpu" in Setup(job).notes[-1]
 
 
 def test_vmapped_updates_agree_with_single_ones(tmp_path: Path, monkeypatch: Any) -> None:

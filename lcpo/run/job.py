@@ -75,7 +75,9 @@ class Setup:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know of the environment."""
-        return getattr(self.env, "notes", ())
+        slow = self.is_host and jax.default_backend() != "cpu"
+        note = "it steps on the CPU, and waits for the GPU's actions: try JAX_PLATFORMS=cpu"
+        return (*getattr(self.env, "notes", ()), *([note] if slow else []))
 
     def statics(self) -> Any:
         """What two runs must share to run in one compiled program."""
