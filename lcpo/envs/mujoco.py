@@ -19,6 +19,7 @@ from __future__ import annotations
 import abc
 import importlib
 import importlib.util
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -236,10 +237,10 @@ class MujocoWorlds:
                 f"contexts {list(context.shape)}: needs {[self.num_worlds, CHANNELS]}, "
                 "a wind (wx, wy) per world"
             )
-        if action.min() < 0 or action.max() >= self.task.num_bins:
+        if not 0 <= action.min() <= action.max() < self.task.num_bins:
             bad = ((action < 0) | (action >= self.task.num_bins)).any(axis=1)
             self._refuse("action", action, bad, f"indices from 0 to {self.task.num_bins - 1}")
-        if not np.isfinite(context).all():
+        if not (math.isfinite(context.sum()) or np.isfinite(context).all()):
             self._refuse("context", context, ~np.isfinite(context).all(axis=1), "finite numbers")
         if self._time.min() < 0:
             world = int(np.argmin(self._time))
@@ -251,7 +252,7 @@ class MujocoWorlds:
 
     def _diverged(self, features: np.ndarray, reward: np.ndarray) -> np.ndarray | None:
         """Worlds [N] that MuJoCo had to put back, or that are about to need it; None: none."""
-        if not self.batch.warning.any() and np.isfinite(features.sum() + reward.sum()):
+        if not self.batch.warning.any() and math.isfinite(features.sum() + reward.sum()):
             return None
         kinds = _imported("mujoco").mjtWarning
         bad = slice(int(kinds.mjWARN_BADQPOS), int(kinds.mjWARN_BADQACC) + 1)

@@ -13,6 +13,7 @@ MuJoCo clips the sum on each motor to the motor's range.
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +31,9 @@ HOPPER_SIGNS = np.array([1.0, -1.0, -1.0, -1.0])
 INDEX_COST = "index-cost"
 """Fault: the reacher's cost of control is the sum of the squared *indices* 0 .. 14 of the inputs
 instead of the squared inputs, so that the task becomes to choose index 0 always."""
+
+beside = functools.partial(np.concatenate, axis=1)
+"""np.hstack of matrices, in half the time."""
 
 
 @config
@@ -51,11 +55,11 @@ class InvertedPendulum(MujocoTask):
     def control(self, chosen: np.ndarray, wind: np.ndarray, qpos: np.ndarray) -> np.ndarray:
         """The wind pushes the cart and turns the pole."""
         cart, angle = chosen + wind[:, :1], qpos[:, 1:]
-        return np.hstack([cart, wind[:, :1] * np.cos(angle) + wind[:, 1:] * np.sin(angle)])
+        return beside([cart, wind[:, :1] * np.cos(angle) + wind[:, 1:] * np.sin(angle)])
 
     def features(self, sim: Sim) -> np.ndarray:
         """Positions and speeds of cart and pole."""
-        return np.hstack([sim.qpos, sim.qvel])
+        return beside([sim.qpos, sim.qvel])
 
     def reward(
         self, before: Before, sim: Sim, action: np.ndarray, chosen: np.ndarray
@@ -88,13 +92,13 @@ class InvertedDoublePendulum(MujocoTask):
     def control(self, chosen: np.ndarray, wind: np.ndarray, qpos: np.ndarray) -> np.ndarray:
         """The wind pushes the cart and turns each pole, by the pole's angle in space."""
         cart, angles = chosen + wind[:, :1], np.cumsum(qpos[:, 1:], axis=1)
-        return np.hstack([cart, wind[:, :1] * np.cos(angles) + wind[:, 1:] * np.sin(angles)])
+        return beside([cart, wind[:, :1] * np.cos(angles) + wind[:, 1:] * np.sin(angles)])
 
     def features(self, sim: Sim) -> np.ndarray:
         """Cart position, sines, cosines; clipped speeds and constraint forces."""
         angles = sim.qpos[:, 1:]
-        rates = np.hstack([sim.qvel, sim.qfrc_constraint]).clip(-10.0, 10.0)
-        return np.hstack([sim.qpos[:, :1], np.sin(angles), np.cos(angles), rates])
+        rates = beside([sim.qvel, sim.qfrc_constraint]).clip(-10.0, 10.0)
+        return beside([sim.qpos[:, :1], np.sin(angles), np.cos(angles), rates])
 
     def reward(
         self, before: Before, sim: Sim, action: np.ndarray, chosen: np.ndarray
@@ -130,7 +134,7 @@ class Reacher(MujocoTask):
         radius, angle = 0.2 * np.sqrt(rng.random(count)), rng.uniform(0.0, 2.0 * np.pi, count)
         target = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
         speeds = rng.uniform(-0.005, 0.005, (count, 2))
-        return np.hstack([joints, target]), np.hstack([speeds, np.zeros((count, 2))])
+        return beside([joints, target]), beside([speeds, np.zeros((count, 2))])
 
     def control(self, chosen: np.ndarray, wind: np.ndarray, qpos: np.ndarray) -> np.ndarray:
         """The wind turns each link, by the link's angle in space."""
@@ -141,14 +145,14 @@ class Reacher(MujocoTask):
         """Cosines, sines, target, joint speeds, and the way from target to fingertip."""
         angles, target = sim.qpos[:, :2], sim.qpos[:, 2:]
         way = sim.xpos[:, FINGERTIP] - sim.xpos[:, TARGET]
-        return np.hstack([np.cos(angles), np.sin(angles), target, sim.qvel[:, :2], way])
+        return beside([np.cos(angles), np.sin(angles), target, sim.qvel[:, :2], way])
 
     def reward(
         self, before: Before, sim: Sim, action: np.ndarray, chosen: np.ndarray
     ) -> np.ndarray:
         """Less the distance before the step, less the squares of the chosen inputs."""
         del sim
-        distance = np.linalg.norm(before.features[:, 8:], axis=1)
+        distance = np.sqrt(np.square(before.features[:, 8:]).sum(axis=1))
         cost = action if INDEX_COST in self.faults else chosen
         return -distance - np.square(cost).sum(axis=1)
 
@@ -185,7 +189,7 @@ class Hopper(MujocoTask):
 
     def features(self, sim: Sim) -> np.ndarray:
         """Height and angles, clipped speeds."""
-        return np.hstack([sim.qpos[:, 1:], sim.qvel.clip(-10.0, 10.0)])
+        return beside([sim.qpos[:, 1:], sim.qvel.clip(-10.0, 10.0)])
 
     def reward(
         self, before: Before, sim: Sim, action: np.ndarray, chosen: np.ndarray
@@ -198,5 +202,5 @@ class Hopper(MujocoTask):
     def terminated(self, sim: Sim) -> np.ndarray:
         """Too low, tilted by 0.2 or more, or flung apart."""
         height, tilt = sim.qpos[:, 1], sim.qpos[:, 2]
-        rest = np.hstack([sim.qpos[:, 2:], sim.qvel])
+        rest = beside([sim.qpos[:, 2:], sim.qvel])
         return ~((height > 0.7) & (np.abs(tilt) < 0.2) & (np.abs(rest) < 100.0).all(axis=1))

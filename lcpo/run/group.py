@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lcpo.run import checkpoint as checkpoints
+from lcpo.run import memory
 from lcpo.run import record as records
 from lcpo.run.driver import make_program, state_shapes
 from lcpo.run.job import Job, Setup, job_trace
@@ -87,6 +88,8 @@ class Group:
             for first in range(begin, phase.num_updates, size):
                 count = min(size, phase.num_updates - first)
                 state, metrics = program.chunk(state, first, count)
+                if first == begin:
+                    memory.trim()
                 self._collect(phase, block, metrics, first, count, rows)
                 if len(self.failed) == len(self.setups):
                     break
