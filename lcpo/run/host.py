@@ -160,7 +160,7 @@ class HostProgram:
         sums = state.episode_return, state.episode_length
         learn, seeds = self.functions.learn, self.seeds
         if self.together:
-            agents, sums, metrics = learn(self.configs, state.agent, batch, sums, seeds, update)
+            agents, sums, packed = learn(self.configs, state.agent, batch, sums, seeds, update)
         else:
             results = []
             for i, (config, agent) in enumerate(zip(self.configs, state.agent, strict=True)):
@@ -168,10 +168,10 @@ class HostProgram:
                 results.append(learn(config, agent, mine, so_far, seeds[i], update))
             agents = tuple(result[0] for result in results)
             rest = jax.device_get([result[1:] for result in results])
-            sums, metrics = jax.tree.map(lambda *x: np.stack(x), *rest)
+            sums, packed = jax.tree.map(lambda *x: np.stack(x), *rest)
         totals, lengths = (np.asarray(x) for x in sums)
         state = state._replace(agent=agents, episode_return=totals, episode_length=lengths)
-        return state, metrics
+        return state, dict(zip(self.functions.metrics, np.asarray(packed).T, strict=True))
 
     def _told(self, work: Callable[[], Any], update: int) -> Any:
         """Do it; worlds that stop are told by their run, their place in it, and the step."""

@@ -12,7 +12,7 @@ from lcpo.core import random
 from lcpo.run import epoch
 from lcpo.run.epoch import RunState
 from lcpo.run.phases import Mode, config_at
-from lcpo.types import Agent, Array, Metrics, Spec, Transition
+from lcpo.types import Agent, Array, Spec, Transition
 
 
 class Functions:
@@ -27,6 +27,8 @@ class Functions:
     ) -> None:  # fmt: skip
         """`num_rows`: of the trace; `config`: of one run."""
         self.agent = agent  # keeps its id, by which `functions_of` finds this
+        self.metrics: tuple[str, ...] = ()
+        """Names of what `learn` returns packed into one array: each array has its own way home."""
         each = (num_steps, spec.num_worlds)
 
         def init(config: Any, seed: Array) -> Any:
@@ -48,12 +50,14 @@ class Functions:
 
         def learn(
             config: Any, agent_state: Any, batch: Transition, sums: Any, seed: Array, update: Array
-        ) -> tuple[Any, tuple[Array, Array], Metrics]:
+        ) -> tuple[Any, tuple[Array, Array], Array]:
             config = config_at(mode, config, update)
             _, key = epoch.update_keys(seed, update, mode)
             state: Any = RunState(agent_state, None, *sums)  # pyright: ignore
             state, metrics = epoch.learn(agent, config, env, spec, state, batch, key, mode.learns)
-            return state.agent, (state.episode_return, state.episode_length), metrics
+            self.metrics = tuple(metrics)  # traced before it is called
+            packed = jnp.stack([jnp.float32(x) for x in metrics.values()])
+            return state.agent, (state.episode_return, state.episode_length), packed
 
         axes = (0, 0, 1, 0, 0, None)
         self.init = jax.jit(jax.vmap(init) if together else init)
