@@ -16,7 +16,7 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@
 
-demo: install  ## the paper's Figure 1, all seeds: about three minutes on two cores
+demo: install  ## the paper's Figure 1, all seeds: about two minutes on two cores
 	$(BIN)/lcpo reproduce grid-world --resume
 
 test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
