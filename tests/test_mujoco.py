@@ -15,11 +15,12 @@ import pytest
 from lcpo.config import make, to_json
 from lcpo.contexts.paper import WIND_DIVISORS
 from lcpo.envs import ENVS
-from lcpo.envs.mujoco import Before, MujocoTask, MujocoWorlds
+from lcpo.envs.mujoco import Before, MujocoTask, MujocoWorlds, load_model
 from lcpo.envs.starts import BLOCK
 from lcpo.envs.windy_mujoco import INDEX_COST, Reacher
 
 pytest.importorskip("mujoco.batch")
+mujoco = pytest.importorskip("mujoco")
 
 STOCK = {
     "inverted-pendulum": "inverted_pendulum_v4:InvertedPendulumEnv",
@@ -368,6 +369,28 @@ def test_a_diverged_world_is_terminated(name: str, tmp_path: Any, monkeypatch: A
     step, other = worlds.step(action, wind), calm.step(action, wind)
     np.testing.assert_array_equal(step.obs, other.obs)
     np.testing.assert_array_equal(step.terminated, other.terminated)
+
+
+def test_where_nothing_can_touch_contacts_are_not_looked_for() -> None:
+    """And looking for them would change nothing."""
+    for name in ("inverted-pendulum", "inverted-double-pendulum", "reacher"):
+        task = ENVS[name]()
+        outcomes = []
+        for look in (False, True):
+            model = load_model(task.xml, task.wind_joints)
+            assert model.opt.disableflags == mujoco.mjtDisableBit.mjDSBL_CONTACT
+            if look:
+                model.opt.disableflags = 0
+            data = mujoco.MjData(model)
+            rng = np.random.default_rng(0)
+            data.qpos[:] = rng.uniform(-3.0, 3.0, model.nq)
+            for _ in range(300):
+                data.ctrl[:] = rng.uniform(-3.0, 3.0, model.nu)
+                mujoco.mj_step(model, data)
+            outcomes.append(np.concatenate([data.qpos, data.qvel, data.qfrc_constraint]))
+        np.testing.assert_array_equal(*outcomes)
+    hopper = ENVS["hopper"]()
+    assert load_model(hopper.xml, hopper.wind_joints).opt.disableflags == 0
 
 
 def test_data_of_a_world() -> None:

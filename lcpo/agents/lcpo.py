@@ -28,7 +28,7 @@ from jax.flatten_util import ravel_pytree
 
 from lcpo.agents import a2c, trpo
 from lcpo.config import config, static, traced
-from lcpo.core import buffers, nets, ood, trust_region
+from lcpo.core import buffers, nets, ood, random, trust_region
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 ADD_BEFORE_SAMPLE = "add-before-sample"
@@ -110,7 +110,7 @@ def recall(
 
     Returns (anchors [B, D], whether there were enough, memory).
     """
-    add_key, sample_key = jax.random.split(key)
+    add_key, sample_key = random.scan_keys(key, (2,))
     if ADD_BEFORE_SAMPLE in config.faults:
         memory = buffers.reservoir_add(memory, batch, add_key)
     anchors, found = find_anchors(config, spec, memory, recent, batch.shape[0], sample_key)

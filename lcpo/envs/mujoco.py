@@ -130,6 +130,7 @@ class MujocoWorlds:
         self._starts = Starts(task.draw, self.model.qpos0, seeds)
         self._features = np.zeros((num_worlds, task.num_features))
         self._time = np.full(num_worlds, -1)  # steps since the reset; -1: never reset
+        self._begun = False  # whether all were
         self._inputs = np.linspace(-task.max_input, task.max_input, task.num_bins)
 
     @property
@@ -159,12 +160,13 @@ class MujocoWorlds:
         self.batch.forward(worlds)
         self._features[worlds] = self.task.features(self.sim)[worlds]
         self._time[worlds] = 0
+        self._begun = self._begun or self._time.min() >= 0
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
         """One step of all worlds with actions [N, A] and winds [N, 2]. Resets nothing."""
         action, context = np.asarray(action), np.asarray(context)
         self._check(action, context)
-        return self._advance(action, self._inputs[action], context)
+        return self._advance(action, self._inputs.take(action), context)
 
     def step_inputs(self, chosen: np.ndarray, context: np.ndarray) -> Step:
         """One step with motor inputs [N, A] themselves, not their indices in the grid."""
@@ -211,6 +213,7 @@ class MujocoWorlds:
         self.batch.state[:] = state["physics"]
         self._features = np.array(state["features"], float)
         self._time = np.array(state["time"], int)
+        self._begun = self._time.min() >= 0
         self._starts.restore(state["seed"], state["resets"])
 
     def close(self) -> None:
@@ -227,7 +230,7 @@ class MujocoWorlds:
     def _check(self, action: np.ndarray, context: np.ndarray) -> None:
         """Refuse what cannot be stepped, and say in which world."""
         shape = (self.num_worlds, self.task.action_size)
-        if action.shape != shape or not np.issubdtype(action.dtype, np.integer):
+        if action.shape != shape or action.dtype.kind not in "iu":
             raise ValueError(
                 f"actions {action.dtype}{list(action.shape)}: needs integers "
                 f"{list(shape)}, a row per world"
@@ -242,7 +245,7 @@ class MujocoWorlds:
             self._refuse("action", action, bad, f"indices from 0 to {self.task.num_bins - 1}")
         if not (math.isfinite(context.sum()) or np.isfinite(context).all()):
             self._refuse("context", context, ~np.isfinite(context).all(axis=1), "finite numbers")
-        if self._time.min() < 0:
+        if not self._begun:
             world = int(np.argmin(self._time))
             raise ValueError(f"world {world} has not been reset: call reset before step")
 
@@ -252,7 +255,8 @@ class MujocoWorlds:
 
     def _diverged(self, features: np.ndarray, reward: np.ndarray) -> np.ndarray | None:
         """Worlds [N] that MuJoCo had to put back, or that are about to need it; None: none."""
-        if not self.batch.warning.any() and math.isfinite(features.sum() + reward.sum()):
+        none = np.count_nonzero(self.batch.warning) == 0  # the quickest question of all
+        if none and math.isfinite(features.sum() + reward.sum()):
             return None
         kinds = _imported("mujoco").mjtWarning
         bad = slice(int(kinds.mjWARN_BADQPOS), int(kinds.mjWARN_BADQACC) + 1)
@@ -276,7 +280,16 @@ def load_model(xml: str, wind_joints: Sequence[str]) -> Any:
         motor.set_to_motor()
         motor.gear[0] = 100.0
         motor.ctrllimited, motor.ctrlrange = True, [-10.0, 10.0]
-    return spec.compile()
+    model = spec.compile()
+    if not _can_touch(model):
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    return model
+
+
+def _can_touch(model: Any) -> bool:
+    """Whether any two geoms may collide. If not, looking for contacts is in vain, but costly."""
+    collides = model.geom_contype[:, None] & model.geom_conaffinity
+    return bool(collides.any()) or model.npair > 0
 
 
 def _imported(name: str) -> Any:

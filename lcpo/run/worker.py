@@ -82,8 +82,11 @@ def pin(core: int) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    # On one core a thread that computes only adds the way to it and back.
-    os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
+    import jax
+
+    # On one core a thread that computes only adds the way to it and back. (JAX reads this setting
+    # from its config alone: an environment variable of that name does nothing.)
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 if __name__ == "__main__":
