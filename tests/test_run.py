@@ -18,8 +18,9 @@ import pytest
 from stopping import assert_same_results, ignore, stop_after, stops_change_nothing
 
 import lcpo
-from lcpo.run import checkpoint, execute, group, record
+from lcpo.run import checkpoint, epoch, execute, group, record
 from lcpo.run.job import plan
+from lcpo.run.phases import ONLINE
 from lcpo.run.results import load_results
 
 SMALL: dict[str, Any] = {"hidden": [8, 8], "rollout_length": 20}
@@ -78,6 +79,15 @@ def test_seed_alone_equals_seed_in_a_group(tmp_path: Path) -> None:
     lcpo.train("lcpo", seeds=[5, 6, 7], out=tmp_path / "group", **arguments)
     name = "lcpo-pendulum-revisit-s7"
     assert_same_results(tmp_path / "alone/runs" / name, tmp_path / "group/runs" / name)
+
+
+def test_no_two_parts_of_a_run_share_a_key() -> None:
+    keys = [*epoch.init_keys(jax.numpy.int32(3)), epoch.restart_key(jax.numpy.int32(3))]
+    for update in range(20):
+        keys += epoch.update_keys(jax.numpy.int32(3), jax.numpy.int32(update), ONLINE)
+    keys += [jax.random.fold_in(jax.random.key(3), update) for update in range(20)]
+    data = np.stack([jax.random.key_data(key) for key in keys])
+    assert len(np.unique(data, axis=0)) == len(keys)
 
 
 def test_vmapped_group_agrees_with_single_runs(tmp_path: Path) -> None:

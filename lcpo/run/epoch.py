@@ -49,13 +49,14 @@ class RolloutKeys(NamedTuple):
     start: Array
 
 
-_NO_UPDATE = 2**32 - 1
-"""Folded into a key, it gives one that no update has."""
+_NO_UPDATE, _START = 2**32 - 1, 2**32 - 2
+"""Folded into a key, they give ones that no update has."""
 
 
 def init_keys(seed: Array) -> tuple[Array, Array]:
     """Keys for the agent and for the worlds at the start of a run."""
-    agent_key, worlds_key = jax.random.split(jax.random.key(seed))
+    # Not a split of the seed's own key: its parts are `fold_in(key, 0)` and `fold_in(key, 1)`.
+    agent_key, worlds_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), _START))
     return agent_key, worlds_key
 
 
