@@ -34,6 +34,8 @@ _ALL = (
     lcpo_p.agent,
     trpo.agent,
     ppo.agent,
+    # LCPO-P without anchors.
+    ppo.agent.variant("ppo-entropy", entropy_coef=0.03, entropy_target=0.1),
     ddqn.agent,
     sac.agent,
     tabular_a2c.agent,

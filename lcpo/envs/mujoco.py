@@ -281,15 +281,20 @@ def load_model(xml: str, wind_joints: Sequence[str]) -> Any:
         motor.gear[0] = 100.0
         motor.ctrllimited, motor.ctrlrange = True, [-10.0, 10.0]
     model = spec.compile()
-    if not _can_touch(model):
-        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    model.opt.disableflags |= _in_vain(model)
     return model
 
 
-def _can_touch(model: Any) -> bool:
-    """Whether any two geoms may collide. If not, looking for contacts is in vain, but costly."""
+def _in_vain(model: Any) -> int:
+    """What MuJoCo would look for at every step and cannot find, as flags that turn it off.
+
+    Contacts, where no two geoms may collide; separate islands of constraints, where all bodies
+    hang on one tree. The numbers are the same, bit for bit.
+    """
+    flags = _imported("mujoco").mjtDisableBit
     collides = model.geom_contype[:, None] & model.geom_conaffinity
-    return bool(collides.any()) or model.npair > 0
+    no_contacts = flags.mjDSBL_CONTACT if not (collides.any() or model.npair) else 0
+    return int(no_contacts) | int(flags.mjDSBL_ISLAND if model.ntree == 1 else 0)
 
 
 def _imported(name: str) -> Any:
