@@ -37,14 +37,15 @@ class Stopwatch:
 
         chosen = AGENTS[agent]
         config, env = configs.resolve(chosen.config(), 100 * HISTORY), Pendulum()
-        self.interactions = updates * config.rollout_length * runs
+        length = config.rollout_length
+        self.interactions = updates * length * runs
         many = runs > 1
         seed: Any = jnp.arange(runs) if many else jnp.int32(0)
+        flips = np.where(np.arange(updates + 1) % 2, 2.0, -2.0)
+        wind = np.repeat(flips, length)[:, None] * np.ones((1, 2))
+        contexts = compiled.load_contexts(wind, 0, updates * length + 1, env.spec.context.lags)
         if many:
             config, env = (configs.stack([x] * runs) for x in (config, env))
-        flips = np.where(np.arange(updates + 1) % 2, 2.0, -2.0)
-        wind = np.repeat(flips, 200)[:, None] * np.ones((1, 2))
-        contexts = compiled.load_contexts(wind, 0, updates * 200 + 1, 3)
         args = (config, env, seed)
         self.state = compiled.make_init(chosen, env.spec, many)(*args, contexts)
         chunk = compiled.make_chunk(chosen, env.spec, updates, many)

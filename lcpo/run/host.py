@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,7 +107,7 @@ class HostProgram:
 
     def _open(self, update: int) -> HostWorlds:
         each = (world_seeds(int(seed), self.spec.num_worlds, update) for seed in self.seeds)
-        return self.env.open(self.num_worlds, [s for seeds in each for s in seeds], _num_cores())
+        return self.env.open(self.num_worlds, [s for seeds in each for s in seeds])
 
     def chunk(self, state: HostState, first: int, count: int) -> tuple[HostState, Metrics]:
         """Updates first .. first + count - 1 of the phase.
@@ -273,10 +272,3 @@ def world_seeds(seed: int, num_worlds: int, update: int) -> list[int]:
 def on_cpu() -> bool:
     """Whether each run learns alone."""
     return jax.default_backend() == "cpu"
-
-
-def _num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
