@@ -43,6 +43,7 @@ def train(
     updates: int,
     settings: Sequence[Mapping[str, Any]] = ({},),
     trace: np.ndarray | None = None,
+    num_seeds: int = SEEDS,
     **shared: Any,
 ) -> tuple[RunState, Measured]:
     """Every setting with every seed: final states [settings * seeds, ...] and metrics.
@@ -53,8 +54,8 @@ def train(
     shared = {**{k: v for k, v in SMALL.items() if hasattr(chosen.Config, k)}, **shared}
     steps = updates * shared["rollout_length"]
     each = [configs.resolve(chosen.config(**{**shared, **s}), steps) for s in settings]
-    runs = configs.stack([c for c in each for _ in range(SEEDS)])
-    seeds = jnp.tile(jnp.arange(SEEDS), len(each))
+    runs = configs.stack([c for c in each for _ in range(num_seeds)])
+    seeds = jnp.tile(jnp.arange(num_seeds), len(each))
     envs = configs.stack([env] * len(seeds))
     rows = np.zeros((steps + 1, 1)) if trace is None else trace
     contexts = load_contexts(rows, 0, steps + 1, env.spec.context.lags)
@@ -62,7 +63,7 @@ def train(
     init, chunk = compiled(chosen._replace(name="", preset=None), env.spec, updates)
     state = init(runs, envs, seeds, contexts)
     state, found = chunk(runs, envs, seeds, state, contexts, jnp.int32(0), jnp.int32(updates))
-    metrics = {k: np.asarray(v).reshape(len(each), SEEDS, updates) for k, v in found.items()}
+    metrics = {k: np.asarray(v).reshape(len(each), num_seeds, updates) for k, v in found.items()}
     assert all(np.isfinite(v).all() for v in metrics.values())
     return state, metrics
 
@@ -128,15 +129,16 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
 
 def test_value_under_truncation_leaks() -> None:
     """The published fault: an episode's value holds that of the next one, 0.5 / (1 - gamma)."""
-    state, _ = train("a2c", Rooms(), 600, **VALUED, faults=[a2c.TRUNCATION_LEAKS])
+    # What follows is drawn at random: a run's values have standard deviations of 0.5 and 0.7.
+    fault = {"faults": [a2c.TRUNCATION_LEAKS]}
+    state, _ = train("a2c", Rooms(), 2400, num_seeds=64, **VALUED, **fault)
     following = LEFT.mean() * 0.5 / (1.0 - GAMMA)
-    # What follows is drawn: over 64 runs 3.9 and 5.8, with standard deviations of 0.5 and 0.7.
-    near(values(state, IN_ROOMS), [following, PAID.mean() + following], within=1.0)
+    near(values(state, IN_ROOMS), [following, PAID.mean() + following])
 
 
-def near(found: np.ndarray, expected: Sequence[float], within: float = 0.3) -> None:
-    """On the mean over runs; the values that must be told apart differ by 2 or more."""
-    np.testing.assert_allclose(found.mean(0), expected, atol=within)
+def near(found: np.ndarray, expected: Sequence[float]) -> None:
+    """Within 0.3 on the mean over runs; the values that must be told apart differ by 2 or more."""
+    np.testing.assert_allclose(found.mean(0), expected, atol=0.3)
 
 
 FIRST, SECOND, AGAIN = 150, 450, 30
@@ -164,22 +166,21 @@ def learned_both(reward: np.ndarray) -> bool:
     return reward[:, before].mean() > 0.9 and reward[:, after].mean() > 0.9
 
 
-def on_return(reward: np.ndarray) -> np.ndarray:
-    """Share of right answers back in A before anything was learned from it, [seeds]."""
-    return reward[:, FIRST + SECOND]
+def on_return(metrics: Measured) -> np.ndarray:
+    """Probability of a right answer back in A, before anything is learned, [settings, seeds]."""
+    wrong = (metrics["tv_minus"] + metrics["tv_plus"]) / 2.0
+    return 1.0 - wrong[..., FIRST + SECOND]
 
 
 def test_lcpo_remembers_and_a2c_forgets() -> None:
     """A, long B, A again. LCPO that never finds an anchor forgets as A2C does."""
-    settings = [{"sigma": 1.0}, {"sigma": 10.0}]
-    forgot = train_a_b_a("a2c")["reward"][0]
-    lcpo = train_a_b_a("lcpo", settings)
-    remembered, unanchored = lcpo["reward"]
-    assert all(learned_both(reward) for reward in (forgot, remembered, unanchored))
-    assert on_return(remembered).mean() > 0.85  # over 96 seeds: 0.95, sd 0.04, least 0.75
-    assert on_return(remembered).min() > 0.6
-    assert on_return(forgot).mean() < 0.5
-    assert on_return(unanchored).mean() < 0.5
+    plain, lcpo = train_a_b_a("a2c"), train_a_b_a("lcpo", [{"sigma": 1.0}, {"sigma": 10.0}])
+    assert all(learned_both(reward) for reward in (*plain["reward"], *lcpo["reward"]))
+    remembered, unanchored = on_return(lcpo)
+    assert remembered.mean() > 0.9
+    assert remembered.min() > 0.75
+    assert on_return(plain).mean() < 0.5
+    assert unanchored.mean() < 0.5
     active = lcpo["constraint_active"][..., FIRST + 1 : FIRST + SECOND]
     assert active[0].mean() > 0.95
     assert active[1].max() == 0.0
@@ -191,12 +192,11 @@ def test_lcpo_remembers_and_a2c_forgets() -> None:
 def test_lcpo_p_remembers_by_its_penalty() -> None:
     """Without the anchors' loss, which is PPO, it forgets."""
     lcpo_p = train_a_b_a("lcpo-p", [{"kappa": 10.0}, {"kappa": 0.0}], learning_rate=1e-3)
-    remembered, forgot = lcpo_p["reward"]
-    assert learned_both(remembered)
-    assert learned_both(forgot)
-    assert on_return(remembered).mean() > 0.83  # over 96 seeds: 0.91, sd 0.06, least 0.73
-    assert on_return(remembered).min() > 0.5
-    assert on_return(forgot).mean() < 0.4
+    assert all(learned_both(reward) for reward in lcpo_p["reward"])
+    remembered, forgot = on_return(lcpo_p)
+    assert remembered.mean() > 0.85
+    assert remembered.min() > 0.7
+    assert forgot.mean() < 0.4
     active = lcpo_p["constraint_active"][..., FIRST + 1 : FIRST + SECOND]
     assert active.mean() > 0.95
 
@@ -211,7 +211,7 @@ def test_it_is_the_anchors_that_remember() -> None:
     lcpo = train_a_b_a("lcpo", detector=f"{__name__}:same_context")
     assert learned_both(lcpo["reward"][0])
     assert lcpo["constraint_active"][0, :, FIRST + SECOND // 2 : FIRST + SECOND].mean() > 0.95
-    assert on_return(lcpo["reward"][0]).mean() < 0.75
+    assert on_return(lcpo).mean() < 0.75
 
 
 def test_lcpo_without_anchors_is_a2c_with_entropy() -> None:

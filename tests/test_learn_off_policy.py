@@ -89,10 +89,9 @@ def test_replay_of_all_history_remembers_and_of_the_newest_forgets(agent: str) -
     for size, remembers in ((None, True), (2000, False)):
         _, metrics = train(
             agent, TwoContexts(), FIRST + SECOND + AGAIN, trace=TWO_CONTEXTS, buffer_size=size,
-            **{**QUICK, **explores},
+            num_seeds=64, **{**QUICK, **explores},
         )  # fmt: skip
         reward = metrics["reward"][0]
         assert reward[:, FIRST + SECOND - 10 : FIRST + SECOND].mean() > 0.9, "B was not learned"
-        share = on_return(reward).mean()
-        # Over 64 seeds DDQN that forgets is right in 0.46 of the cases, SAC in 0.2.
-        assert share > 0.9 if remembers else share < 0.8
+        share = on_return(metrics).mean()
+        assert share > 0.9 if remembers else share < 0.6

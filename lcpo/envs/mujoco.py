@@ -130,7 +130,6 @@ class MujocoWorlds:
         self._starts = Starts(task.draw, self.model.qpos0, seeds)
         self._features = np.zeros((num_worlds, task.num_features))
         self._time = np.full(num_worlds, -1)  # steps since the reset; -1: never reset
-        self._begun = False  # whether all were
         self._inputs = np.linspace(-task.max_input, task.max_input, task.num_bins)
 
     @property
@@ -160,7 +159,6 @@ class MujocoWorlds:
         self.batch.forward(worlds)
         self._features[worlds] = self.task.features(self.sim)[worlds]
         self._time[worlds] = 0
-        self._begun = self._begun or self._time.min() >= 0
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
         """One step of all worlds with actions [N, A] and winds [N, 2]. Resets nothing."""
@@ -213,7 +211,6 @@ class MujocoWorlds:
         self.batch.state[:] = state["physics"]
         self._features = np.array(state["features"], float)
         self._time = np.array(state["time"], int)
-        self._begun = self._time.min() >= 0
         self._starts.restore(state["seed"], state["resets"])
 
     def close(self) -> None:
@@ -245,7 +242,7 @@ class MujocoWorlds:
             self._refuse("action", action, bad, f"indices from 0 to {self.task.num_bins - 1}")
         if not (math.isfinite(context.sum()) or np.isfinite(context).all()):
             self._refuse("context", context, ~np.isfinite(context).all(axis=1), "finite numbers")
-        if not self._begun:
+        if self._time.min() < 0:
             world = int(np.argmin(self._time))
             raise ValueError(f"world {world} has not been reset: call reset before step")
 
@@ -255,8 +252,8 @@ class MujocoWorlds:
 
     def _diverged(self, features: np.ndarray, reward: np.ndarray) -> np.ndarray | None:
         """Worlds [N] that MuJoCo had to put back, or that are about to need it; None: none."""
-        none = np.count_nonzero(self.batch.warning) == 0  # the quickest question of all
-        if none and math.isfinite(features.sum() + reward.sum()):
+        warned = np.count_nonzero(self.batch.warning)  # a quarter of the time of `any`
+        if not warned and math.isfinite(features.sum() + reward.sum()):
             return None
         kinds = _imported("mujoco").mjtWarning
         bad = slice(int(kinds.mjWARN_BADQPOS), int(kinds.mjWARN_BADQACC) + 1)
@@ -291,10 +288,13 @@ def _in_vain(model: Any) -> int:
     Contacts, where no two geoms may collide; separate islands of constraints, where all bodies
     hang on one tree. The numbers are the same, bit for bit.
     """
-    flags = _imported("mujoco").mjtDisableBit
+    bits, flags = _imported("mujoco").mjtDisableBit, 0
     collides = model.geom_contype[:, None] & model.geom_conaffinity
-    no_contacts = flags.mjDSBL_CONTACT if not (collides.any() or model.npair) else 0
-    return int(no_contacts) | int(flags.mjDSBL_ISLAND if model.ntree == 1 else 0)
+    if not collides.any() and model.npair == 0:
+        flags |= int(bits.mjDSBL_CONTACT)
+    if model.ntree == 1:
+        flags |= int(bits.mjDSBL_ISLAND)
+    return flags
 
 
 def _imported(name: str) -> Any:

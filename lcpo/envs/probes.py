@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo.config import config, static
-from lcpo.envs.base import Advance
+from lcpo.envs.base import Advance, Landmark
 from lcpo.types import Array, ContextSlice, Spec, Step
 
 
@@ -180,6 +180,11 @@ class TwoContexts:
     @property
     def advance(self) -> Advance:
         return "step"
+
+    @property
+    def landmarks(self) -> dict[str, Landmark]:
+        """All that can be shown in context -1."""
+        return {"minus": Landmark((-1, -1), (1,)), "plus": Landmark((1, -1), (0,))}
 
     def reset(self, key: Array) -> tuple[Array, Array]:
         """A fair coin."""
