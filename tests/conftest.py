@@ -1,6 +1,7 @@
 """Tests run on the CPU unless $JAX_PLATFORMS says otherwise, and compile in haste.
 
-Most of the suite's time would be XLA optimising programs that run for milliseconds. What is
+Most of the suite's time would be XLA optimising programs that run for milliseconds. A user's own
+XLA_FLAGS hold as well: `XLA_FLAGS=--xla_cpu_max_isa=SSE4_2 make test` is another machine. What is
 compiled once is kept for the other tests, and for the processes that they start, until the end.
 """
 
@@ -18,7 +19,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 HASTE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 if version("jaxlib").startswith("0.10."):  # others do not know it, and end a process that says it
     HASTE += " --xla_cpu_use_fusion_emitters=false"  # compiles three times as fast
-os.environ.setdefault("XLA_FLAGS", HASTE)
+if HASTE not in os.environ.get("XLA_FLAGS", ""):  # a worker of pytest-xdist has them already
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {HASTE}".strip()
 
 MINE = "JAX_COMPILATION_CACHE_DIR" not in os.environ  # else: a worker of pytest-xdist, or a user's
 if MINE:

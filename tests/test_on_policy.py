@@ -92,7 +92,8 @@ def test_ppo_stops_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     learn = jax.jit(ppo.learn, static_argnums=1)
     stopped, made = steps(1e-3)
     assert 1.0 < made < 12.0
-    assert steps(0.0)[1] == 1.0  # before the first step the KL is 0
+    # Before the first step the KL is 0 but for rounding, which differs between CPUs.
+    assert steps(1e-6)[1] == 1.0
     assert steps(10.0)[1] == 12.0  # 3 passes over 4 minibatches
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     learn = jax.jit(lambda *a: ppo.learn(*a), static_argnums=1)
