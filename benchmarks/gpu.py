@@ -7,7 +7,7 @@ import sys
 
 import jax
 
-from lcpo.run.bench import Stopwatch
+from lcpo.bench import Stopwatch
 
 
 def main() -> None:

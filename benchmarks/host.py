@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lcpo.run.bench import cores
+from lcpo.bench import cores
 from lcpo.run.worker import pin
 
 ENVS = ("inverted-pendulum", "reacher", "hopper")
@@ -64,8 +64,8 @@ def worker(env_name: str, core: int, runs: int) -> None:
     from lcpo import config as configs
     from lcpo.agents import AGENTS
     from lcpo.envs import ENVS as KNOWN
-    from lcpo.run.host import HostProgram
-    from lcpo.run.phases import Phase
+    from lcpo.run.drive.host import HostProgram
+    from lcpo.run.plan.phases import Phase
 
     env, agent = KNOWN[env_name](), AGENTS["lcpo"]
     config: Any = configs.resolve(agent.config(), 100 * HISTORY)

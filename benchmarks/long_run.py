@@ -22,8 +22,8 @@ MILLION = 1_000_000
 def main() -> None:
     millions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     pin(0)
-    from lcpo.run import execute
-    from lcpo.run.job import plan
+    from lcpo.run.drive import execute
+    from lcpo.run.plan.job import plan
 
     jobs = plan(
         "lcpo", "pendulum", trace="revisit", steps=millions * MILLION, seeds=[0],

@@ -18,7 +18,7 @@ import numpy as np
 from lcpo import config as configs
 from lcpo.agents import AGENTS
 from lcpo.envs.pendulum import Pendulum
-from lcpo.run import compiled
+from lcpo.run.drive import compiled
 
 UPDATES = 100
 

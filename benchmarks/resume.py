@@ -20,7 +20,7 @@ PART = """
 import sys
 from pathlib import Path
 from lcpo.run import execute
-from lcpo.run.job import plan
+from lcpo.run.plan.job import plan
 
 out, runs, stop = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "stop"
 jobs = plan("lcpo", "pendulum", trace="revisit", steps=400_000, seeds=range(runs))

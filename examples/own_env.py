@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 import lcpo
 from lcpo.envs import from_gymnasium
-from lcpo.run.results import Result
+from lcpo.run.store.results import Result
 from lcpo.study import compare, report
 
 

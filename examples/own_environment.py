@@ -15,8 +15,8 @@ import numpy as np
 import lcpo
 from lcpo.config import config, static
 from lcpo.envs.base import Advance
-from lcpo.run.record import lifelong_return
-from lcpo.run.results import Result
+from lcpo.run.store.record import lifelong_return
+from lcpo.run.store.results import Result
 from lcpo.types import Array, ContextSlice, Spec, Step
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lcpo.api import Policy, load, train
 
 with contextlib.suppress(ImportError):  # a bare machine has no gymnasium
-    from lcpo.gym_ids import register
+    from lcpo.gym.ids import register
 
     register()
 

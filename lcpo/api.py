@@ -11,12 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
-from lcpo.run import checkpoint as checkpoints
-from lcpo.run import execute, local
-from lcpo.run import record as records
-from lcpo.run.driver import agent_shapes
-from lcpo.run.job import Job, Setup, env_name, plan
-from lcpo.run.results import Result, load_results
+from lcpo.errors import InputError
+from lcpo.run.drive import execute
+from lcpo.run.drive.driver import agent_shapes
+from lcpo.run.engines import local
+from lcpo.run.plan.job import Job, Setup, env_name, plan
+from lcpo.run.store import checkpoint as checkpoints
+from lcpo.run.store import record as records
+from lcpo.run.store.results import Result, load_results
 
 
 def train(
@@ -46,7 +48,7 @@ def train(
       steps: interactions per run; default: as many as the trace has rows.
       seeds: how many (0, 1, ...), or which.
       out: folder for results; default `out/AGENT-ENV-TRACE`.
-      scale: the trace is multiplied by this; default: the environment's own (`lcpo.run.presets`).
+      scale: the trace is multiplied by this; default: the environment's own.
       config, env_config: values that differ from the defaults.
       sweep: config field -> values; every combination runs with every seed.
       training_steps: of a prescient agent, before its run along the trace; default: its own.
@@ -93,7 +95,7 @@ def run(
     progress: bool = True,
 ) -> list[str]:
     """Run jobs with a progress bar; returns what went wrong, a line per run."""
-    from lcpo.progress import RunProgress
+    from lcpo.cli.progress import RunProgress
 
     with RunProgress(jobs, progress) as bar:
         for note in Setup(jobs[0]).notes:
@@ -110,7 +112,7 @@ class Policy:
     def __init__(self, folder: Path) -> None:
         manifest = records.load_json(folder / "manifest.json")
         if manifest["status"] != "finished":
-            raise ValueError(f"the run in {folder} failed: it left no policy")
+            raise InputError(f"the run in {folder} failed: it left no policy")
         setup = Setup(Job(**manifest["job"]))
         self.job, self.config, self.spec = setup.job, setup.config, setup.spec
         template = checkpoints.without_memory(agent_shapes(setup))
@@ -130,9 +132,9 @@ class Policy:
         obs = np.asarray(obs, np.float32)
         if obs.ndim not in (1, 2) or obs.shape[-1] != self.spec.obs_size:
             size = self.spec.obs_size
-            raise ValueError(f"obs has shape {obs.shape}: needs [{size}] or [N, {size}]")
+            raise InputError(f"obs has shape {obs.shape}: needs [{size}] or [N, {size}]")
         if not np.isfinite(obs).all():
-            raise ValueError(f"obs[{np.argwhere(~np.isfinite(obs))[0].tolist()}] is not finite")
+            raise InputError(f"obs[{np.argwhere(~np.isfinite(obs))[0].tolist()}] is not finite")
         if key is None:
             key = jax.random.fold_in(self._key, self._calls)
             self._calls += 1
@@ -150,11 +152,11 @@ def load(folder: str | Path, run: str | None = None) -> Policy:
         return Policy(folder)
     found = {r.job.name: r.folder for r in load_results(folder) if r.status == "finished"}
     if not found:
-        raise ValueError(f"{folder} holds no finished run")
+        raise InputError(f"{folder} holds no finished run")
     if run is None:
         return Policy(next(iter(found.values())))
     if run not in found:
-        from lcpo.config import unknown
+        from lcpo.names import unknown
 
-        raise ValueError(unknown("run", run, found, of=str(folder)))
+        raise InputError(unknown("run", run, found, of=str(folder)))
     return Policy(found[run])

@@ -13,7 +13,6 @@ A *static* field is part of the tree's structure: another value means another pr
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import math
 import types
@@ -22,6 +21,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
+
+from lcpo.errors import InputError
+from lcpo.names import unknown
 
 T = TypeVar("T")
 
@@ -75,7 +77,7 @@ def make(cls: type[T], values: Mapping[str, Any]) -> T:
     fields = {f.name: f for f in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
     for name in values:
         if name not in fields:
-            raise ValueError(unknown("field", name, fields, of=_title(cls)))
+            raise InputError(unknown("field", name, fields, of=_title(cls)))
     hints = _hints(cls)
     checked = {k: _checked(cls, fields[k], hints[k], v) for k, v in values.items()}
     return cls(**checked)
@@ -102,24 +104,20 @@ def resolve(config: T, steps: int) -> T:
     return dataclasses.replace(config, **sizes) if sizes else config  # pyright: ignore[reportArgumentType]
 
 
+def published_faults(cls: type) -> dict[str, Any]:
+    """The setting in which an agent or environment repeats every fault of the published code."""
+    found = [f for f in dataclasses.fields(cls) if f.name == "faults"]
+    return {"faults": tuple(found[0].metadata["choices"])} if found else {}
+
+
 def stack(configs: list[T]) -> T:
     """Stack the traced fields of configs that agree in all static ones, for vmap."""
     first = jax.tree.structure(configs[0])
     if any(jax.tree.structure(c) != first for c in configs):
-        raise ValueError("configs to be stacked differ in a static field")
+        raise InputError("configs to be stacked differ in a static field")
     import jax.numpy as jnp
 
     return jax.tree.map(lambda *leaves: jnp.asarray(leaves, jnp.float32), *configs)
-
-
-def unknown(kind: str, name: str, known: Iterable[str], of: str = "") -> str:
-    """The error text for a name that does not exist, with the nearest ones that do."""
-    known = sorted(known)
-    near = difflib.get_close_matches(name.replace("_", "-"), known, n=3, cutoff=0.5)
-    near = near or difflib.get_close_matches(name.replace("-", "_"), known, n=3, cutoff=0.5)
-    where = f" of {of}" if of else ""
-    hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-    return f"unknown {kind} {name!r}{where}: {hint or 'known: ' + ', '.join(known)}"
 
 
 def _title(cls: type) -> str:
@@ -136,7 +134,7 @@ def _checked(cls: type, field: dataclasses.Field, hint: Any, value: Any) -> Any:
     meta = field.metadata
 
     def fail(need: str) -> typing.NoReturn:
-        raise ValueError(
+        raise InputError(
             f"{_title(cls)}.{field.name} = {value!r}: needs {need} ({meta.get('help', '')})"
         )
 
@@ -154,7 +152,7 @@ def _checked(cls: type, field: dataclasses.Field, hint: Any, value: Any) -> Any:
     if choices is not None and not callable(choices):
         for x in out if isinstance(out, tuple) else (out,):
             if x not in choices:
-                raise ValueError(unknown(field.name, str(x), choices, of=_title(cls)))
+                raise InputError(unknown(field.name, str(x), choices, of=_title(cls)))
     return out
 
 

@@ -6,8 +6,9 @@ config, spec, state, batch.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 
@@ -82,34 +83,6 @@ class Step(NamedTuple):
     weight: Array | float = 1.0
 
 
-class InitFn(Protocol):
-    """`init` of an agent."""
-
-    def __call__(self, config: Any, spec: Spec, key: Array) -> Any:
-        """Return a fresh state: arrays only, of fixed shapes."""
-        ...
-
-
-class ActFn(Protocol):
-    """`act` of an agent."""
-
-    def __call__(
-        self, config: Any, spec: Spec, state: Any, obs: Array, key: Array
-    ) -> tuple[Array, Any]:
-        """Choose actions [N, A] for obs [N, D]. Reads the state, never its `memory`."""
-        ...
-
-
-class UpdateFn(Protocol):
-    """`update` of an agent."""
-
-    def __call__(
-        self, config: Any, spec: Spec, state: Any, batch: Transition, key: Array
-    ) -> tuple[Any, Metrics]:
-        """Learn from one batch. The state keeps its tree, shapes and dtypes."""
-        ...
-
-
 class Training(NamedTuple):
     """A plan: train from random starts on the trace, then walk along it once and only act.
 
@@ -127,32 +100,59 @@ class Training(NamedTuple):
     """Steps per epoch of the evaluation: its returns are averaged as those of an online run."""
 
 
-class Agent(NamedTuple):
+ConfigT = TypeVar("ConfigT")
+StateT = TypeVar("StateT")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Agent(Generic[ConfigT, StateT]):
     """An agent is three pure functions and the class of its config.
 
-    If its state has large buffers that only `update` reads, they stand in the field `memory`,
-    which is left out when a finished run is saved.
+    init(config, spec, key) -> state            a fresh state: arrays only, of fixed shapes
+    act(config, spec, state, obs, key)          actions [N, A] for obs [N, D], and anything that
+        -> (action, extra)                      `update` should find in `batch.extra`
+    update(config, spec, state, batch, key)     learn from one batch, leaves [T, N, ...]; the state
+        -> (state, metrics)                     keeps its tree, shapes and dtypes
+
+    The config is a class with `lcpo.config.config` and a static field `rollout_length`: the driver
+    collects so many steps of each world, then calls `update` once. The functions know no clock and
+    no environment; everything random comes from their key. If the state has large buffers that
+    only `update` reads, they stand in its field `memory`, which is left out when a finished run is
+    saved. Agents are compared by identity, so that what is compiled for one can be kept by it.
     """
 
     name: str
-    Config: type
-    init: InitFn
-    act: ActFn
-    update: UpdateFn
-    preset: Mapping[str, Any] = {}
-    """Config values in which a named variant differs from the defaults."""
-    check: Callable[[Any, Spec], None] | None = None
-    """Raises ValueError where the agent cannot serve this config and spec."""
-    probabilities: Callable[[Any, Spec, Any, Array], Array] | None = None
+    Config: type[ConfigT]
+    init: Callable[[ConfigT, Spec, Array], StateT]
+    act: Callable[[ConfigT, Spec, StateT, Array, Array], tuple[Array, Any]]
+    update: Callable[[ConfigT, Spec, StateT, Transition, Array], tuple[StateT, Metrics]]
+    preset: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Config values in which this variant differs from the agent that it is a variant of."""
+    parent: Agent[ConfigT, StateT] | None = None
+    """The agent that this is a variant of."""
+    check: Callable[[ConfigT, Spec], None] | None = None
+    """Raises InputError where the agent cannot serve this config and spec."""
+    probabilities: Callable[[ConfigT, Spec, StateT, Array], Array] | None = None
     """`probabilities(config, spec, state, obs)`: those of every action, [N, A, K]."""
     training: Training | None = None
     """How the agent trains before it is judged; None: it is judged while it learns."""
 
-    def config(self, **overrides: Any) -> Any:
-        """The agent's config with `overrides`, checked."""
-        return configs.make(self.Config, {**self.preset, **overrides})
+    @property
+    def presets(self) -> dict[str, Any]:
+        """Config values of this variant and of those that it descends from."""
+        return {**(self.parent.presets if self.parent else {}), **self.preset}
 
-    def variant(self, name: str, training: Training | None = None, **preset: Any) -> Agent:
+    def config(self, **overrides: Any) -> ConfigT:
+        """The agent's config with `overrides`, checked."""
+        return configs.make(self.Config, {**self.presets, **overrides})
+
+    def variant(
+        self, name: str, training: Training | None = None, **preset: Any
+    ) -> Agent[ConfigT, StateT]:
         """The same agent under another name, with other default values or a training plan."""
-        preset = {**self.preset, **preset}
-        return self._replace(name=name, preset=preset, training=training or self.training)
+        training = training or self.training
+        return dataclasses.replace(self, name=name, preset=preset, parent=self, training=training)
+
+
+AnyAgent = Agent[Any, Any]
+"""An agent of whatever config and state."""

@@ -11,14 +11,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from importlib.metadata import version
 
 import pytest
+from haste import HASTE
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-HASTE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-if version("jaxlib").startswith("0.10."):  # others do not know it, and end a process that says it
-    HASTE += " --xla_cpu_use_fusion_emitters=false"  # compiles three times as fast
 if HASTE not in os.environ.get("XLA_FLAGS", ""):  # a worker of pytest-xdist has them already
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {HASTE}".strip()
 

@@ -14,24 +14,26 @@ import lcpo
 ROOT = Path(lcpo.__file__).parent
 
 # package -> the packages of ours that it may import
+BASICS = {"errors", "names", "config", "types"}
 ALLOWED = {
-    "config": set(),
-    "types": {"config"},
-    "core": {"types", "config", "core"},
-    "agents": {"agents", "core", "types", "config"},
-    "contexts": {"contexts", "config"},
-    "envs": {"envs", "types", "config"},
-    "run": {"run", "agents", "envs", "contexts", "core", "types", "config", "lcpo"},
-    "study": {"study", "run", "agents", "envs", "contexts", "core", "types", "config", "api"},
-    "progress": {"run", "config"},
-    "api": {"run", "config", "progress", "types"},
-    "cmdline": set(),
-    "tools": {"cmdline", "study", "run", "agents", "envs", "contexts", "core", "config"},
-    "cli": {"cmdline", "tools", "api", "study", "run", "config"},
-    "gym_ids": set(),
-    "gym_envs": {"run", "envs", "contexts", "config"},
-    "__init__": {"api", "gym_ids"},
-}
+    "errors": set(),
+    "names": {"errors"},
+    "config": {"errors", "names"},
+    "types": {"config", "errors"},
+    "core": {"core"} | BASICS,
+    "agents": {"agents", "core"} | BASICS,
+    "contexts": {"contexts"} | BASICS,
+    "envs": {"envs"} | BASICS,
+    "gym": {"gym", "envs", "contexts"} | BASICS,
+    "run": {"run", "agents", "envs", "gym", "contexts", "core", "lcpo"} | BASICS,
+    "bench": {"run", "agents", "envs"} | BASICS,
+    "examine": {"run", "envs"} | BASICS,
+    "study": {"study", "run", "agents", "envs", "gym", "contexts", "core"} | BASICS,
+    "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
+    "cli": {"cli", "api", "study", "run", "agents", "envs", "gym", "contexts", "core", "bench",
+            "examine", "lcpo"} | BASICS,
+    "__init__": {"api", "gym"},
+}  # fmt: skip
 
 
 def imported(path: Path) -> set[str]:
@@ -68,8 +70,8 @@ BARE = """
 import sys
 for name in ("tyro", "rich", "polars", "gymnasium", "mujoco", "scipy.stats", "matplotlib"):
     sys.modules[name] = None
-import lcpo.run.worker, lcpo.run.bench, lcpo.run.execute, lcpo.run.record
-from lcpo.run.job import plan
+import lcpo.run.worker, lcpo.bench, lcpo.run.drive.execute, lcpo.run.store.record
+from lcpo.run.plan.job import plan
 from lcpo.run import execute
 from pathlib import Path
 jobs = plan("lcpo", "pendulum", trace="revisit", steps=400, seeds=[0])

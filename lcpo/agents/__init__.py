@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from lcpo import names
 from lcpo.agents import a2c, ddqn, lcpo, lcpo_p, ppo, sac, tabular_a2c, tabular_q, trpo
-from lcpo.types import Agent, Training
+from lcpo.errors import InputError
+from lcpo.types import Agent, AnyAgent, Training
 
 
 def prescient(
-    agent: Agent,
+    agent: AnyAgent,
     steps: int = 32_000_000,
     halve: tuple[str, ...] = ("learning_rate",),
     **preset: Any,
-) -> Agent:
+) -> AnyAgent:
     """`agent` trained from random starts on the whole trace, then judged while it only acts.
 
     The fields `halve` are halved after 50, 60, 70, 80 and 90 % of the training.
@@ -21,7 +23,7 @@ def prescient(
     return agent.variant(f"prescient-{agent.name}", Training(steps, halve), **preset)
 
 
-_ALL = (
+_ALL: tuple[AnyAgent, ...] = (
     a2c.agent,
     # The control that the paper lacks: A2C with LCPO's automatic entropy.
     a2c.agent.variant("a2c-entropy", entropy_coef=0.03, entropy_target=0.1),
@@ -47,4 +49,12 @@ _ALL = (
     prescient(sac.agent, rollout_length=3200, random_steps=3_200_000),
 )
 
-AGENTS: dict[str, Agent] = {agent.name: agent for agent in _ALL}
+AGENTS: dict[str, AnyAgent] = {agent.name: agent for agent in _ALL}
+
+
+def find_agent(name: str) -> AnyAgent:
+    """An agent by name, or a user's own as 'package.module:agent'."""
+    found = names.find("agent", name, AGENTS)
+    if not isinstance(found, Agent):
+        raise InputError(f"{name} is a {type(found).__name__}: needs an lcpo.types.Agent")
+    return found

@@ -29,6 +29,7 @@ from jax.flatten_util import ravel_pytree
 from lcpo.agents import a2c, trpo
 from lcpo.config import config, static, traced
 from lcpo.core import buffers, nets, ood, random, trust_region
+from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 ADD_BEFORE_SAMPLE = "add-before-sample"
@@ -201,7 +202,7 @@ def check(config: AnchorConfig, spec: Spec) -> None:
     """The detector must exist, and have a context to look at."""
     ood.detector(config.detector)
     if spec.context.size == 0 and config.detector in ("l2", "mahalanobis"):
-        raise ValueError(
+        raise InputError(
             f"detector {config.detector!r} looks at the context, but the observation has none: "
             "use 'mahalanobis-full', or an agent without anchors"
         )

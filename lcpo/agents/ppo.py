@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from lcpo.agents import a2c
 from lcpo.config import config, static, traced
 from lcpo.core import dists, optim, stats
+from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 STOP_FACTOR = 1.5
@@ -120,7 +121,7 @@ def check(config: Config, spec: Spec) -> None:
     """Minibatches are equal in size."""
     size = config.rollout_length * spec.num_worlds
     if size % config.minibatches:
-        raise ValueError(
+        raise InputError(
             f"minibatches = {config.minibatches}: does not divide the {size} interactions of a "
             f"batch; choose another number, or another rollout_length ({config.rollout_length})"
         )

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from lcpo.agents import a2c
 from lcpo.config import config, static, traced
 from lcpo.core import optim
+from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Spec
 
 
@@ -75,7 +76,7 @@ def check(config: Any, spec: Spec) -> None:
     """A table needs a finite observation space."""
     del config
     if spec.obs_levels is None:
-        raise ValueError(
+        raise InputError(
             f"tables: the environment's {spec.obs_size} observation entries have no finite "
             "levels (spec.obs_levels is None): use an agent with networks, such as a2c"
         )

@@ -23,6 +23,7 @@ from lcpo.agents import tabular_a2c
 from lcpo.agents.tabular_a2c import Table, row_number
 from lcpo.config import config, static, traced
 from lcpo.core import dists, returns
+from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
@@ -110,7 +111,7 @@ def check(config: Config, spec: Spec) -> None:
     """A table needs finite observations, and one action."""
     tabular_a2c.check(config, spec)
     if spec.action_size != 1:
-        raise ValueError(
+        raise InputError(
             f"tabular-q: the environment has {spec.action_size} action dimensions "
             f"(spec.num_actions = {spec.num_actions}), the table has one: number the combinations "
             "as one action, or use tabular-a2c"

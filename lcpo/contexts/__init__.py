@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo import config as configs
 from lcpo.contexts import families, files, generators, paper
 from lcpo.contexts.families import FAMILIES
 from lcpo.contexts.generators import Switches
+from lcpo.errors import InputError
+from lcpo.names import unknown
 
 __all__ = [
     "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "describe", "get", "switches",
@@ -82,8 +83,8 @@ def describe(name: str) -> Trace:
     if files.is_file(name):
         values = files.read(name)
         return Trace(f"the file {name}", values.shape[1], len(values), lambda rows: values)
-    raise ValueError(
-        configs.unknown("trace", name, TRACES)
+    raise InputError(
+        unknown("trace", name, TRACES)
         + " (or 'family:KIND:SEED', or a .npy, .csv or .parquet file)"
     )
 
@@ -101,9 +102,9 @@ def get(name: str, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
     """
     trace = describe(name)
     if rows is None and trace.length is None:
-        raise ValueError(f"trace {name!r} can have any length: say how many steps to run")
+        raise InputError(f"trace {name!r} can have any length: say how many steps to run")
     if rows is not None and trace.length is not None and rows > trace.length:
-        raise ValueError(
+        raise InputError(
             f"trace {name!r} has {trace.length:,} rows, the run needs {rows:,}: "
             "run fewer steps or use a longer trace"
         )
@@ -114,7 +115,7 @@ def get(name: str, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
 def check(values: np.ndarray, name: str) -> np.ndarray:
     """Raise ValueError unless `values` is a usable trace; returns it as float32."""
     if values.ndim != 2 or 0 in values.shape:
-        raise ValueError(f"trace {name!r} has shape {values.shape}: needs [rows, channels]")
+        raise InputError(f"trace {name!r} has shape {values.shape}: needs [rows, channels]")
     size = generators.BLOCK
     for start in range(0, len(values), size):
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is told
@@ -122,7 +123,7 @@ def check(values: np.ndarray, name: str) -> np.ndarray:
         bad = np.argwhere(~np.isfinite(block))
         if len(bad):
             row, column = bad[0, 0] + start, bad[0, 1]
-            raise ValueError(
+            raise InputError(
                 f"trace {name!r}: row {row + 1}, column {column + 1} (counted from 1) is "
                 f"{values[row, column]}: every entry must be finite in float32"
             )
@@ -134,7 +135,7 @@ def switches(name: str, rows: int) -> Switches:
     trace = describe(name)
     if trace.switches is None:
         known = ", ".join(repr(n) for n, t in TRACES.items() if t.switches)
-        raise ValueError(
+        raise InputError(
             f"trace {name!r} has no switching schedule: use {known} or 'family:revisit:SEED'"
         )
     return trace.switches(rows)

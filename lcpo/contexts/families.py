@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from lcpo import config as configs
 from lcpo.contexts import generators
+from lcpo.errors import InputError
+from lcpo.names import unknown
 
 Settings = tuple[Callable[..., np.ndarray], dict[str, Any]]
 
@@ -28,9 +29,9 @@ def parse(name: str) -> tuple[str, int]:
     """(kind, seed) of 'family:KIND:SEED'."""
     _, kind, seed = (*name.split(":", 2), "", "")[:3]
     if kind not in FAMILIES:
-        raise ValueError(configs.unknown("trace family", kind, FAMILIES))
+        raise InputError(unknown("trace family", kind, FAMILIES))
     if not (seed.isascii() and seed.isdigit()):
-        raise ValueError(
+        raise InputError(
             f"trace {name!r}: the seed is {seed!r}, needs a whole number from 0, "
             f"as in 'family:{kind}:0'"
         )
@@ -56,7 +57,7 @@ def make(name: str, rows: int) -> np.ndarray:
 def switches(name: str, rows: int) -> generators.Switches:
     """The switching schedule of a member of the family "revisit"."""
     if parse(name)[0] != "revisit":
-        raise ValueError(f"trace {name!r} has no switching schedule: needs 'family:revisit:SEED'")
+        raise InputError(f"trace {name!r} has no switching schedule: needs 'family:revisit:SEED'")
     arguments = settings(name)[1]
     num_contexts = len(arguments.pop("levels"))
     arguments.pop("noise")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lcpo.errors import InputError, MissingFile, MissingPackage
+
 LAYOUT = "numbers separated by commas, and at most one line of names above them"
 
 
@@ -24,20 +26,20 @@ def read(name: str) -> np.ndarray:
     """The array in a file, as stored: numbers in two dimensions."""
     path = Path(name).expanduser()
     if path.suffix.lower() not in READERS:
-        raise ValueError(f"trace file {name}: needs a name that ends in {' or '.join(READERS)}")
+        raise InputError(f"trace file {name}: needs a name that ends in {' or '.join(READERS)}")
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
-        raise FileNotFoundError(f"trace file {name} {what}: give the path of a file")
+        raise MissingFile(f"trace file {name} {what}: give the path of a file")
     values = READERS[path.suffix.lower()](path)
     if values.dtype.kind not in "fiub":
-        raise ValueError(f"trace file {name} holds {values.dtype} entries: needs real numbers")
+        raise InputError(f"trace file {name} holds {values.dtype} entries: needs real numbers")
     if values.ndim == 1:
-        raise ValueError(
+        raise InputError(
             f"trace file {name} has shape {values.shape}: needs [rows, channels]; "
             "for one channel save values.reshape(-1, 1)"
         )
     if values.ndim != 2 or 0 in values.shape:
-        raise ValueError(f"trace file {name} has shape {values.shape}: needs [rows, channels]")
+        raise InputError(f"trace file {name} has shape {values.shape}: needs [rows, channels]")
     return values
 
 
@@ -46,12 +48,12 @@ def _read_npy(path: Path) -> np.ndarray:
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(
+        raise InputError(
             f"trace file {path} is not a plain .npy array of numbers: write it with np.save "
             "(pickled objects are not read)"
         ) from error
     if not isinstance(values, np.ndarray):
-        raise ValueError(f"trace file {path} is an .npz archive: save one array with np.save")
+        raise InputError(f"trace file {path} is an .npz archive: save one array with np.save")
     return values
 
 
@@ -68,11 +70,11 @@ def _read_csv(path: Path) -> np.ndarray:
             )
     except ValueError as error:
         fault = _csv_fault(path) or f"{error} Needs {LAYOUT}"
-        raise ValueError(f"trace file {path}: {fault}") from error
+        raise InputError(f"trace file {path}: {fault}") from error
     if values.size == 0:
-        raise ValueError(f"trace file {path} holds no rows: needs {LAYOUT}")
+        raise InputError(f"trace file {path} holds no rows: needs {LAYOUT}")
     if not np.isfinite(values).all() or len(first) != values.shape[1]:
-        raise ValueError(f"trace file {path}: {_csv_fault(path)}")
+        raise InputError(f"trace file {path}: {_csv_fault(path)}")
     return values
 
 
@@ -80,22 +82,22 @@ def _read_parquet(path: Path) -> np.ndarray:
     try:
         import polars as pl
     except ImportError as error:
-        raise ImportError(
+        raise MissingPackage(
             f'trace file {path}: reading parquet needs polars: pip install "lcpo[study]"'
         ) from error
     try:
         frame = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"trace file {path} is not a parquet file ({error})") from error
+        raise InputError(f"trace file {path} is not a parquet file ({error})") from error
     for name, kind in frame.schema.items():
         if not (kind.is_numeric() or kind == pl.Boolean):
-            raise ValueError(
+            raise InputError(
                 f"trace file {path}: column {name!r} holds {kind} entries: needs numbers; "
                 "drop the column or convert it"
             )
         empty = frame[name].is_null().arg_true()
         if len(empty):
-            raise ValueError(
+            raise InputError(
                 f"trace file {path}: row {empty[0] + 1}, column {name!r} is empty "
                 f"({len(empty):,} such rows): every entry must be finite"
             )

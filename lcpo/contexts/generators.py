@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from lcpo.errors import InputError
+
 BLOCK = 1 << 18
 """Rows worked on at a time."""
 THREE_WINDS = ((1.5, 0.0), (-0.75, 1.3), (-0.75, -1.3))
@@ -227,7 +229,7 @@ def mixture(
     Each of `parts` is a function rows -> [rows, channels]; time passes in all of them, seen or not.
     """
     if len(parts) < 2:
-        raise ValueError(f"mixture: got {len(parts)} parts, needs at least 2")
+        raise InputError(f"mixture: got {len(parts)} parts, needs at least 2")
     _need(rows, dwell=dwell)
     length_rng, order_rng = np.random.default_rng(seed).spawn(2)
     starts = _starts(rows, dwell, jitter, length_rng)
@@ -238,7 +240,7 @@ def mixture(
         values = part(rows)
         out = np.empty_like(values, np.float32) if out is None else out
         if values.shape != out.shape:
-            raise ValueError(
+            raise InputError(
                 f"mixture: part {number} has shape {values.shape}, the first part {out.shape}"
             )
         for start, end in zip(starts[chosen == number], ends[chosen == number], strict=True):
@@ -303,7 +305,7 @@ def _recursion(decay: float, drive: np.ndarray, state: np.ndarray) -> np.ndarray
 def _starts(rows: int, dwell: int, jitter: float, rng: Rng) -> np.ndarray:
     """First rows of segments of dwell * (1 +- jitter) rows that cover `rows`."""
     if not 0.0 <= jitter < 1.0:
-        raise ValueError(f"jitter = {jitter}: needs a share of the dwell time, 0 <= jitter < 1")
+        raise InputError(f"jitter = {jitter}: needs a share of the dwell time, 0 <= jitter < 1")
     count = int(rows / max(dwell * (1.0 - jitter), 1.0)) + 2  # enough if all are short
     lengths = np.rint(dwell * (1.0 + jitter * rng.uniform(-1.0, 1.0, count))).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(np.maximum(lengths, 1))])
@@ -312,14 +314,14 @@ def _starts(rows: int, dwell: int, jitter: float, rng: Rng) -> np.ndarray:
 
 def _visits(starts: np.ndarray, num_contexts: int, order: Order, rng: Rng) -> Switches:
     if num_contexts < 2:
-        raise ValueError(f"got {num_contexts} contexts to switch between: needs at least 2")
+        raise InputError(f"got {num_contexts} contexts to switch between: needs at least 2")
     if order == "cycle":
         context = np.arange(len(starts)) % num_contexts
     elif order == "random":
         ahead = rng.integers(1, num_contexts, len(starts))
         context = np.cumsum(ahead) % num_contexts
     else:
-        raise ValueError(f"order = {order!r}: needs 'cycle' or 'random'")
+        raise InputError(f"order = {order!r}: needs 'cycle' or 'random'")
     seen = np.ones(len(starts), bool)
     seen[np.unique(context, return_index=True)[1]] = False
     return Switches(starts, context, seen)
@@ -328,7 +330,7 @@ def _visits(starts: np.ndarray, num_contexts: int, order: Order, rng: Rng) -> Sw
 def _levels(levels: Any) -> np.ndarray:
     values = np.asarray(levels, np.float32)
     if values.ndim != 2 or len(values) < 2:
-        raise ValueError(f"levels have shape {values.shape}: needs [contexts >= 2, channels]")
+        raise InputError(f"levels have shape {values.shape}: needs [contexts >= 2, channels]")
     return values
 
 
@@ -339,4 +341,4 @@ def _blocks(rows: int) -> Iterator[slice]:
 def _need(rows: int, **positive: float) -> None:
     for name, value in {"rows": rows, **positive}.items():
         if not value > 0:
-            raise ValueError(f"{name} = {value}: needs a number above 0")
+            raise InputError(f"{name} = {value}: needs a number above 0")

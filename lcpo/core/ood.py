@@ -7,14 +7,13 @@ distances; an observation is out of distribution (OOD) where the distance exceed
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
-from lcpo import config as configs
 from lcpo.core import buffers
+from lcpo.names import find
 from lcpo.types import Array, ContextSlice
 
 Detector = Callable[[ContextSlice, Array, Array], Array]
@@ -57,12 +56,7 @@ DETECTORS: dict[str, Detector] = {
 
 def detector(name: str) -> Detector:
     """A detector by name, or a user's own as 'package.module:function'."""
-    if name in DETECTORS:
-        return DETECTORS[name]
-    module, _, function = name.partition(":")
-    if not function:
-        raise ValueError(configs.unknown("detector", name, DETECTORS))
-    return getattr(importlib.import_module(module), function)
+    return find("detector", name, DETECTORS)
 
 
 def sample_ood(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lcpo.errors import InputError
 from lcpo.types import Array, ContextSlice, Spec, Transition
 
 
@@ -69,7 +70,7 @@ def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
     """Append a rollout, leaves [T, N, ...]; the oldest steps give way."""
     length, num_rows = batch.reward.shape[0], replay.num_rows
     if num_rows % length:
-        raise ValueError(
+        raise InputError(
             f"a rollout of {length} steps does not fit {num_rows} rows: give `replay_init` the "
             "length of the rollouts that will be added"
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lcpo.envs.gridworld import GridWorld
-from lcpo.envs.gymnasium import from_gymnasium
+from lcpo.envs.mujoco.tasks import Hopper, InvertedDoublePendulum, InvertedPendulum, Reacher
 from lcpo.envs.pendulum import Pendulum, PlainPendulum
-from lcpo.envs.windy_mujoco import Hopper, InvertedDoublePendulum, InvertedPendulum, Reacher
+from lcpo.gym.from_gym import from_gymnasium
 
 __all__ = ["ENVS", "from_gymnasium"]
 

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lcpo.errors import InputError
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit code: 2 for bad input, 1 if a run failed."""
@@ -31,8 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.core is not None:
         pin(options.core)
 
-    from lcpo.run import execute, record
-    from lcpo.run.job import SCHEMA, Job
+    from lcpo.run.drive import execute
+    from lcpo.run.plan.job import SCHEMA, Job
+    from lcpo.run.store import record
 
     failed = False
 
@@ -44,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         planned = record.load_json(options.jobs)
         if planned.get("schema") != SCHEMA:
-            raise ValueError(f"{options.jobs} has schema {planned.get('schema')}, not {SCHEMA}")
+            raise InputError(f"{options.jobs} has schema {planned.get('schema')}, not {SCHEMA}")
         jobs = [Job(**job) for job in planned["jobs"]]
         out = options.out or options.jobs.parent / planned["out"]
         if options.feed:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lcpo import contexts
+from lcpo.errors import InputError
 from lcpo.study import trace_figure
 
 SIGMAS = (0.125, 0.25, 0.5, 0.707, 1.0, 1.414, 2.0, 4.0)
@@ -87,7 +88,7 @@ def calibrate(
     rows = len(values) if rows is None else rows
     num_updates = rows // rollout_length
     if num_updates < 2:
-        raise ValueError(
+        raise InputError(
             f"trace {name!r}: {rows:,} rows are {num_updates} updates of {rollout_length} steps: "
             "needs at least 2"
         )
@@ -229,7 +230,7 @@ def _load(trace: str | np.ndarray, rows: int | None) -> tuple[str, np.ndarray]:
         return trace, trace_figure.load(trace, rows)
     values = contexts.check(np.asarray(trace), "array")
     if rows is not None and rows > len(values):
-        raise ValueError(f"the trace has {len(values):,} rows, {rows:,} were asked for")
+        raise InputError(f"the trace has {len(values):,} rows, {rows:,} were asked for")
     return "array", values
 
 

@@ -13,9 +13,11 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo import contexts
-from lcpo.run import record as records
-from lcpo.run.job import Job, find_env
-from lcpo.run.results import Result
+from lcpo.errors import InputError
+from lcpo.names import unknown
+from lcpo.run.plan.job import Job, find_env
+from lcpo.run.store import record as records
+from lcpo.run.store.results import Result
 from lcpo.study import stats
 from lcpo.study.calibrate import RARE
 from lcpo.study.stats import Estimate
@@ -76,10 +78,10 @@ def summarise(
     steps = _check(results, groups)
     warmup = default_warmup(steps) if warmup is None else warmup
     if not 0 <= warmup < steps:
-        raise ValueError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
+        raise InputError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
     reference = next(iter(groups)) if reference is None else reference
     if reference not in groups:
-        raise ValueError(configs.unknown("reference", reference, groups))
+        raise InputError(unknown("reference", reference, groups))
     job = results[0].job
     switches = schedule(job)
     window = REVISIT_EPOCHS * min(map(_update_length, finished_runs(results)))
@@ -213,7 +215,7 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
     finished = finished_runs(results)
     if not finished:
         ended = f"{len(results)} failed" if results else "none has ended"
-        raise ValueError(f"no finished run to compare: {ended}")
+        raise InputError(f"no finished run to compare: {ended}")
     for field in ("env", "trace", "scale", "env_config"):
         _same("runs", field, [getattr(r.job, field) for r in results])
     lengths = [r.job.steps for r in results]
@@ -224,7 +226,7 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
         seeds = [r.job.seed for r in members]
         if len(set(seeds)) < len(seeds):
             twice = sorted({s for s in seeds if seeds.count(s) > 1})
-            raise ValueError(f"two runs of {label!r} with seed {twice[0]}: give each run once")
+            raise InputError(f"two runs of {label!r} with seed {twice[0]}: give each run once")
         _same(f"runs of {label!r}", "config", [r.job.config for r in members])
         _same(f"runs of {label!r}", "training", [r.job.training for r in members])
     return max(lengths)
@@ -238,7 +240,7 @@ def _same(what: str, field: str, values: Sequence[Any]) -> None:
         for name in sorted(set().union(*values)):
             _same(what, f"{field}.{name}", [value.get(name) for value in values])
     found = ", ".join(dict.fromkeys(repr(value) for value in values))
-    raise ValueError(f"{what} differ in {field} ({found}): compare those that agree in it")
+    raise InputError(f"{what} differ in {field} ({found}): compare those that agree in it")
 
 
 def _notes(groups: Mapping[str, list[Result]], rows: Sequence[Row], window: int) -> list[str]:

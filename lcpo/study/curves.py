@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lcpo.run.record import Record
+from lcpo.run.store.record import Record
 from lcpo.study import stats
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lcpo.run.job import Job
-from lcpo.run.results import Result, load_results
+from lcpo.errors import InputError
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result, load_results
 
 SUFFIXES = (".parquet", ".csv")
 
@@ -23,17 +24,17 @@ def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False)
     """
     file = Path(file)
     if file.suffix not in SUFFIXES:
-        raise ValueError(f"{file}: cannot write {file.suffix or 'a file without suffix'!r}: "
+        raise InputError(f"{file}: cannot write {file.suffix or 'a file without suffix'!r}: "
                          f"use {' or '.join(SUFFIXES)}")  # fmt: skip
     if file.exists() and not overwrite:
-        raise ValueError(f"{file} exists: choose another name or overwrite it (--overwrite)")
+        raise InputError(f"{file} exists: choose another name or overwrite it (--overwrite)")
     try:
         import polars as pl
     except ImportError as error:
-        raise ValueError('export needs polars: pip install "lcpo[study]"') from error
+        raise InputError('export needs polars: pip install "lcpo[study]"') from error
     results = load_results(out_folder)
     if not any(result.record for result in results):
-        raise ValueError(f"{out_folder} holds no run that has ended: nothing to export")
+        raise InputError(f"{out_folder} holds no run that has ended: nothing to export")
     names, rows = _columns([r.job for r in results]), 0
     frames = []
     for result in results:

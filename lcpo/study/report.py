@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from lcpo.run import record as records
-from lcpo.run.results import Result
+from lcpo.run.store import record as records
+from lcpo.run.store.results import Result
 from lcpo.study import compare, curves, stats, tables
 from lcpo.study.compare import Comparison, Row
 from lcpo.study.stats import Estimate

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lcpo import contexts
+from lcpo.errors import InputError
 
 BLOCK = 200
 """Rows per point: one rollout."""
@@ -52,7 +53,7 @@ def block_means(values: np.ndarray, block: int = BLOCK) -> np.ndarray:
 def plot_traces(names: Sequence[str], path: str | Path, rows: int | None = None) -> None:
     """Draw one panel per trace into `path` (its suffix chooses the format)."""
     if not names:
-        raise ValueError("no trace to draw: give at least one name")
+        raise InputError("no trace to draw: give at least one name")
     import matplotlib
 
     matplotlib.use("Agg")

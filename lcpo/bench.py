@@ -1,0 +1,143 @@
+"""Speed of this machine: microseconds per interaction on one core, and what all cores give.
+
+The environment is the windy Pendulum, the network and batch the paper's, and the wind flips at
+every update, so that LCPO's constraint is active from the second one on. Every CPU figure comes
+from processes pinned to a core each; "all cores" are timed while they run at the same moment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from lcpo.run.worker import pin
+
+HISTORY = 80_000
+"""Reservoir size, as on the paper's 8M-step traces."""
+
+
+class Stopwatch:
+    """Runs an agent in chunks of `updates` and times them."""
+
+    def __init__(self, agent: str, runs: int = 1, updates: int = 250) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        from lcpo import config as configs
+        from lcpo.agents import AGENTS
+        from lcpo.envs.pendulum import Pendulum
+        from lcpo.run.drive import compiled
+
+        chosen = AGENTS[agent]
+        config, env = configs.resolve(chosen.config(), 100 * HISTORY), Pendulum()
+        length = config.rollout_length
+        self.interactions = updates * length * runs
+        many = runs > 1
+        seed: Any = jnp.arange(runs) if many else jnp.int32(0)
+        flips = np.where(np.arange(updates + 1) % 2, 2.0, -2.0)
+        wind = np.repeat(flips, length)[:, None] * np.ones((1, 2))
+        contexts = compiled.load_contexts(wind, 0, updates * length + 1, env.spec.context.lags)
+        if many:
+            config, env = (configs.stack([x] * runs) for x in (config, env))
+        args = (config, env, seed)
+        self.state = compiled.make_init(chosen, env.spec, many)(*args, contexts)
+        chunk = compiled.make_chunk(chosen, env.spec, updates, many)
+
+        def run() -> Any:
+            first, count = jnp.int32(0), jnp.int32(updates)
+            self.state, metrics = chunk(*args, self.state, contexts, first, count)
+            return jax.block_until_ready(metrics)
+
+        self.run = run
+        began = time.monotonic()
+        run()
+        self.compile_seconds = time.monotonic() - began
+        run()
+
+    def seconds(self) -> float:
+        """Time of one chunk."""
+        began = time.monotonic()
+        self.run()
+        return time.monotonic() - began
+
+
+def per_interaction(agent: str, runs: int = 1, updates: int = 250, repeats: int = 7) -> float:
+    """Median microseconds per interaction."""
+    watch = Stopwatch(agent, runs, updates)
+    return float(np.median([watch.seconds() for _ in range(repeats)])) / watch.interactions * 1e6
+
+
+def cores() -> list[int]:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def bench(gpu_runs: int = 96) -> dict[str, Any]:
+    """Measure; the keys are those of `lcpo bench --json`."""
+    available = cores()
+    result: dict[str, Any] = {
+        "a2c_us": _in_process("a2c", available[:1])["us"][0],
+        "lcpo_us": _in_process("lcpo", available[:1])["us"][0],
+        "cores": len(available),
+    }
+    together = _in_process("lcpo", available)
+    result["all_cores_per_s"] = round(sum(1e6 / us for us in together["us"]))
+    import jax
+
+    device = jax.devices()[0]
+    result["device"] = f"{device.platform}:{device.device_kind}"
+    if device.platform != "cpu":
+        us = per_interaction("lcpo", gpu_runs, updates=50)
+        result |= {"gpu_runs": gpu_runs, "gpu_per_s": round(1e6 / us)}
+    return result
+
+
+def _in_process(agent: str, on: list[int], seconds: float = 6.0) -> dict[str, list[float]]:
+    """Time an agent in one process per core; all are compiled before any is timed."""
+    command = [sys.executable, "-m", "lcpo.bench", agent, "--seconds", str(seconds)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    workers = [subprocess.Popen([*command, "--core", str(core)], **pipes) for core in on]
+    try:
+        for worker in workers:
+            assert worker.stdout is not None
+            if not worker.stdout.readline():
+                raise RuntimeError("a benchmark process died; its error is above")
+        for worker in workers:
+            assert worker.stdin is not None
+            print(file=worker.stdin, flush=True)
+        outputs = [json.loads(worker.communicate()[0]) for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
+    return {key: [output[key] for output in outputs] for key in outputs[0]}
+
+
+def main() -> None:
+    """One pinned process of `_in_process`."""
+    parser = argparse.ArgumentParser(prog="python -m lcpo.bench", description=__doc__)
+    parser.add_argument("agent")
+    parser.add_argument("--core", type=int, required=True)
+    parser.add_argument("--seconds", type=float, default=6.0)
+    options = parser.parse_args()
+    pin(options.core)
+    watch = Stopwatch(options.agent)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    times, began = [], time.monotonic()
+    while time.monotonic() - began < options.seconds:
+        times.append(watch.seconds())
+    us = float(np.median(times)) / watch.interactions * 1e6
+    print(json.dumps({"us": round(us, 3), "compile_s": round(watch.compile_seconds, 2)}))
+
+
+if __name__ == "__main__":
+    main()

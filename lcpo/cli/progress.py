@@ -1,0 +1,106 @@
+"""A progress bar for runs: how far, how fast, how long still, and the latest return."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from lcpo.run.plan.job import Job
+
+
+class RunProgress:
+    """Context manager; call it with the events of `lcpo.run.engines.local.run_plan`."""
+
+    def __init__(self, jobs: Iterable[Job], show: bool = True) -> None:
+        self.steps = {job.name: job.total_steps for job in jobs}
+        self.reached = dict.fromkeys(self.steps, 0)
+        self.resumed = 0
+        self.returns: dict[str, float] = {}
+        self.phases: dict[str, str] = {}
+        self.problems: list[str] = []
+        self.console = Console(stderr=True)
+        # Without a terminal (a log file, CI) a line now and then instead of a bar.
+        self.lines = show and not self.console.is_terminal
+        self.last_line = 0.0
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=self.console,
+            disable=not show or self.lines,
+        )
+
+    def __enter__(self) -> RunProgress:
+        self.began = time.monotonic()
+        self.task = self.bar.add_task(
+            f"{len(self.steps)} run(s)", total=sum(self.steps.values()), note="compiling"
+        )
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.bar.stop()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        name = event["job"]
+        if event["event"] == "progress":
+            if self.reached[name] == 0 and name not in self.returns:
+                self._mind_resumed(event)
+            self.reached[name] = event["step"]
+            self.returns[name] = event["return"]
+            self.phases[name] = event["phase"]
+        elif event["event"] in ("failed", "crashed"):
+            self.phases.pop(name, None)
+            self.reached[name] = self.steps[name]
+            if event["event"] == "failed":
+                text = f"{event['quantity']} is {event['value']} at step {event['step']:,}"
+                text += " of the training" if event["phase"] == "training" else ""
+            else:
+                text = event["reason"]
+            self.problems.append(f"{name} stopped: {text}")
+            self.console.print(f"[red]{self.problems[-1]}", highlight=False)
+        else:
+            self.phases.pop(name, None)
+            self.reached[name] = self.steps[name]
+        self._show()
+
+    def _mind_resumed(self, event: dict[str, Any]) -> None:
+        """Steps behind a checkpoint say nothing about the speed of this session."""
+        self.resumed += event.get("resumed_at", 0)
+
+    def _show(self) -> None:
+        reached = sum(self.reached.values())
+        rate = (reached - self.resumed) / max(time.monotonic() - self.began, 1e-9)
+        left = (sum(self.steps.values()) - reached) / max(rate, 1e-9)
+        note = f"{_count(rate)} steps/s, {_clock(left)} left"
+        latest = [r for r in self.returns.values() if r == r]
+        if latest:
+            note += f", return {sum(latest) / len(latest):.1f}"
+        phases = {phase for phase in self.phases.values() if phase != "run"}
+        if phases:
+            note += f" ({' and '.join(sorted(phases, reverse=True))})"
+        self.bar.update(self.task, completed=reached, note=note)
+        if self.lines and time.monotonic() - self.last_line > 10.0:
+            self.last_line = time.monotonic()
+            share = 100.0 * reached / sum(self.steps.values())
+            print(f"{share:5.1f} %  {note}", file=sys.stderr, flush=True)
+
+
+def _count(value: float) -> str:
+    for limit, unit in ((1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:.3g}{unit}"
+    return f"{value:.0f}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,0 +1,1 @@
+"""MuJoCo under wind."""

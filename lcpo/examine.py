@@ -1,0 +1,298 @@
+"""What is wrong with an environment? `lcpo check-env` plays with it and tells, with what to do.
+
+`lcpo.run.plan.check` looks at shapes before a run; this plays a few episodes. All kinds of
+environments are examined as host worlds.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from lcpo.envs.base import WorldError
+from lcpo.envs.compiled_worlds import CompiledWorlds
+from lcpo.run.plan.check import check_env
+from lcpo.types import Spec, Step
+
+NUM_STEPS = 1000
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    level: Literal["ok", "note", "problem"]
+    text: str
+
+
+def _ok(text: str) -> Finding:
+    return Finding("ok", text)
+
+
+def _note(text: str) -> Finding:
+    return Finding("note", text)
+
+
+def _problem(text: str) -> Finding:
+    return Finding("problem", text)
+
+
+class Play(NamedTuple):
+    """What happened in N worlds."""
+
+    starts: np.ndarray  # [N, F], features after the first reset
+    steps: Any  # a Step, leaves [T, N, ...]
+    resets_touch_others: bool
+
+
+class Broken(Exception):
+    """The environment cannot be examined further; the text says why."""
+
+
+def examine(env: Any, name: str = "the environment") -> Iterator[Finding]:
+    """Findings, the most basic first; the first problem that hinders the rest is the last."""
+    try:
+        yield from _examined(env, name)
+    except Broken as broken:
+        yield _problem(str(broken))
+
+
+def _examined(env: Any, name: str) -> Iterator[Finding]:
+    if hasattr(env, "make"):
+        yield from _gymnasium_check(env)
+    yield from _shapes(env, name)
+    spec = env.spec
+    play = _played(env, seeds=(0, 1, 2))
+    yield _ok(f"{NUM_STEPS:,} steps of 3 worlds: finite numbers of the right shapes")
+    yield from _episodes(play)
+    yield from _determinism(env, play)
+    yield from _context(env, spec, play)
+    yield from _saving(env)
+
+
+def _shapes(env: Any, name: str) -> Iterator[Finding]:
+    try:
+        check_env(env, name)
+        spec: Spec = env.spec
+    except ValueError as error:
+        raise Broken(str(error)) from error
+    except Exception as error:
+        raise Broken(f"{name} raised {type(error).__name__}: {error}") from error
+    kind = "host" if hasattr(env, "open") else "compiled"
+    context = spec.context
+    yield _ok(
+        f"{kind} environment: {spec.obs_size} observation entries, of which {context.size} context "
+        f"({context.channels} channels, {context.lags} values of each); actions {spec.num_actions}",
+    )
+    for note in getattr(env, "notes", ()):
+        yield _note(note)
+
+
+def _played(env: Any, seeds: Sequence[int], context: float | None = None) -> Play:
+    """Random actions, the same each time; `context`: a constant, instead of noise."""
+    spec, count = env.spec, len(seeds) * env.spec.num_worlds
+    rng = np.random.default_rng(0)
+    channels = 0 if env.advance == "own" else spec.context.channels
+    winds = rng.normal(size=(NUM_STEPS, 1, channels)).astype(np.float32)
+    if context is not None:
+        winds[:] = context
+    shape = (NUM_STEPS, 1, spec.action_size)
+    actions = rng.integers(np.array(spec.num_actions), size=shape).astype(np.int32)
+    every = [seed * spec.num_worlds + w for seed in seeds for w in range(spec.num_worlds)]
+    worlds = _opened(env, every)
+    size = spec.obs_size - (0 if env.advance == "own" else spec.context.size)
+    try:
+        starts = _answer("reset", size, worlds.reset, np.ones(count, bool))
+        steps, touched = [], False
+        for t, (action, wind) in enumerate(zip(actions, winds, strict=True), 1):
+            both = (np.broadcast_to(x, (count, x.shape[1])).copy() for x in (action, wind))
+            step = _answer(f"step {t}", size, worlds.step, *both)
+            steps.append(step)
+            ended = step.terminated | step.truncated
+            if ended.any():
+                fresh = _answer(f"reset after step {t}", size, worlds.reset, ended)
+                touched |= bool((fresh[~ended] != step.obs[~ended]).any())
+    finally:
+        worlds.close()
+    stacked: Any = [np.stack(x) for x in zip(*steps, strict=True)]
+    return Play(starts, Step(*stacked), touched)
+
+
+def _opened(env: Any, seeds: list[int]) -> Any:
+    return env.open(len(seeds), seeds, 1) if hasattr(env, "open") else CompiledWorlds(env, seeds)
+
+
+def _answer(when: str, size: int, function: Any, *arguments: Any) -> Any:
+    """What the worlds answer, if it is sound."""
+    try:
+        answer = function(*arguments)
+    except WorldError as error:
+        raise Broken(f"{when}: {error}") from error
+    except Exception as error:
+        raise Broken(f"{when} raised {type(error).__name__}: {error}") from error
+    count = len(arguments[0])
+    if when.startswith("reset"):
+        _check_array(f"{when}: the features", answer, (count, size))
+        return np.asarray(answer)
+    if not isinstance(answer, Step):
+        raise Broken(f"{when} returns a {type(answer).__name__}: needs lcpo.types.Step")
+    _check_array(f"{when}: obs", answer.obs, (count, size))
+    _check_array(f"{when}: reward", answer.reward, (count,))
+    for field in ("terminated", "truncated"):
+        _check_array(f"{when}: {field}", getattr(answer, field), (count,), bool)
+    scalars = (np.broadcast_to(x, count) for x in (answer.elapsed, answer.weight))
+    values: Any = [*map(np.asarray, answer[:4]), *scalars]
+    return Step(*values)
+
+
+def _check_array(what: str, value: Any, shape: tuple, dtype: Any = None) -> None:
+    value = np.asarray(value)
+    if value.shape != shape:
+        raise Broken(f"{what} has shape {list(value.shape)}: needs {list(shape)}, a row per world")
+    if dtype is not None and value.dtype != dtype:
+        raise Broken(f"{what} is {value.dtype}: needs {dtype.__name__}")
+    bad = np.argwhere(~np.isfinite(value))
+    if len(bad):
+        place = bad[0].tolist()
+        where = (
+            f"entry {place[1:]} of world {place[0]}" if place[1:] else f"that of world {place[0]}"
+        )
+        raise Broken(f"{what}: {where} is {value[tuple(place)]}: needs finite numbers")
+
+
+def _episodes(play: Play) -> Iterator[Finding]:
+    steps = play.steps
+    ended = steps.terminated | steps.truncated
+    if not ended.any():
+        yield _note(
+            f"no episode ended in {NUM_STEPS:,} steps: no returns are recorded "
+            "until one does; truncate long ones (truncated, not terminated)"
+        )
+    else:
+        counts = int(steps.terminated.sum()), int(steps.truncated.sum())
+        yield _ok(f"{counts[0]} episodes were terminated, {counts[1]} truncated")
+    both = int((steps.terminated & steps.truncated).sum())
+    if both:
+        yield _note(f"{both} were both: they count as terminated")
+    if play.resets_touch_others:
+        yield _problem("reset(mask) changed worlds outside the mask: reset those alone")
+
+
+def _determinism(env: Any, play: Play) -> Iterator[Finding]:
+    again, alone = _played(env, seeds=(0, 1, 2)), _played(env, seeds=(1,))
+    size = env.spec.num_worlds
+
+    def same(a: Play, b: Play) -> bool:
+        pairs = zip((a.starts, *a.steps), (b.starts, *b.steps), strict=True)
+        return all(np.array_equal(x, y) for x, y in pairs)
+
+    if not same(play, again):
+        yield _problem(
+            "the same seeds and actions gave another course: draw all random "
+            "numbers from the seed (Gymnasium: self.np_random), none from elsewhere"
+        )
+        return
+    mine = slice(size, 2 * size)
+    second = Play(play.starts[mine], [x[:, mine] for x in play.steps], False)
+    if not same(second, alone):
+        yield _problem(
+            "a world went another way alone than beside others: worlds must "
+            "share nothing that changes"
+        )
+    else:
+        yield _ok("the same seed gives the same course, alone and beside other worlds")
+    if (play.starts == play.starts[0]).all():
+        yield _note("all seeds begin with the same observation")
+
+
+def _context(env: Any, spec: Spec, play: Play) -> Iterator[Finding]:
+    if spec.context.size == 0:
+        yield _note(
+            "no context is declared: LCPO looks for states whose context is out "
+            "of distribution; declare one, or use --detector mahalanobis-full"
+        )
+        return
+    if env.advance == "own":
+        entries = play.steps.obs[..., spec.context.start :]
+        if (entries == entries[0]).all():
+            yield _problem(
+                f"the context did not change in {NUM_STEPS:,} steps: is it "
+                "at the place that was declared?"
+            )
+        else:
+            span = [f"{x:.3g}" for x in (entries.min(), entries.max())]
+            yield _ok(f"the context moves, from {span[0]} to {span[1]}")
+        return
+    calm, windy = _played(env, (0,), context=0.0), _played(env, (0,), context=1.0)
+    parts = ("obs", "reward", "terminated", "truncated")
+    if all(np.array_equal(getattr(calm.steps, k), getattr(windy.steps, k)) for k in parts):
+        yield _problem(
+            "contexts of 0 and of 1 gave the same course: step must use the "
+            "context that it is given"
+        )
+    else:
+        yield _ok("the context changes the course")
+
+
+def _saving(env: Any) -> Iterator[Finding]:
+    """Host worlds: does a saved state go on exactly?"""
+    if not hasattr(env, "open"):
+        return
+    spec, count = env.spec, env.spec.num_worlds
+    channels = 0 if env.advance == "own" else spec.context.channels
+    first, other = (env.open(count, [s + w for w in range(count)], 1) for s in (0, 100))
+    action, wind = np.zeros((count, spec.action_size), np.int32), np.ones((count, channels), "f4")
+    try:
+        for worlds in (first, other):
+            worlds.reset(np.ones(count, bool))
+        first.step(action, wind)
+        state = first.get_state()
+        if state is None:
+            yield _note(
+                "its state cannot be saved: a resumed run begins a new episode; "
+                "for an exact resume add get_state() -> dict of arrays and set_state"
+            )
+            return
+        other.set_state({k: np.array(v) for k, v in state.items()})
+        for _ in range(20):
+            a, b = (worlds.step(action, wind) for worlds in (first, other))
+            if not all(np.array_equal(x, y) for x, y in zip(a, b, strict=True)):
+                yield _problem(
+                    "worlds went another way after get_state and set_state: save all that changes"
+                )
+                return
+            ended = np.asarray(a.terminated) | np.asarray(a.truncated)
+            if ended.any():
+                for worlds in (first, other):
+                    worlds.reset(ended)
+        yield _ok("saved worlds go on exactly")
+    except Exception as error:
+        raise Broken(f"get_state or set_state raised {type(error).__name__}: {error}") from error
+    finally:
+        first.close()
+        other.close()
+
+
+def _gymnasium_check(env: Any) -> Iterator[Finding]:
+    """What Gymnasium's own checker says of an environment."""
+    import gymnasium
+    from gymnasium.utils.env_checker import check_env as check
+
+    try:
+        made = env.make()
+    except Exception as error:
+        raise Broken(f"{env.target} raised {type(error).__name__}: {error}") from error
+    if not isinstance(made, gymnasium.Env):
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            check(made.unwrapped, skip_render_check=True)
+            yield _ok("gymnasium's check_env has no objections")
+        except Exception as error:
+            yield _problem(f"gymnasium's check_env: {error}")
+    for text in dict.fromkeys(str(w.message) for w in caught):
+        plain = text.replace("\x1b[33m", "").replace("\x1b[0m", "").removeprefix("WARN: ")
+        yield _note(f"gymnasium's check_env: {plain}")

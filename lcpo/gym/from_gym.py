@@ -1,0 +1,192 @@
+"""Any Gymnasium environment as a host environment (docs/add_an_environment.md).
+
+    gym:CartPole-v1           by Gymnasium's id
+    my_package.module:make    a class, or a function that returns an environment
+
+It makes its own context and says where it stands: `context` is "key:NAME" (of a Dict observation),
+"slice:START:END" (of a Box observation) or "info" (info["context"], at reset too). Those entries
+are put behind all others, with their history.
+
+One run has one environment, or a vector environment without autoreset of which it learns at once.
+An environment with `get_state() -> dict of arrays` and `set_state(dict)` resumes exactly; any other
+begins a new episode there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from lcpo import config as configs
+from lcpo.config import config, static
+from lcpo.envs.base import Advance, HostWorlds
+from lcpo.errors import InputError
+from lcpo.types import ContextSlice, Spec
+
+ID = "gym:"
+
+
+@config
+class GymnasiumEnv:
+    """A Gymnasium environment."""
+
+    context: str | None = static(
+        None, "where the context stands: key:NAME, slice:START:END or info; None: there is none"
+    )
+    lags: int = static(1, "values of each context channel in an observation", low=1)
+    history: bool = static(
+        False, "the environment gives all lags itself, channel by channel, newest first"
+    )
+    bins: int = static(15, "values per dimension of a Box action", low=2)
+    one_hot: bool = static(True, "Discrete observations as 0/1 entries; false: as their number")
+    arguments: str = static("{}", "keyword arguments of the environment, as JSON")
+
+    target: ClassVar[str]
+    """gym:ID, or module:name."""
+
+    @property
+    def spec(self) -> Spec:
+        return layout_of(self).spec
+
+    @property
+    def advance(self) -> Advance:
+        return "own"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know before a run."""
+        return layout_of(self).notes
+
+    def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
+        """Worlds of this environment; `threads` is of no use to Python code."""
+        from lcpo.gym.worlds import GymnasiumWorlds
+
+        del threads
+        made = [self.make() for _ in range(num_worlds // self.spec.num_worlds)]
+        return GymnasiumWorlds(made, layout_of(self), self.history, seeds)
+
+    def make(self) -> Any:
+        """A `gymnasium.Env`, or a `gymnasium.vector.VectorEnv`."""
+        import gymnasium
+
+        arguments = _arguments(self.arguments)
+        try:
+            if self.target.startswith(ID):
+                name = self.target.removeprefix(ID)
+                return gymnasium.make(name, disable_env_checker=True, **arguments)
+            module, _, attribute = self.target.partition(":")
+            made = getattr(importlib.import_module(module), attribute)(**arguments)
+        except Exception as error:  # of Gymnasium, or of the user's code
+            cause = f"{type(error).__name__}: {error}"
+            raise InputError(f"{self.target} cannot be made ({cause})") from error
+        if not isinstance(made, (gymnasium.Env, gymnasium.vector.VectorEnv)):
+            raise InputError(
+                f"{self.target} makes a {type(made).__name__}: needs a gymnasium.Env "
+                "(or an environment class with lcpo.config.config)"
+            )
+        return made
+
+
+@functools.cache
+def gymnasium_class(target: str) -> type[GymnasiumEnv]:
+    """The environment class for "gym:ID" or "module:name"."""
+    body = {"target": target, "__doc__": f"The Gymnasium environment {target}."}
+    return config(type("Gymnasium", (GymnasiumEnv,), body))
+
+
+def is_maker(found: Any) -> bool:
+    """Whether something that was imported makes Gymnasium environments, for all one can tell."""
+    known = sys.modules.get("gymnasium")
+    is_class = known is not None and isinstance(found, type) and issubclass(found, known.Env)
+    return is_class or (callable(found) and not dataclasses.is_dataclass(found))
+
+
+def from_gymnasium(
+    target: str | Callable[..., Any],
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> GymnasiumEnv:
+    """A Gymnasium environment as one of ours: `lcpo.train("lcpo", from_gymnasium(...))`.
+
+    Args:
+      target: an id ("CartPole-v1"), "module:name", or a class or function that makes one. It must
+        be found by its name, for workers import it.
+      arguments: keyword arguments of the environment.
+      fields: of `GymnasiumEnv`: context, lags, history, bins, one_hot.
+    """
+    if callable(target):
+        name = f"{target.__module__}:{target.__qualname__}"
+        if getattr(importlib.import_module(target.__module__), target.__qualname__, None) != target:
+            raise InputError(f"{name} cannot be imported: define it at the top of a module")
+        target = name
+    elif ":" not in target:
+        target = ID + target
+    try:
+        text = json.dumps(dict(arguments or {}))
+    except TypeError as error:
+        raise InputError(f"arguments {arguments}: needs plain values ({error})") from error
+    return configs.make(gymnasium_class(target), {"arguments": text, **fields})
+
+
+class Layout(NamedTuple):
+    """How the environment's observations and actions are translated."""
+
+    spec: Spec
+    read: Callable[[Any, Any], tuple[np.ndarray, np.ndarray]]
+    """(obs, info) -> (features, context), flat."""
+    decode: Callable[[np.ndarray], Any]
+    notes: tuple[str, ...]
+
+
+@functools.cache
+def layout_of(env: GymnasiumEnv) -> Layout:
+    """Found out by making the environment once."""
+    from lcpo.gym import spaces
+    from lcpo.gym.worlds import check_vector, is_vector
+
+    made = env.make()
+    try:
+        vector = is_vector(made)
+        if vector:
+            check_vector(made)
+        observations = made.single_observation_space if vector else made.observation_space
+        actions = made.single_action_space if vector else made.action_space
+        num_worlds = made.num_envs if vector else 1
+        decoder = spaces.action_decoder(actions, env.bins)
+
+        def info_size() -> int:
+            return spaces.info_context(made.reset(seed=0)[1]).size // num_worlds
+
+        split = spaces.context_splitter(observations, env.context, env.one_hot, info_size)
+        if env.history and split.context_size % env.lags:
+            raise InputError(f"{split.context_size} context entries are no multiple of {env.lags}")
+    except ValueError as error:
+        raise InputError(f"{env.target}: {error}") from error
+    finally:
+        made.close()
+    kept = 1 if env.history else env.lags
+    context = ContextSlice(split.num_features, split.context_size * kept // env.lags, env.lags)
+    levels = None
+    if split.levels is not None:
+        levels = (*split.levels[0], *(n for n in split.levels[1] for _ in range(kept)))
+    spec = Spec(context.start + context.size, context, decoder.num_actions, levels)
+    notes = (decoder.note,) if decoder.note else ()
+    return Layout(spec._replace(num_worlds=num_worlds), split.read, decoder.decode, notes)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"env.arguments = {text!r} is no JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise InputError(f'env.arguments = {text!r}: needs names and values, as {{"size": 3}}')
+    return values

@@ -1,0 +1,217 @@
+"""Gymnasium's spaces as the flat observations and discrete actions that agents know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from lcpo.errors import InputError
+
+OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
+ACTIONS = "Discrete, MultiDiscrete, MultiBinary, or a Box with finite bounds"
+
+
+Reader = Callable[[Any, Any], tuple[np.ndarray, np.ndarray]]
+"""(obs, info) -> (features, context), flat."""
+
+
+class Encoder(NamedTuple):
+    """A space as a flat vector."""
+
+    size: int
+    levels: tuple[int, ...] | None
+    """Levels of each entry, where all are finite."""
+    encode: Callable[[Any], np.ndarray]
+    """value -> [size] float32; raises ValueError where the value does not fit the space."""
+
+
+class Split(NamedTuple):
+    """Observations in two parts: features and context."""
+
+    num_features: int
+    context_size: int
+    levels: tuple[tuple[int, ...], tuple[int, ...]] | None
+    """Of both parts, where all are finite."""
+    read: Reader
+
+
+class Decoder(NamedTuple):
+    """A space as integers, one per dimension."""
+
+    num_actions: tuple[int, ...]
+    decode: Callable[[np.ndarray], Any]
+    """[A] integers -> an action of the space."""
+    note: str | None = None
+    """What a user should know of the translation."""
+
+
+def observation_encoder(space: Any, one_hot: bool = True) -> Encoder:
+    """How to flatten observations: Dict entries in the order of their names.
+
+    `one_hot`: Discrete and MultiDiscrete as a 0/1 entry per value, else as the value's number.
+    """
+    if isinstance(space, spaces.Box):
+        return Encoder(math.prod(space.shape), None, _array_of(space.shape))
+    if isinstance(space, spaces.MultiBinary):
+        size = math.prod(space.shape)
+        return Encoder(size, (2,) * size, _array_of(space.shape))
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        return _counted(space, one_hot)
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        is_dict = isinstance(space, spaces.Dict)
+        parts = sorted(space.spaces.items()) if is_dict else enumerate(space.spaces)
+        return joined({name: observation_encoder(part, one_hot) for name, part in parts})
+    raise InputError(f"observation space {space}: needs {OBSERVATIONS}")
+
+
+def action_decoder(space: Any, bins: int) -> Decoder:
+    """How integers become actions; a Box becomes a grid of `bins` values per dimension."""
+    if isinstance(space, spaces.Discrete):
+        return Decoder((int(space.n),), lambda action: np.int64(space.start + action[0]))
+    if isinstance(space, spaces.MultiDiscrete):
+        nvec, start = np.ravel(space.nvec), np.ravel(space.start)
+        counts = tuple(int(n) for n in nvec)
+        return Decoder(counts, lambda a: (start + a).astype(space.dtype).reshape(space.shape))
+    if isinstance(space, spaces.MultiBinary):
+        size = math.prod(space.shape)
+        return Decoder((2,) * size, lambda a: np.asarray(a, space.dtype).reshape(space.shape))
+    if isinstance(space, spaces.Box):
+        return _grid(space, bins)
+    raise InputError(f"action space {space}: needs {ACTIONS}")
+
+
+def context_splitter(
+    space: Any, declared: str | None, one_hot: bool, info_size: Callable[[], int]
+) -> Split:
+    """How to part the declared context from the rest; `info_size()`: of info["context"]."""
+    kind, _, where = (declared or "").partition(":")
+    if kind == "key":
+        if not isinstance(space, spaces.Dict) or where not in space.spaces:
+            raise InputError(f"context {declared!r} is no key of the observation space {space}")
+        parts = {k: observation_encoder(space[k], one_hot) for k in sorted(space.spaces)}
+        context = parts.pop(where)
+        rest = joined(parts)
+        finite = rest.levels is not None and context.levels is not None
+        levels = (rest.levels, context.levels) if finite else None
+
+        def read(obs: Any, info: Any) -> tuple[np.ndarray, np.ndarray]:
+            return rest.encode(obs), context.encode(obs[where])
+
+        return Split(rest.size, context.size, levels, read)  # pyright: ignore
+    whole = observation_encoder(space, one_hot)
+    if kind == "slice":
+        return _sliced(space, whole, where)
+    if declared == "info":
+        return Split(
+            whole.size, info_size(), None, lambda obs, info: (whole.encode(obs), info_context(info))
+        )
+    if declared is not None:
+        raise InputError(f"context {declared!r}: needs key:NAME, slice:START:END or info")
+    nothing = np.zeros(0, np.float32)
+    levels = None if whole.levels is None else (whole.levels, ())
+    return Split(whole.size, 0, levels, lambda obs, _: (whole.encode(obs), nothing))
+
+
+def info_context(info: Any) -> np.ndarray:
+    """The context that an environment puts into `info`."""
+    if "context" not in info:
+        raise InputError(f"info is {info!r}: needs an entry 'context', at reset and at every step")
+    return np.asarray(info["context"], np.float32).reshape(-1)
+
+
+def _sliced(space: Any, whole: Encoder, where: str) -> Split:
+    if not isinstance(space, spaces.Box):
+        raise InputError(f"context 'slice:{where}' needs a Box, the observation space is {space}")
+    try:
+        start, end = (int(part) if part else None for part in where.split(":"))
+    except ValueError:
+        raise InputError(f"context 'slice:{where}': needs slice:START:END, as slice:4:6") from None
+    chosen = np.arange(whole.size)[start:end]
+    if not len(chosen):
+        raise InputError(
+            f"context 'slice:{where}' is empty: the observation has {whole.size} entries"
+        )
+    others = np.setdiff1d(np.arange(whole.size), chosen)
+
+    def read(obs: Any, info: Any) -> tuple[np.ndarray, np.ndarray]:
+        entries = whole.encode(obs)
+        return entries[others], entries[chosen]
+
+    return Split(len(others), len(chosen), None, read)
+
+
+def _array_of(shape: tuple[int, ...]) -> Callable[[Any], np.ndarray]:
+    def encode(value: Any) -> np.ndarray:
+        array = np.asarray(value, np.float32)
+        if array.shape != shape:
+            raise InputError(f"has shape {list(array.shape)}, the space says {list(shape)}")
+        return array.reshape(-1)
+
+    return encode
+
+
+def _counted(space: Any, one_hot: bool) -> Encoder:
+    """Discrete or MultiDiscrete."""
+    counts = np.ravel(space.nvec if hasattr(space, "nvec") else space.n).astype(int)
+    start = np.ravel(space.start).astype(int)
+    firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    size = int(counts.sum())
+
+    def numbers(value: Any) -> np.ndarray:
+        found = np.ravel(value)
+        index = found - start if found.shape == start.shape else None
+        if index is None or not ((index >= 0) & (index < counts)).all():
+            raise InputError(f"is {value!r}, which is not in {space}")
+        return index.astype(int)
+
+    def encode(value: Any) -> np.ndarray:
+        out = np.zeros(size, np.float32)
+        out[firsts + numbers(value)] = 1.0
+        return out
+
+    if one_hot:
+        return Encoder(size, None, encode)
+    levels = tuple(int(n) for n in counts)
+    return Encoder(len(levels), levels, lambda value: numbers(value).astype(np.float32))
+
+
+def joined(parts: dict[Any, Encoder]) -> Encoder:
+    """The parts of a Dict or Tuple, one after the other."""
+    finite = all(part.levels is not None for part in parts.values())
+    levels = tuple(n for part in parts.values() for n in part.levels or ()) if finite else None
+
+    def encode(value: Any) -> np.ndarray:
+        out = []
+        for name, part in parts.items():
+            try:
+                out.append(part.encode(value[name]))
+            except (KeyError, IndexError, TypeError) as error:
+                raise InputError(f"is {value!r}, without an entry {name!r}") from error
+            except ValueError as error:
+                raise InputError(f"[{name!r}] {error}") from error
+        return np.concatenate(out) if out else np.zeros(0, np.float32)
+
+    return Encoder(sum(part.size for part in parts.values()), levels, encode)
+
+
+def _grid(space: Any, bins: int) -> Decoder:
+    """A bounded Box, `bins` evenly spaced values per dimension, both bounds among them."""
+    low, high = np.ravel(space.low).astype(float), np.ravel(space.high).astype(float)
+    if not (np.isfinite(low) & np.isfinite(high)).all():
+        raise InputError(
+            f"action space {space} has no finite bounds: needs some, to lay a grid of values on; "
+            "wrap the environment in gymnasium.wrappers.RescaleAction or give its Box bounds"
+        )
+    values = np.linspace(low, high, bins)  # [bins, A]
+    columns = np.arange(values.shape[1])
+    round_ = np.rint if np.issubdtype(space.dtype, np.integer) else np.asarray
+
+    def decode(action: np.ndarray) -> np.ndarray:
+        return round_(values[action, columns]).astype(space.dtype).reshape(space.shape)
+
+    note = f"actions of {space} are a grid of {bins} values per dimension (env.bins)"
+    return Decoder((bins,) * values.shape[1], decode, note)

@@ -1,0 +1,40 @@
+"""Names of things: one lookup for all of them, and the words for a name that does not exist."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lcpo.errors import InputError
+
+
+def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
+    """What is known by this name, or the user's own: "package.module:name".
+
+    A module is looked for in the current folder, too. Raises InputError, with the nearest names.
+    """
+    if name in known:
+        return known[name]
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise InputError(unknown(kind, name, known))
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"cannot import {kind} {name!r}: {error}") from error
+
+
+def unknown(kind: str, name: str, known: Iterable[str], of: str = "") -> str:
+    """The error text for a name that does not exist, with the nearest ones that do."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name.replace("_", "-"), known, n=3, cutoff=0.5)
+    near = near or difflib.get_close_matches(name.replace("-", "_"), known, n=3, cutoff=0.5)
+    where = f" of {of}" if of else ""
+    hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    return f"unknown {kind} {name!r}{where}: {hint or 'known: ' + ', '.join(known)}"

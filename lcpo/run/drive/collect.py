@@ -1,0 +1,172 @@
+"""Rollouts of host worlds: the loop in which nothing may be slow.
+
+N worlds step together; the context is that of the compiled driver (`drive.compiled.rollout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lcpo.envs.base import HostEnv, HostWorlds, WorldError, context_history
+from lcpo.types import Spec, Step, Transition
+
+Act = Callable[[np.ndarray, int], tuple[Any, Any]]
+"""act(obs [N, D], t) -> (actions [N, A], extra)"""
+
+
+class Rollout(NamedTuple):
+    """What was collected, and where the worlds stand now."""
+
+    batch: Transition  # NumPy, leaves [T, N, ...]; those of `extra` as `act` gave them, [T, ...]
+    obs: np.ndarray  # [N, D]
+    cursor: np.ndarray  # [N]
+
+
+class StoppedWorlds(RuntimeError):
+    """Worlds that cannot go on: `causes` by their index, `step` of the rollout (from 0)."""
+
+    def __init__(self, causes: Mapping[int, str], step: int) -> None:
+        self.causes, self.step = dict(causes), step
+        super().__init__("; ".join(f"world {i}: {cause}" for i, cause in self.causes.items()))
+
+
+class Collector:
+    """Steps N worlds of an environment along a trace, and writes down what happens."""
+
+    def __init__(
+        self, env: HostEnv, spec: Spec, trace: np.ndarray, num_worlds: int, random_starts: bool
+    ) -> None:
+        self.spec, self.trace, self.num_worlds = spec, trace, num_worlds
+        self.advance, self.random_starts = env.advance, random_starts
+        self.along = self.advance == "step" and not random_starts  # all worlds at the same row
+        own = self.advance == "own"
+        self.num_features = spec.obs_size - (0 if own else spec.context.size)
+        self.lags = 0 if own else spec.context.lags
+        self.shape = num_worlds, self.num_features
+
+    def begin(self, worlds: HostWorlds, cursor: np.ndarray) -> np.ndarray:
+        """Fresh episodes in all worlds: obs [N, D]."""
+        features = self._asked(0, worlds.reset, np.ones(self.num_worlds, bool))
+        return np.hstack([features, self._history(cursor)]).astype(np.float32)
+
+    def collect(
+        self,
+        worlds: HostWorlds,
+        obs: np.ndarray,
+        cursor: np.ndarray,
+        act: Act,
+        num_steps: int,
+        first_row: int,
+        starts: np.ndarray | None = None,
+    ) -> Rollout:
+        """Steps from obs [N, D] at rows `cursor` [N].
+
+        Where all worlds are at the same row, that of the first step is `first_row`. `starts`
+        [T, N]: where an episode that begins after step t begins, if starts are random.
+        """
+        batch, extras = self._buffers(num_steps), []
+        histories, contexts = self._ahead(first_row, num_steps)
+        for t in range(num_steps):
+            action, extra = act(obs, t)
+            action = np.asarray(action)
+            if jax.tree.leaves(extra):
+                extras.append(jax.tree.map(np.asarray, extra))
+            if self.along:
+                history, context = histories[t], contexts[t]
+            else:
+                cursor = (cursor + 1) % len(self.trace) if self.advance == "step" else cursor
+                history, context = self._history(cursor), self.trace[cursor]
+            step = self._asked(t, worlds.step, action, context)
+            batch.obs[t], batch.action[t] = obs, action
+            obs = batch.next_obs[t]
+            obs[:, self.num_features :] = history
+            ended = self._write(batch, t, step)
+            if ended.any():
+                cursor = self._moved(cursor, ended, None if starts is None else starts[t])
+                obs = self._reset(worlds, t, obs, ended, cursor)
+        if self.along:
+            cursor = np.full_like(cursor, first_row + num_steps - 1)
+        self._check_finite(batch, obs)
+        if extras:
+            batch = batch._replace(extra=jax.tree.map(lambda *x: np.stack(x), *extras))
+        return Rollout(batch, obs, cursor)
+
+    def _buffers(self, num_steps: int) -> Any:
+        """Fresh ones for each rollout: the last may still be read."""
+        each = num_steps, self.num_worlds
+        obs, next_obs = (np.empty((*each, self.spec.obs_size), np.float32) for _ in range(2))
+        action = np.empty((*each, self.spec.action_size), np.int32)
+        reward, elapsed, weight = (np.empty(each, np.float32) for _ in range(3))
+        terminated, truncated = (np.empty(each, bool) for _ in range(2))
+        return Transition(obs, action, reward, next_obs, terminated, truncated, elapsed, weight, ())  # pyright: ignore
+
+    def _ahead(self, first_row: int, num_steps: int) -> tuple[Any, Any]:
+        """Histories [T, H] and contexts [T, N, channels] of a rollout along the trace."""
+        if not self.along:
+            return None, None
+        rows = first_row + np.arange(num_steps)
+        contexts = self.trace[rows % len(self.trace)][:, None]
+        shape = (num_steps, self.num_worlds, self.trace.shape[1])
+        return self._history(rows), np.broadcast_to(contexts, shape)
+
+    def _history(self, cursor: np.ndarray) -> np.ndarray:
+        return context_history(self.trace, cursor, self.lags)
+
+    def _moved(self, cursor: np.ndarray, ended: np.ndarray, starts: Any) -> np.ndarray:
+        """Where on the trace the next episodes begin."""
+        if self.random_starts:
+            return np.where(ended, starts, cursor)
+        return (cursor + ended) % len(self.trace) if self.advance == "episode" else cursor
+
+    def _reset(
+        self, worlds: HostWorlds, t: int, obs: np.ndarray, ended: np.ndarray, cursor: np.ndarray
+    ) -> np.ndarray:
+        """Observations with which the next step begins."""
+        features = self._asked(t, worlds.reset, ended)
+        obs = obs.copy()
+        obs[ended, : self.num_features] = features[ended]
+        if not self.along:
+            obs[ended, self.num_features :] = self._history(cursor[ended])
+        return obs
+
+    def _asked(self, t: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the worlds answer. An answer of another shape, or none, stops them."""
+        try:
+            answer = function(*arguments)
+        except WorldError as error:
+            raise StoppedWorlds(error.worlds, t) from error
+        except Exception as error:  # nobody knows which world
+            cause = f"{function.__name__} raised {type(error).__name__}: {error}"
+            raise StoppedWorlds(dict.fromkeys(range(self.num_worlds), cause), t) from error
+        features = answer.obs if isinstance(answer, Step) else answer
+        if np.shape(features) != self.shape:
+            cause = f"features {list(np.shape(features))}: needs {list(self.shape)}"
+            raise StoppedWorlds(dict.fromkeys(range(self.num_worlds), cause), t)
+        return answer
+
+    def _write(self, batch: Any, t: int, step: Step) -> np.ndarray:
+        """Which episodes ended."""
+        batch.next_obs[t, :, : self.num_features] = step.obs
+        batch.reward[t], batch.elapsed[t], batch.weight[t] = step.reward, step.elapsed, step.weight
+        batch.terminated[t], batch.truncated[t] = step.terminated, step.truncated
+        return batch.terminated[t] | batch.truncated[t]
+
+    def _check_finite(self, batch: Any, last: np.ndarray) -> None:
+        """All at once: a look at every step would cost as much as the step."""
+        following = np.concatenate([batch.obs[1:], last[None]])  # of resets, too
+        values = {"obs": batch.next_obs, "obs after reset": following, "reward": batch.reward}
+        if all(np.isfinite(x).all() for x in values.values()):
+            return
+        causes, steps = {}, {}
+        for name, x in values.items():
+            for t, world, *entry in np.argwhere(~np.isfinite(x)):
+                if t < steps.get(world, len(x)):
+                    value = x[(t, world, *entry)]
+                    causes[int(world)] = f"{name}{[int(i) for i in entry] or ''} is {value}"
+                    steps[world] = t
+        first = min(steps.values())
+        raise StoppedWorlds({w: c for w, c in causes.items() if steps[w] == first}, int(first))

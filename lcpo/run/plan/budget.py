@@ -1,0 +1,89 @@
+"""Will it fit? Refuse a run before it starts rather than let it be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from lcpo.errors import InputError
+from lcpo.run.drive.driver import state_shapes
+from lcpo.run.plan.job import Job, Setup, job_trace
+from lcpo.run.store import segments
+
+PROCESS_BYTES = 400 * 2**20
+"""What Python, JAX and a compiled program take on their own."""
+
+
+def run_bytes(job: Job) -> int:
+    """State of one run, twice because a checkpoint holds a copy; rows of replays, once."""
+    state = state_shapes(Setup(job))
+    return 2 * _bytes(segments.without_rows(state, False)) + sum(
+        _bytes(replay.rows) + segments.SEGMENT_BYTES for replay in segments.replays(state, False)
+    )
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def available_bytes() -> int | None:
+    """Free memory of the device that runs would use; None where it cannot be told."""
+    device = jax.devices()[0]
+    if device.platform != "cpu":
+        stats = device.memory_stats() or {}
+        return stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else None
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
+        return None
+    lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
+    return int(lines["MemAvailable"].split()[0]) * 1024
+
+
+def share_bytes(share: list[Job]) -> int:
+    """What a process needs that runs these jobs together; all are of one size."""
+    job = share[0]
+    total = run_bytes(job) * len(share)
+    if jax.default_backend() == "cpu":
+        copies = 2 if job.training else 1  # random starts need all of it on the device
+        total += PROCESS_BYTES + copies * job_trace(job).nbytes
+    return total
+
+
+def largest_share(job: Job, processes: int) -> int:
+    """How many runs like `job` fit memory together, in each of so many processes."""
+    free = available_bytes()
+    if free is None:
+        return 10**9
+    alone, two = share_bytes([job]), share_bytes([job, job])
+    return max(1, 1 + int((free / processes - alone) // max(two - alone, 1)))
+
+
+def check_memory(shares: list[list[Job]], processes: int) -> None:
+    """Raise ValueError if the `processes` largest shares will not fit memory at the same time."""
+    free = available_bytes()
+    if free is None:
+        return
+    sizes = [share_bytes(share) for share in shares]
+    largest = sorted(range(len(shares)), key=lambda i: sizes[i])[-processes:]
+    needed, worst = sum(sizes[i] for i in largest), largest[-1]
+    if needed > free:
+        each = sizes[worst] // len(shares[worst])
+        raise InputError(
+            f"{sum(len(shares[i]) for i in largest)} run(s) at a time need about {_gib(needed)} "
+            f"({_gib(each)} for {shares[worst][0].name}), {_gib(free)} are free: run fewer at a "
+            "time (--workers) or make the buffers smaller"
+        )
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"
+
+
+def trim() -> None:
+    """Hand back what compiling has freed: some 0.4 GiB, which glibc would keep for later."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -1,0 +1,206 @@
+"""The paper's Figure 1: a grid world in which a trap appears, and later goes away again.
+
+A2C learns the way around the trap and then has forgotten the direct way; LCPO and tabular A2C go
+back to it at once. All seeds count; the published figure shows four that were picked by hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from lcpo.run.plan.job import plan
+from lcpo.run.store.record import Record
+from lcpo.run.store.results import Result, load_results
+from lcpo.study import tables
+
+AGENTS = {"a2c": "A2C", "tabular-a2c": "Tabular A2C", "lcpo": "LCPO"}
+COLOURS = {"a2c": "#D55E00", "tabular-a2c": "#7f7f7f", "lcpo": "#0072B2"}
+STEPS_PER_EPOCH = 200
+TRAP_FROM, TRAP_UNTIL, EPOCHS = 4000, 16_000, 20_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Options of the experiment."""
+
+    seeds: int = 4
+    """Seeds of each agent."""
+    out: Path = Path("out/grid-world")
+    """Folder for the runs and the figure."""
+    published: bool = False
+    """The published hyper-parameters and faults instead of the library's."""
+    resume: bool = False
+    """Go on with the runs that the folder holds."""
+    workers: int | None = None
+    """Processes at a time; default: one per core."""
+
+
+def run(options: Options) -> int:
+    """Train the three agents, draw the figure, say what it shows."""
+    from lcpo import api
+
+    # The slowest agent first: no core waits for it at the end.
+    jobs = [
+        job
+        for agent in ("lcpo", "a2c", "tabular-a2c")
+        for job in plan(
+            agent,
+            "grid-world",
+            trace="grid-world",
+            steps=EPOCHS * STEPS_PER_EPOCH,
+            seeds=range(options.seeds),
+            published=options.published,
+        )
+    ]
+    print(f"grid world: {len(jobs)} runs of {EPOCHS:,} epochs, {EPOCHS * STEPS_PER_EPOCH:,} steps")
+    problems = api.run(jobs, options.out, options.resume, options.workers)
+    results = load_results(options.out, jobs)
+    picture = options.out / "figure.png"
+    figure(results, picture)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(summary(results).to_text())
+    console.print(
+        "The trap is there from epoch 4,000 to 16,000. Best returns: -3 without it, -5 with it.\n"
+        "back: epochs after it left until ten epochs average -3.3 or better.\n"
+        "TV: largest distance to the best action beside the start, with the trap's context, after "
+        "the trap left: 0 remembers it, 1 has forgotten it."
+    )
+    for problem in problems:
+        console.print(problem, markup=False)
+    console.print(f"figure: {picture}")
+    return 1 if problems else 0
+
+
+def trap_return(record: Record) -> float:
+    """Mean return over the 1000 epochs before the trap leaves."""
+    return _mean(record, "epoch_return", TRAP_UNTIL - 1000, TRAP_UNTIL)
+
+
+def epochs_to_return(record: Record) -> float:
+    """Epochs after the trap left until a ten-epoch mean of the return reaches -3.3; inf: never."""
+    epoch = record["step"] / STEPS_PER_EPOCH
+    late = epoch > TRAP_UNTIL
+    rows = max(1, round(10 / record["updates"][0]))
+    means = np.convolve(record["epoch_return"][late], np.full(rows, 1 / rows), "valid")
+    reached = np.flatnonzero(means >= -3.3)
+    return float(epoch[late][reached[0] + rows - 1] - TRAP_UNTIL) if len(reached) else float("inf")
+
+
+def worst_distance(record: Record, landmark: str = "trap") -> float:
+    """Largest total-variation distance at a landmark after the trap left."""
+    late = record["step"] / STEPS_PER_EPOCH > TRAP_UNTIL
+    return float(record[f"tv_{landmark}"][late].max())
+
+
+def summary(results: list[Result]) -> tables.Table:
+    """Median over all seeds, and the worst one."""
+    rows = []
+    for agent, title in AGENTS.items():
+        mine = [r.record for r in results if r.job.agent == agent and r.status == "finished"]
+        total = sum(r.job.agent == agent for r in results)
+        if not mine:
+            continue
+        returns = [trap_return(r) for r in mine]
+        back = [epochs_to_return(r) for r in mine]
+        distance = [worst_distance(r) for r in mine]
+        rows.append(
+            [
+                title,
+                f"{len(mine)} of {total}",
+                f"{np.median(returns):.2f} ({min(returns):.2f})",
+                f"{_epochs(float(np.median(back)))} ({_epochs(max(back))})",
+                f"{np.median(distance):.2f} ({max(distance):.2f})",
+            ]
+        )
+    header = ["agent", "seeds", "return with trap (worst)", "back (worst)", "TV (worst)"]
+    return tables.Table(header, rows, align="lrrrr")
+
+
+def figure(results: list[Result], path: Path) -> None:
+    """The two modes with their best paths, returns over time, distance to the best action."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shape = plt.figure(figsize=(11, 6.4), layout="constrained")
+    grid = shape.add_gridspec(2, 3, width_ratios=[1, 2.6, 2.6])
+    _draw_mode(shape.add_subplot(grid[0, 0]), trap=False)
+    _draw_mode(shape.add_subplot(grid[1, 0]), trap=True)
+    whole = shape.add_subplot(grid[0, 1:])
+    no_trap, trap = shape.add_subplot(grid[1, 1]), shape.add_subplot(grid[1, 2])
+    for agent, title in AGENTS.items():
+        records = [r.record for r in results if r.job.agent == agent and r.record]
+        if records:
+            _curve(whole, records, "epoch_return", COLOURS[agent], title)
+            _curve(no_trap, records, "tv_no_trap", COLOURS[agent], title)
+            _curve(trap, records, "tv_trap", COLOURS[agent], title)
+    whole.set(ylabel="episode return", ylim=(-21, -2), title="Return (line: mean; band: all seeds)")
+    whole.legend(loc="lower right", frameon=False, ncols=3)
+    no_trap.set(ylabel="distance to the best action", title="Beside the start, no trap: best is up")
+    trap.set(title="Beside the start, trap: best is left")
+    for axis in (whole, no_trap, trap):
+        axis.axvspan(TRAP_FROM, TRAP_UNTIL, color="0.93", zorder=0)
+        axis.set(xlim=(0, EPOCHS), xlabel="epoch (grey: the trap is there)")
+        axis.set_xticks(range(0, EPOCHS + 1, 4000), [f"{k}K" for k in range(0, 21, 4)])
+        axis.spines[["top", "right"]].set_visible(False)
+    for axis in (no_trap, trap):
+        axis.set_ylim(-0.03, 1.03)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shape.savefig(path, dpi=130)
+    plt.close(shape)
+
+
+def _curve(axis: Any, records: list[Record], column: str, colour: str, label: str) -> None:
+    """Mean over seeds of means over about 20 epochs, and the range over seeds."""
+    width = max(1, 20 // int(records[0]["updates"][0]))
+    count = min(len(r[column]) for r in records) // width * width
+    values = np.stack([r[column][:count].reshape(-1, width).mean(axis=1) for r in records])
+    epoch = records[0]["step"][:count].reshape(-1, width)[:, -1] / STEPS_PER_EPOCH
+    axis.fill_between(epoch, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.2, lw=0)
+    axis.plot(epoch, values.mean(axis=0), color=colour, lw=1.2, label=label)
+
+
+def _draw_mode(axis: Any, trap: bool) -> None:
+    """The grid with start, exit, wall, and the best path in blue."""
+    path = [(2, 2), (2, 1), (1, 1), (0, 1), (0, 2)]
+    if trap:
+        path = [(2, 2), (2, 1), (2, 0), (1, 0), (0, 0), (0, 1), (0, 2)]
+    names = {(2, 2): "start", (0, 2): "exit", (1, 2): "wall", (1, 1): "trap" if trap else ""}
+    fills = {(1, 2): "0.35", (0, 2): "#b7e3b0", (2, 1): "#9ecae1"}
+    if trap:
+        fills[(1, 1)] = "#f4a582"
+    for row in range(3):
+        for col in range(3):
+            face = fills.get((row, col), "white")
+            axis.add_patch(_square(row, col, face))
+            colour = "white" if face == "0.35" else "black"
+            axis.text(col + 0.5, 2.78 - row, names.get((row, col), ""), color=colour,
+                      ha="center", va="center", fontsize=8)  # fmt: skip
+    xs, ys = [c + 0.5 for _, c in path], [2.45 - r for r, _ in path]
+    axis.plot(xs, ys, color="#2171b5", lw=2)
+    axis.annotate("", (xs[-1], ys[-1]), (xs[-2], ys[-2]), arrowprops={"arrowstyle": "->",
+                  "color": "#2171b5", "lw": 2})  # fmt: skip
+    axis.set(xlim=(-0.03, 3.03), ylim=(-0.03, 3.03), aspect="equal", xticks=[], yticks=[])
+    axis.set_title("trap: best return -5" if trap else "no trap: best return -3", fontsize=9)
+    axis.axis("off")
+
+
+def _square(row: int, col: int, face: str) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((col, 2 - row), 1, 1, facecolor=face, edgecolor="0.5")
+
+
+def _mean(record: Record, column: str, first: int, last: int) -> float:
+    epoch = record["step"] / STEPS_PER_EPOCH
+    return float(record[column][(epoch > first) & (epoch <= last)].mean())
+
+
+def _epochs(value: float) -> str:
+    return "never" if value == float("inf") else f"{value:.0f}"

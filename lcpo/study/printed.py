@@ -1,0 +1,46 @@
+"""The numbers that the paper prints, to stand beside ours. Values are kept as printed."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.resources
+from typing import NamedTuple
+
+from lcpo.errors import InputError
+from lcpo.names import unknown
+from lcpo.study import tables
+
+TABLES = {
+    "gym-all": "lifelong returns of all agents on the windy tasks",
+    "lcpo-variants": "LCPO and LCPO-P on the Pendulum",
+    "discretisation": "Pendulum-v1 without wind, with 15 torques",
+}
+
+
+class Cell(NamedTuple):
+    """A mean and the half-width of its 95 % interval, as printed; "" where none is."""
+
+    mean: str
+    ci95: str
+
+    def __str__(self) -> str:
+        return f"{self.mean} ± {self.ci95}" if self.ci95 else self.mean
+
+
+@functools.cache
+def read(table: str) -> dict[tuple[str, str, str, str], Cell]:
+    """The cells of a table by (agent, env, trace, variant); trace and variant may be ""."""
+    if table not in TABLES:
+        raise InputError(unknown("table of the paper", table, TABLES))
+    file = importlib.resources.files("lcpo.study") / "data" / f"{table}.csv"
+    with file.open("r") as lines:
+        return {
+            (row["agent"], row["env"], row["trace"], row["variant"]): Cell(row["mean"], row["ci95"])
+            for row in csv.DictReader(lines)
+        }
+
+
+def printed(table: str, agent: str, env: str, trace: str = "", variant: str = "") -> str:
+    """What the paper prints, as in "-165 ± 5"; "-" where it prints nothing."""
+    return str(read(table).get((agent, env, trace, variant), tables.NONE))

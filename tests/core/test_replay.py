@@ -1,0 +1,187 @@
+"""Replay gives back what it was given: layouts, worlds, episode ends, the ring, the draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lcpo.agents import AGENTS
+from lcpo.core import replay
+from lcpo.envs.pendulum import Pendulum
+from lcpo.run.drive import compiled
+from lcpo.types import ContextSlice, Spec, Transition
+
+T = 4
+"""Steps per rollout."""
+CONTEXT = ContextSlice(start=2, channels=2, lags=3)
+COMPACT = Spec(9, CONTEXT, (15,), contiguous_contexts=True, unit_steps=True)
+SPECS = {
+    "compact": COMPACT,
+    "two worlds": COMPACT._replace(num_worlds=2),
+    "elapsed and weight": COMPACT._replace(unit_steps=False),
+    "many actions": COMPACT._replace(num_actions=(300, 2, 3), num_worlds=2),
+    "whole": COMPACT._replace(contiguous_contexts=False, num_worlds=2),
+    "context first": COMPACT._replace(context=CONTEXT._replace(start=0)),
+    "one lag": Spec(5, ContextSlice(2, 3, 1), (4,), contiguous_contexts=True),
+    "no context": Spec(3, ContextSlice(3, 0, 0), (4,), contiguous_contexts=True, num_worlds=2),
+}
+
+
+def stream(spec: Spec, num_steps: int, seed: int = 0) -> Transition:
+    """Random interactions along a trace, leaves [num_steps, N, ...], as a driver would make them.
+
+    Episodes end where they like; the trace moves on. Before step 0 the history repeats row 0.
+    """
+    rng = np.random.default_rng(seed)
+    shape = (num_steps, spec.num_worlds)
+    start, channels, lags = spec.context
+    trace = rng.normal(size=(num_steps + 1, spec.num_worlds, channels))
+
+    def observed(cursor: int) -> np.ndarray:
+        kept = rng.normal(size=(spec.num_worlds, spec.obs_size - spec.context.size))
+        rows = [trace[max(cursor - lag, 0)] for lag in range(lags)]
+        history = np.stack(rows, -1) if rows else np.zeros((spec.num_worlds, 0))
+        history = history.reshape(spec.num_worlds, -1)
+        return np.concatenate([kept[:, :start], history, kept[:, start:]], axis=1)
+
+    ended = rng.random((2, *shape)) < 0.2
+    next_obs = np.stack([observed(t + 1) for t in range(num_steps)])
+    after = np.stack([observed(t) for t in range(num_steps)])  # observations after a reset
+    following = np.concatenate([after[:1], next_obs[:-1]])
+    fresh = np.concatenate([np.zeros_like(ended[0][:1]), ended.any(0)[:-1]])
+    obs = np.where(fresh[..., None], after, following)
+    elapsed, weight = rng.random((2, *shape)) if not spec.unit_steps else np.ones((2, *shape))
+    values = (obs, rng.normal(size=shape), next_obs, elapsed, weight)
+    obs, reward, next_obs, elapsed, weight = (jnp.asarray(x, jnp.float32) for x in values)
+    action = jnp.asarray(rng.integers(0, spec.num_actions, (*shape, spec.action_size)), jnp.int32)
+    flags = (jnp.asarray(x) for x in ended)
+    return Transition(obs, action, reward, next_obs, *flags, elapsed, weight, ())
+
+
+add = jax.jit(replay.replay_add, static_argnums=1)
+rows_of = jax.jit(replay.replay_rows, static_argnums=1)
+
+
+def rollout(data: Transition, number: int) -> Transition:
+    return jax.tree.map(lambda x: x[number * T : (number + 1) * T], data)
+
+
+def filled(spec: Spec, data: Transition, capacity: int) -> replay.Replay:
+    """A replay that was given `data`, rollout by rollout."""
+    memory = replay.replay_init(spec, capacity * spec.num_worlds, T)
+    for number in range(len(data.reward) // T):
+        memory = add(memory, spec, rollout(data, number))
+    return memory
+
+
+def assert_rows(memory: replay.Replay, spec: Spec, data: Transition, steps: np.ndarray) -> None:
+    """Steps `steps` of all worlds come back, bit for bit."""
+    for world in range(spec.num_worlds):
+        row = jnp.asarray(steps % memory.num_rows)
+        found = rows_of(memory, spec, row, jnp.full(len(steps), world))
+        expected = jax.tree.map(lambda x, w=world: x[steps, w], data)
+        for name, a, b in zip(Transition._fields, found, expected, strict=True):
+            if name != "extra":
+                assert a.dtype == b.dtype, name
+                np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_what_was_given_comes_back(spec: Spec) -> None:
+    """From row 0, whose history lies before the run, to the newest, whose successor lies ahead."""
+    data = stream(spec, 5 * T)
+    memory = filled(spec, data, 5 * T)
+    assert_rows(memory, spec, data, np.arange(5 * T))
+
+
+@pytest.mark.parametrize("name", ["compact", "two worlds", "whole"])
+@pytest.mark.parametrize("capacity", [8, 9])
+def test_a_ring_keeps_the_newest(name: str, capacity: int) -> None:
+    """All of the newest `capacity` steps, at every point of the way, and no others are drawn."""
+    spec = SPECS[name]
+    data = stream(spec, 12 * T)
+    memory = replay.replay_init(spec, capacity * spec.num_worlds, T)
+    for number in range(12):
+        memory = add(memory, spec, rollout(data, number))
+        steps = (number + 1) * T
+        live = np.arange(max(steps - capacity, 0), steps)
+        assert_rows(memory, spec, data, live)
+    drawn = replay.replay_sample(memory, spec, 2000, jax.random.key(0))
+    assert set(np.asarray(drawn.reward)) == set(np.asarray(data.reward[live]).ravel())
+
+
+def test_the_layout_is_that_of_init() -> None:
+    """What a later spec says of contexts does not matter."""
+    for made, later in ((True, False), (False, True)):
+        spec = COMPACT._replace(contiguous_contexts=made)
+        data = stream(spec, 3 * T)
+        memory = filled(spec, data, 3 * T)
+        assert_rows(memory, spec._replace(contiguous_contexts=later), data, np.arange(3 * T))
+
+
+def test_whole_observations_survive_a_jump_of_the_trace() -> None:
+    """What the compact layout cannot do: contexts that are no neighbours'."""
+    spec = COMPACT._replace(contiguous_contexts=False)
+    data = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), stream(spec, T), stream(spec, T, 1))
+    memory = filled(spec, data, 2 * T)
+    assert_rows(memory, spec, data, np.arange(2 * T))
+
+
+def test_the_draw_is_uniform() -> None:
+    """Over steps and worlds: chi-squared with 39 degrees of freedom, 99.9 % below 72."""
+    spec = SPECS["two worlds"]
+    data = stream(spec, 9 * T)
+    memory = filled(spec, data, 20)
+    drawn = replay.replay_sample(memory, spec, 40_000, jax.random.key(1))
+    live = np.sort(np.asarray(data.reward[-20:]).ravel())
+    counts = np.bincount(np.searchsorted(live, np.asarray(drawn.reward)), minlength=40)
+    assert ((counts - 1000.0) ** 2 / 1000.0).sum() < 72.0
+
+
+def test_every_one_of_20_million_steps_can_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above 2^24 float32 has even numbers only: half of the newest steps would never be seen."""
+    count = 20_000_000
+    shape = jax.eval_shape(lambda: replay.replay_init(COMPACT, count, 200))
+    memory = shape._replace(added=jnp.int32(count), capacity=jnp.int32(count))
+    monkeypatch.setattr(replay, "replay_rows", lambda memory, spec, row, world: row)
+    rows: Any = replay.replay_sample(memory, COMPACT, 100_000, jax.random.key(2))
+    late = np.asarray(rows)[np.asarray(rows) > 2**24]
+    assert 0.15 < len(late) / 100_000 < 0.18
+    assert 0.48 < (late % 2).mean() < 0.52
+    assert 0 <= rows.min() < rows.max() < count
+
+
+def test_a_transition_of_the_pendulum_takes_38_bytes() -> None:
+    shapes = jax.eval_shape(lambda: replay.replay_init(Pendulum().spec, 20_000_000, 200))
+    total = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(shapes))
+    assert 38.0 <= total / 20_000_000 < 38.01
+
+
+def test_rollouts_that_do_not_fit_are_refused() -> None:
+    memory = replay.replay_init(COMPACT, 100, T)
+    with pytest.raises(ValueError, match="a rollout of 5 steps does not fit"):
+        replay.replay_add(memory, COMPACT, stream(COMPACT, 5))
+
+
+def test_the_pendulum_keeps_its_promise() -> None:
+    """Through the driver: resets in mid-rollout, and a trace that ends and starts again."""
+    agent, env = AGENTS["ddqn"], Pendulum(max_steps=7)
+    config = agent.config(rollout_length=10, buffer_size=60, hidden=(4,))
+    trace = np.random.default_rng(0).normal(size=(35, 2)).astype(np.float32)
+    contexts = compiled.load_contexts(trace, 0, 61, env.spec.context.lags)
+    state = compiled.init_run(agent, config, env, env.spec, jnp.int32(0), contexts)
+    memory, batches = state.agent.memory, []
+    for i in range(6):
+        worlds, batch = compiled.rollout(
+            agent, config, env, env.spec, state, contexts, jnp.int32(10 * i), jax.random.key(i)
+        )
+        state = state._replace(worlds=worlds)
+        memory = replay.replay_add(memory, env.spec, batch)
+        batches.append(batch)
+    data = jax.tree.map(lambda *x: jnp.concatenate(x), *batches)
+    assert data.truncated.sum() >= 8
+    assert_rows(memory, env.spec, data, np.arange(60))

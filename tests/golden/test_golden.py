@@ -1,0 +1,270 @@
+"""Our units against the published code's, at the tolerances of its float32/float64 spread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from golden_files import assert_params, cases, load, mlp_params
+from jax.flatten_util import ravel_pytree
+
+from lcpo.agents import a2c, lcpo, trpo
+from lcpo.core import dists, nets, ood, optim, returns, stats, trust_region
+from lcpo.envs.pendulum import Pendulum, State
+from lcpo.types import ContextSlice, Spec, Transition
+
+close = np.testing.assert_allclose
+
+
+@cases("env_pendulum_*")
+def test_pendulum(case: Path) -> None:
+    """Step every recorded state and compare its successor, reward, flags and observation."""
+    g = load(case)
+    env = Pendulum()
+    angle, speed = g["state"].T.astype(np.float32)
+    time = np.zeros(len(angle), np.int32)
+    for t in range(1, len(time)):
+        time[t] = 0 if g["episode_start"][t] else time[t - 1] + 1
+    wrapped = (angle + np.pi) % (2 * np.pi) - np.pi
+    states = State(jnp.asarray(wrapped), jnp.asarray(speed), jnp.asarray(time))
+    wind = jnp.asarray(g["wind_applied"], jnp.float32)
+    keys = jax.random.split(jax.random.key(0), len(angle))
+    after, step = jax.vmap(env.step)(states, jnp.asarray(g["action"]), wind, keys)
+    close(step.obs, g["next_obs"][:, :3], rtol=1e-5, atol=1e-5)
+    close(step.reward, g["reward"], rtol=1e-5, atol=1e-5)
+    close(after.speed, g["next_state"][:, 1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(step.terminated, g["terminated"])
+    np.testing.assert_array_equal(step.truncated, g["truncated"])
+
+
+@cases("env_pendulum_*")
+def test_context_history(case: Path) -> None:
+    """x then y, newest first; away from the ends of the trace, where we do not wrap."""
+    from lcpo.run.drive.compiled import load_contexts
+
+    g = load(case)
+    contexts = load_contexts(g["wind"], 0, len(g["wind"]), 3)
+    rows = np.flatnonzero(g["wind_index_after"] >= 2)
+    history = jax.vmap(lambda c: contexts.history(c, 3))(g["wind_index_after"][rows])
+    close(history.swapaxes(1, 2).reshape(len(rows), 6), g["next_obs"][rows, 3:], rtol=1e-6)
+
+
+@cases("gae_*")
+def test_returns_and_advantages(case: Path) -> None:
+    g = load(case)
+    reward, value, following = (jnp.asarray(g[k]) for k in ("rewards", "values", "next_values"))
+    terminated = jnp.asarray(g["terminated"], jnp.float32)
+    discount = jnp.full(reward.shape, jnp.float32(g["gamma"]))
+    for name, cut in {"as_coded": 0.0, "intended": 1.0}.items():
+        truncated = cut * jnp.asarray(g["truncated"], jnp.float32)
+        found = returns.returns(reward, following, discount, terminated, truncated)
+        close(found, g[f"returns_{name}"], rtol=1e-5, atol=1e-5)
+        found = returns.advantages(
+            reward, value, following, discount, terminated, truncated, float(g["lam"])
+        )
+        close(found, g[f"advantages_{name}"], rtol=1e-5, atol=1e-5)
+
+
+@cases("ret_norm_*")
+def test_return_statistics(case: Path) -> None:
+    g = load(case)
+    moments, carried = stats.moments_init(), jnp.float32(0.0)
+    for i, reward in enumerate(g["rewards"]):
+        reward = jnp.asarray(reward, jnp.float32)
+        discount = jnp.full(reward.shape, jnp.float32(g["gamma"]))
+        ended = jnp.asarray(g["done"][i], jnp.float32)
+        running, carried = returns.running_returns(reward, discount, ended, carried)
+        close(running, g["running_returns"][i], rtol=1e-5, atol=1e-5)
+        moments = stats.moments_add(moments, running)
+        close(moments, [g["mean"][i], g["var"][i], g["count"][i]], rtol=1e-5)
+        close(reward / jnp.sqrt(moments.var + 1.0), g["normalized_rewards"][i], 1e-5, 1e-6)
+        close(reward / jnp.sqrt(moments.var + 1e-8), g["normalized_rewards_grid"][i], 1e-5, 1e-6)
+
+
+@cases("policy_*")
+def test_policy(case: Path) -> None:
+    g = load(case)
+    num_actions = (int(g["bins"]),) * int(g["act_dims"])
+    old = dists.to_logits(nets.mlp(mlp_params(g, "old"), g["obs"]), num_actions)
+    new = dists.to_logits(nets.mlp(mlp_params(g, "new"), g["obs"]), num_actions)
+    close(old, g["logits"], rtol=1e-5, atol=1e-5)
+    close(dists.log_prob(old, jnp.asarray(g["actions"])), g["log_pi_act"], rtol=1e-5, atol=1e-5)
+    close(dists.entropy(old), g["entropy"], rtol=1e-5, atol=1e-5)
+    close(dists.kl(old, new), g["kl_old_new"], rtol=1e-5, atol=1e-5)
+    close(nets.mlp(mlp_params(g, "value"), g["obs"])[:, 0], g["value"], rtol=1e-5, atol=1e-5)
+    sampled = dists.sample(old, jnp.asarray(g["sample_uniform"], jnp.float32))
+    clear = g["sample_cdf_gap"] > 1e-6
+    np.testing.assert_array_equal(sampled[clear], g["sample_action"][clear])
+
+
+@cases("entropy_tune_*")
+def test_entropy_coefficient(case: Path) -> None:
+    g = load(case)
+    num_actions = (int(g["bins"]),) * int(g["act_dims"])
+    close(0.1 * dists.max_entropy(num_actions), g["target_entropy"], rtol=1e-6)
+    tuner, base = optim.entropy_init(), float(g["entropy_max"])
+    for i, obs in enumerate(g["obs"]):
+        logits = dists.to_logits(nets.mlp(mlp_params(g, "policy"), obs), num_actions)
+        entropy = jnp.mean(dists.entropy(logits))
+        tuner = optim.entropy_step(tuner, base, entropy, float(g["target_entropy"]), 1e-3)
+        close(tuner.log_scale, g["log_entropy"][i], rtol=1e-5, atol=1e-7)
+        close(optim.entropy_coefficient(tuner, base), g["entropy_factor"][i], rtol=1e-5)
+
+
+@cases("ood_pendulum_*")
+def test_ood(case: Path) -> None:
+    """`raw` is the distance (l2), or -d^2 / (2 * observation size) (Mahalanobis)."""
+    g = load(case)
+    context = ContextSlice(int(g["context_start"]), channels=2, lags=3)
+    kind = case.stem.removeprefix("ood_pendulum_")[:-2]
+    recent, data = jnp.asarray(g["base"]), jnp.asarray(g["data"])
+    size, threshold = int(g["obs_dim"]), float(g["threshold"])
+    if kind == "l2":
+        found = ood.l2(context, recent, data)
+        mask = found > threshold
+    else:
+        detector, dims = (ood.mahalanobis, 6) if kind == "mahala" else (ood.mahalanobis_full, size)
+        found = -detector(context, recent, data) * dims / (2 * size)
+        mask = found < threshold
+    close(found, g["raw"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(mask, g["mask"])
+
+
+def settings(g: dict[str, np.ndarray], cls: type, **more: Any) -> Any:
+    """The config of a case; its rewards are scaled already and its entropy coefficient fixed."""
+    return cls(
+        gamma=jnp.float32(g["gamma"]),
+        lam=jnp.float32(g["lam"]),
+        learning_rate=jnp.float32(g["lr_policy"]),
+        value_learning_rate=jnp.float32(g["lr_value"]),
+        max_grad_norm=jnp.float32(g["grad_clip"]),
+        entropy_coef=jnp.float32(g["entropy_factor"]),
+        entropy_target=jnp.float32(0.0),
+        scale_rewards=False,
+        **more,
+    )
+
+
+def start(g: dict[str, np.ndarray], config: Any) -> tuple[Spec, a2c.State]:
+    policy, value = mlp_params(g, "init_policy"), mlp_params(g, "init_value")
+    dims = g["actions"].shape[-1]
+    spec = Spec(g["obs"].shape[-1], ContextSlice(0, 0, 0), (policy[-1].w.shape[1] // dims,) * dims)
+    state = a2c.init(config, spec, jax.random.key(0))
+    adam = optim.adam(0.0, 1.0)
+    policy, value = jax.tree.map(jnp.asarray, (policy, value))
+    return spec, state._replace(
+        policy=policy, value=value, policy_opt=adam.init(policy), value_opt=adam.init(value)
+    )
+
+
+def batch_of(g: dict[str, np.ndarray], k: int) -> Transition:
+    """Update k's data, with one world."""
+    ones = jnp.ones(g["rewards"][k].shape)
+    fields = (g["obs"], g["actions"], g["rewards"], g["next_obs"], g["terminated"], g["truncated"])
+    obs, action, reward, next_obs, terminated, truncated = (jnp.asarray(f[k]) for f in fields)
+    batch = Transition(
+        obs, action, reward.astype(jnp.float32), next_obs, terminated, truncated, ones, ones, ()
+    )
+    return jax.tree.map(lambda x: x[:, None], batch)
+
+
+estimate = jax.jit(a2c.estimate)
+
+
+@cases("update_a2c_*")
+def test_a2c_update(case: Path) -> None:
+    g = load(case)
+    config = settings(g, a2c.Config, faults=(a2c.TRUNCATION_LEAKS,))
+    spec, state = start(g, config)
+    update = jax.jit(a2c.update, static_argnums=1)
+    for k in range(len(g["obs"])):
+        _, data = estimate(config, state, batch_of(g, k))
+        close(data.target, g["returns"][k], rtol=1e-5, atol=2e-5)
+        close(data.advantage, g["advantages"][k], rtol=1e-5, atol=2e-5)
+        state, metrics = update(config, spec, state, batch_of(g, k), jax.random.key(0))
+        without_entropy = metrics["policy_loss"] + g["entropy_factor"] * g["entropy"][k]
+        close(without_entropy, g["pg_loss"][k], rtol=1e-5, atol=2e-5)
+        close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)
+        if k == 0:
+            assert_params(state.policy, g, "step1_policy", 1e-6)
+            assert_params(state.value, g, "step1_value", 1e-6)
+    if len(g["obs"]) > 1:
+        assert_params(state.policy, g, "final_policy", 1e-6)
+        assert_params(state.value, g, "final_value", 1e-6)
+
+
+@cases("update_lcpo_*")
+def test_lcpo_update(case: Path) -> None:
+    g = load(case)
+    config = settings(
+        g,
+        lcpo.Config,
+        c_anchor=jnp.float32(g["trpo_kl_out"]),
+        c_recent=jnp.float32(g["trpo_kl_in"]),
+        damping=jnp.float32(g["damping"]),
+        dual=bool(g["dual"]),
+        faults=(a2c.TRUNCATION_LEAKS, lcpo.DUAL_ALGEBRA),
+    )
+    spec, state = start(g, config)
+    atol = 5e-5 if float(g["trpo_kl_out"]) >= 1.0 else 2e-6
+    learn = jax.jit(lcpo.learn, static_argnums=1)
+    for k, anchors in enumerate(g["ood_obs"]):
+        found = jnp.bool_(len(anchors) > 0)
+        anchors = jnp.asarray(anchors) if found else jnp.zeros_like(g["obs"][k])
+        _, data = estimate(config, state, batch_of(g, k))
+        state, metrics = learn(config, spec, state, data, anchors, found)
+        close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)
+        if found:
+            assert metrics["constraint_active"] == 1.0
+            fraction = g["accepted_fraction"][k] if g["line_search_success"][k] else 0.0
+            assert metrics["step_fraction"] == np.nan_to_num(fraction)
+            if fraction > 0.0:
+                close(metrics["recent_kl"], g["kl_in_after"][k], rtol=1e-2, atol=1e-7)
+                close(metrics["anchor_kl"], g["kl_out_after"][k], rtol=1e-2, atol=1e-7)
+        if config.dual:
+            close(metrics["dual_ratio"], g["monitor_lm"][k], rtol=1e-4)
+        if k == 0:
+            assert_params(state.policy, g, "step1_policy", atol)
+            assert_params(state.value, g, "step1_value", 1e-6)
+    if len(g["obs"]) > 1:
+        assert_params(state.policy, g, "final_policy", atol)
+        assert_params(state.value, g, "final_value", 1e-6)
+
+
+@cases("update_lcpo_first_*", "update_lcpo_backtrack_*", "update_lcpo_fail_*")
+def test_lcpo_step_by_step(case: Path) -> None:
+    """Gradient, Fisher product, conjugate gradient and the full step of one update."""
+    g = load(case)
+    config = settings(g, lcpo.Config, faults=(a2c.TRUNCATION_LEAKS,))
+    spec, state = start(g, config)
+    _, data = estimate(config, state, batch_of(g, 0))
+    found = a2c.policy_gradient(config, spec, state, data)
+    surrogate = trpo.surrogate(found.logits, found.logits, data, config.entropy_coef)
+    close(surrogate, g["loss_before"][0], rtol=1e-5, atol=2e-5)
+    gradient = ravel_pytree(found.grads)[0]
+    close(-gradient, flat(g, "neg_grad"), rtol=0, atol=3e-6)
+    anchors = jnp.asarray(g["ood_obs"][0])
+    product, _ = trust_region.fisher_product(
+        lambda policy: a2c.logits(spec, policy, anchors), state.policy, jnp.float32(g["damping"])
+    )
+    close(product(flat(g, "fvp_vec")), flat(g, "fvp_out"), rtol=0, atol=3e-6)
+    solution = trust_region.conjugate_gradient(product, -gradient)
+    close_relative(solution, flat(g, "cg"), 2e-4)
+    step = trust_region.constrained_step(product, gradient, jnp.float32(g["trpo_kl_out"]))
+    close_relative(step, flat(g, "full_step"), 2e-4)
+
+
+def flat(g: dict[str, np.ndarray], prefix: str) -> jax.Array:
+    """A vector stored layer by layer (first update), in the order of `ravel_pytree`."""
+    layers = [(g[f"{prefix}_w{i}"], g[f"{prefix}_b{i}"]) for i in range(3)]
+    if f"{prefix}_w0" in g and g[f"{prefix}_w0"].ndim == 3:
+        layers = [(w[0], b[0]) for w, b in layers]
+    return ravel_pytree(layers)[0].astype(jnp.float32)
+
+
+def close_relative(found: jax.Array, expected: jax.Array, atol: float) -> None:
+    scale = jnp.max(jnp.abs(expected))
+    close(found / scale, expected / scale, rtol=0, atol=atol)

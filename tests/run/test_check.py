@@ -1,0 +1,144 @@
+"""A user's agent or environment that breaks a rule is told which one, before any work."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+
+from lcpo import config as configs
+from lcpo.agents import AGENTS, a2c
+from lcpo.envs.gridworld import GridWorld
+from lcpo.envs.pendulum import Pendulum
+from lcpo.run.plan.check import check_agent, check_env
+from lcpo.types import Spec, Step
+
+SPEC = Pendulum().spec
+
+
+def broken_agents() -> dict[str, tuple[Any, str]]:
+    agent = AGENTS["a2c"]
+
+    def float_actions(config: Any, spec: Any, state: Any, obs: Any, key: Any) -> Any:
+        return obs[:, :1], ()
+
+    def forgets_extra(config: Any, spec: Any, state: Any, obs: Any, key: Any) -> Any:
+        return a2c.act(config, spec, state, obs, key)[0]
+
+    def grows(config: Any, spec: Any, state: Any, batch: Any, key: Any) -> Any:
+        state, metrics = a2c.update(config, spec, state, batch, key)
+        return state._replace(running_return=jnp.zeros(3)), metrics
+
+    def other_tree(config: Any, spec: Any, state: Any, batch: Any, key: Any) -> Any:
+        return state._replace(entropy=()), {}
+
+    def vector_metric(config: Any, spec: Any, state: Any, batch: Any, key: Any) -> Any:
+        return state, {"loss": batch.reward}
+
+    def no_dict(config: Any, spec: Any, state: Any, batch: Any, key: Any) -> Any:
+        return state, [jnp.float32(0.0)]
+
+    return {
+        "actions": (agent._replace(act=float_actions), "needs integers"),
+        "extra": (agent._replace(act=forgets_extra), "act -> \\(action, extra\\)"),
+        "shape": (
+            agent._replace(update=grows),
+            "running_return from float32\\[1\\] to float32\\[3\\]",
+        ),
+        "tree": (agent._replace(update=other_tree), "structure"),
+        "metric": (agent._replace(update=vector_metric), "metric 'loss' has shape"),
+        "metrics": (agent._replace(update=no_dict), "needs a dict"),
+        "init": (agent._replace(init=lambda config: None), "init\\(config, spec, key\\)"),
+    }
+
+
+@pytest.mark.parametrize("name", broken_agents())
+def test_broken_agents(name: str) -> None:
+    agent, rule = broken_agents()[name]
+    with pytest.raises(ValueError, match=rule):
+        check_agent(agent, agent.config(), SPEC)
+
+
+@configs.config
+class Env(Pendulum):
+    """A Pendulum with one thing wrong."""
+
+    fault: str = configs.static("", "what is wrong")
+
+    def reset(self, key: Any) -> Any:
+        state, obs = super().reset(key)
+        return state, jnp.zeros(9) if self.fault == "whole obs" else obs
+
+    def step(self, state: Any, action: Any, context: Any, key: Any) -> Any:
+        if self.fault == "too many contexts":
+            return super().step(state, action, context[jnp.array([0, 1])] + jnp.ones(5), key)
+        after, step = super().step(state, action, context, key)
+        if self.fault == "tuple":
+            return after, tuple(step)
+        if self.fault == "state":
+            return after._replace(time=jnp.float32(0.0)), step
+        wrong = {
+            "obs": {"obs": jnp.zeros(4)},
+            "reward": {"reward": jnp.zeros(1)},
+            "flag": {"terminated": jnp.float32(0.0)},
+        }
+        return after, Step(**{**step._asdict(), **wrong.get(self.fault, {})})
+
+
+RULES = {
+    "whole obs": "less 6 context entries, which the driver appends",
+    "too many contexts": "step\\(state, action, context, key\\) raised",
+    "tuple": "needs \\(state, lcpo.types.Step\\)",
+    "state": "time from int32",
+    "obs": "obs of shape \\(4,\\): needs \\(3,\\)",
+    "reward": "step.reward has shape \\(1,\\): needs a scalar",
+    "flag": "step.terminated is float32: needs bool",
+}
+
+
+@pytest.mark.parametrize("fault", RULES)
+def test_broken_environments(fault: str) -> None:
+    with pytest.raises(ValueError, match=RULES[fault]):
+        check_env(Env(fault=fault))
+
+
+@configs.config
+class Boastful(GridWorld):
+    """Promises a new row of the trace at every step, and moves on at the end of an episode."""
+
+    @property
+    def spec(self) -> Spec:
+        return super().spec._replace(contiguous_contexts=True)
+
+
+def test_a_promise_that_is_not_kept() -> None:
+    with pytest.raises(ValueError, match=r"contiguous_contexts promises .* advance = 'episode'"):
+        check_env(Boastful())
+
+
+def test_sound_ones_pass() -> None:
+    check_env(Env())
+    check_agent(AGENTS["a2c"], AGENTS["a2c"].config(), SPEC)
+
+
+def test_config_errors_say_what_was_given_and_needed() -> None:
+    for values, expected in {
+        ("gamma", 1.5): "gamma = 1.5: needs at most 1.0",
+        ("gamma", "high"): "needs a number",
+        ("hidden", 64): "needs a list",
+        ("rollout_length", 2.5): "needs a whole number",
+        ("learning_rate", float("nan")): "finite",
+        ("scale_rewards", 1): "true or false",
+        ("gama", 1.0): "did you mean 'gamma'",
+    }.items():
+        with pytest.raises(ValueError, match=expected):
+            AGENTS["a2c"].config(**{values[0]: values[1]})
+
+
+def test_sizes_are_resolved_from_the_steps() -> None:
+    config = AGENTS["lcpo"].config()
+    assert configs.resolve(config, 8_000_000).buffer_size == 80_000
+    kept = dataclasses.replace(config, buffer_size=5)
+    assert configs.resolve(kept, 8_000_000).buffer_size == 5

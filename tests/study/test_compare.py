@@ -1,0 +1,370 @@
+"""From records on disk to the report: numbers, failed seeds, formats, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lcpo import contexts
+from lcpo.run.plan.job import Job, plan
+from lcpo.run.store import record as records
+from lcpo.run.store.results import Result, load_results
+from lcpo.study import compare, curves, report, stats, tables
+from lcpo.study.export import export
+from lcpo.study.stats import Estimate
+from lcpo.study.tables import Table
+
+STEPS, PER_UPDATE = 100_000, 200
+LEVEL = {"lcpo": -300.0, "a2c": -400.0}
+
+
+def metrics(job: Job, level: float) -> dict[str, np.ndarray]:
+    """An agent that returns `level + seed`, and 100 less in its first 10 %."""
+    count = job.steps // PER_UPDATE
+    returns = np.full(count, level + job.seed)
+    returns[: count // 10] -= 100.0
+    ones = np.ones(count)
+    found = {"episodes": ones, "episode_return_sum": returns, "episode_length_sum": 200 * ones}
+    if job.agent.startswith("lcpo"):
+        active = (np.arange(count) % 4 == 0).astype(float)
+        found |= {"constraint_active": active, "step_fraction": active * 0.5}
+        found |= {"anchor_kl": active * 1e-5}
+    return found
+
+
+def write(out: Path, job: Job, values: dict[str, np.ndarray], failed_at: int | None = None) -> None:
+    folder = out / "runs" / job.name
+    if failed_at != 0:
+        block = records.block_size(job.steps // PER_UPDATE)
+        kept = {k: v[: (failed_at or job.steps) // PER_UPDATE] for k, v in values.items()}
+        records.save_arrays(folder / "record.npz", records.thin(kept, 0, block, PER_UPDATE))
+    failure = {"quantity": "policy_loss", "value": "nan", "step": failed_at}
+    outcome = {
+        "status": "finished" if failed_at is None else "failed",
+        **({} if failed_at is None else {"failure": failure}),
+        "job": job.to_json(), "seconds": 20.0, "provenance": {"device": "cpu:cpu"},
+    }  # fmt: skip
+    records.save_json(folder / "manifest.json", outcome)
+
+
+def jobs(agent: str, seeds: range = range(4), **more: Any) -> list[Job]:
+    return plan(agent, "pendulum", trace="revisit", steps=STEPS, seeds=list(seeds), **more)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """lcpo and a2c with 4 seeds each; one run of a2c failed."""
+    every = jobs("lcpo") + jobs("a2c")
+    for job in every:
+        failed_at = 40_000 if job.name.startswith("a2c") and job.seed == 3 else None
+        write(tmp_path, job, metrics(job, LEVEL[job.agent]), failed_at)
+    records.save_json(tmp_path / "plan.json", {"jobs": [job.to_json() for job in every]})
+    return tmp_path
+
+
+def test_numbers(out: Path) -> None:
+    found = compare.summarise(load_results(out))
+    assert (found.env, found.trace, found.steps) == ("pendulum", "revisit", STEPS)
+    assert (found.warmup, found.reference) == (10_000, "lcpo")
+    lcpo, a2c = found.rows
+    assert (lcpo.label, lcpo.finished, lcpo.failed, lcpo.missing) == ("lcpo", 4, 0, 0)
+    assert lcpo.after_warmup == stats.mean_ci([-300.0, -299.0, -298.0, -297.0])
+    assert lcpo.whole_run.mean == pytest.approx(-298.5 - 10.0)
+    assert (lcpo.difference, lcpo.improvement) == (None, None)
+    assert lcpo.activity == pytest.approx(0.25)
+    assert lcpo.step_fraction == pytest.approx(0.5)
+    assert lcpo.anchor_kl == pytest.approx(1e-5)
+    assert lcpo.seconds == 20.0
+    assert (a2c.finished, a2c.failed) == (3, 1)
+    assert a2c.after_warmup == stats.mean_ci([-400.0, -399.0, -398.0])
+    assert a2c.difference == pytest.approx((-100.0, -100.0, -100.0, 3))
+    assert a2c.improvement == (0.0, 0.0, 0.0, 4)
+    assert (a2c.activity, a2c.step_fraction, a2c.anchor_kl) == (None, None, None)
+
+
+def test_failed_seeds_are_shown(out: Path) -> None:
+    text = report.to_table(compare.summarise(load_results(out))).to_text()
+    assert "3 of 4, 1 failed" in text
+    assert "a2c: failed: seed 3 at step 40,000 (policy_loss = nan)" in text
+    assert "(n=3)" in text
+
+
+def test_a_failed_run_is_worse_than_all_others(tmp_path: Path) -> None:
+    """It counts where the mean cannot take it; it may have failed before its first row."""
+    for job in jobs("lcpo") + jobs("a2c"):
+        failed_at = 0 if job.agent == "lcpo" and job.seed < 2 else None
+        write(tmp_path, job, metrics(job, -300.0), failed_at)
+    found = compare.summarise(load_results(tmp_path), reference="lcpo")
+    a2c = found.rows[0]
+    assert (a2c.label, found.rows[1].failed) == ("a2c", 2)
+    # Of the 16 pairs 8 are won against failures; of the other 8: 5 losses, 2 ties, 1 win.
+    assert a2c.improvement is not None
+    assert a2c.improvement.mean == pytest.approx((8 + 1 + 0.5 * 2) / 16)
+
+
+def test_all_runs_of_an_agent_failed(tmp_path: Path) -> None:
+    for job in jobs("lcpo") + jobs("a2c"):
+        write(tmp_path, job, metrics(job, -300.0), 0 if job.agent == "a2c" else None)
+    results = load_results(tmp_path)
+    for reference in ("lcpo", "a2c"):
+        found = compare.summarise(results, reference=reference)
+        text = report.to_table(found).to_text()
+        assert "0 of 4, 4 failed" in text
+        assert "seed 2 at step 0 (policy_loss = nan), and 1 more" in text
+        assert len(report.write_report(found, results, tmp_path / reference)) == 5
+
+
+def test_runs_that_have_not_ended_and_single_seeds(tmp_path: Path) -> None:
+    for job in jobs("lcpo") + jobs("a2c", range(1)):
+        write(tmp_path, job, metrics(job, -300.0))
+    found = compare.summarise(load_results(tmp_path), reference="lcpo")
+    text = report.to_table(found).to_text()
+    assert found.rows[0].missing == 3
+    assert "1 of 4, 3 missing" in text
+    assert "-300 (no interval)" in text
+    assert "-0.00" not in text
+
+
+def test_a_constraint_that_is_never_active_is_reported(tmp_path: Path) -> None:
+    for job in jobs("lcpo"):
+        values = metrics(job, -300.0)
+        idle = dict.fromkeys(("constraint_active", "step_fraction", "anchor_kl"), 0.0)
+        write(tmp_path, job, values | {k: np.full(STEPS // PER_UPDATE, v) for k, v in idle.items()})
+    found = compare.summarise(load_results(tmp_path))
+    assert found.rows[0].step_fraction is None
+    assert "lcpo: constraint active in 0.0 % of updates: as good as never" in found.notes
+    header = report.to_table(found).header
+    assert "active" in header
+    assert "minus lcpo" not in header
+
+
+@pytest.mark.parametrize(
+    ("steps", "warmup"), [(8_000_000, 6_000_000), (6_000_000, 600_000), (1_000, 100)]
+)
+def test_default_warmup(steps: int, warmup: int) -> None:
+    assert compare.default_warmup(steps) == warmup
+
+
+def test_labels(tmp_path: Path) -> None:
+    swept = jobs("lcpo", range(2), sweep={"sigma": [0.5, 1.0]})
+    own, named = [], []
+    for job in jobs("a2c", range(2)):
+        name = f"pkg.mod.agent-pendulum-revisit-s{job.seed}"
+        own.append(dataclasses.replace(job, agent="pkg.mod:agent", name=name))
+        named.append(dataclasses.replace(job, name=f"mine-s{job.seed}"))
+    for job in swept + own + named:
+        write(tmp_path, job, metrics(job, -300.0))
+    found = compare.summarise(load_results(tmp_path))
+    labels = [row.label for row in found.rows]
+    assert labels == ["lcpo-sigma=0.5", "lcpo-sigma=1.0", "mine", "pkg.mod:agent"]
+
+
+def test_revisits() -> None:
+    """Visits of 10 updates; the third and the fourth are revisits."""
+    switches = contexts.Switches(
+        np.array([0, 2000, 4000, 6000]), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1], bool)
+    )
+    returns = np.zeros(40)
+    returns[20:22], returns[30:32] = -10.0, -30.0
+    ones = np.ones(40)
+    values = {"episodes": ones, "episode_return_sum": returns, "episode_length_sum": ones}
+    record = records.thin(values, 0, 1, PER_UPDATE)
+    assert compare.revisit_return(record, switches, 2 * PER_UPDATE) == pytest.approx(-20.0)
+    assert compare.revisit_return(record, switches, 4 * PER_UPDATE) == pytest.approx(-10.0)
+    assert compare.revisit_return(record, switches, 99 * PER_UPDATE) == pytest.approx(-4.0)
+    coarse = records.thin(values, 0, 4, PER_UPDATE)  # rows begin at 0, 800, ... 3200, 4000
+    assert compare.revisit_return(coarse, switches, 4 * PER_UPDATE) == pytest.approx(-5.0)
+    assert math.isnan(compare.revisit_return(coarse, switches, 2 * PER_UPDATE))
+
+
+def test_revisit_column(tmp_path: Path) -> None:
+    """The default trace comes back to its first context at step 375,000."""
+    made = (plan(a, "pendulum", trace="revisit", steps=400_000, seeds=[0, 1]) for a in LEVEL)
+    for job in itertools.chain(*made):
+        values = metrics(job, LEVEL[job.agent])
+        values["episode_return_sum"][1875:1895] -= 7.0
+        write(tmp_path, job, values)
+    results = load_results(tmp_path)
+    found = compare.summarise(results)
+    assert found.switches is not None
+    assert found.switches.start.tolist() == [0, 125_000, 250_000, 375_000]
+    assert [r.revisits.mean for r in found.rows if r.revisits] == pytest.approx([-406.5, -306.5])
+    assert "revisits" in report.to_table(found).header
+    assert "revisits: the first 4,000 steps after a context came back" in found.notes
+    assert report.write_report(found, results, tmp_path / "report")[-1].stat().st_size > 10_000
+
+
+def test_report(out: Path) -> None:
+    results = load_results(out)
+    paths = report.write_report(compare.summarise(results), results, out / "report")
+    names = ["table.txt", "table.md", "table.tex", "table.csv", "curves.png"]
+    assert [p.name for p in paths] == names
+    assert sorted(p.name for p in (out / "report").iterdir()) == sorted(names)
+    assert paths[0].read_text() == GOLDEN_REPORT
+    assert paths[-1].read_bytes().startswith(b"\x89PNG")
+    numbers = pl.read_csv(paths[3])
+    assert numbers["agent"].to_list() == ["lcpo", "a2c"]
+    assert numbers["after_warmup_mean"].to_list() == [-298.5, -399.0]
+    assert numbers["difference_n"].to_list() == [0, 3]
+    assert numbers["improvement_mean"].to_list() == [None, 0.0]
+    assert numbers["failed"].to_list() == [0, 1]
+
+
+GOLDEN_REPORT = """\
+pendulum, trace revisit, 100,000 steps; 95 % intervals over seeds
+agent             seeds  return after 10,000  whole run      minus lcpo          P(better)  active  accepted step  anchor KL  seconds
+-----  ----------------  -------------------  ---------  --------------  -----------------  ------  -------------  ---------  -------
+lcpo                  4             -298 ± 2   -308 ± 2               -                  -  25.0 %           0.50    1.0e-05     20.0
+a2c    3 of 4, 1 failed             -399 ± 2   -409 ± 2  -100 ± 0 (n=3)  0.00 [0.00, 0.00]       -              -          -     20.0
+a2c: failed: seed 3 at step 40,000 (policy_loss = nan)
+failed runs: not in the means; worse than all others in P(better)
+"""  # noqa: E501
+
+
+SAMPLE = Table(
+    ["agent", "return"], [["a_b-2", "-373 ± 3"], ["x|y", "<5 %"]], "lr", "A title", ["50 % of $"]
+)
+
+
+def test_text() -> None:
+    assert SAMPLE.to_text() == (
+        "A title\nagent    return\n-----  --------\na_b-2  -373 ± 3\nx|y        <5 %\n50 % of $\n"
+    )
+
+
+def test_markdown() -> None:
+    assert SAMPLE.to_markdown() == (
+        "A title\n\n| agent | return |\n|---|---:|\n| a_b-2 | -373 ± 3 |\n| x\\|y | <5 % |\n\n"
+        "- 50 % of $\n"
+    )
+
+
+def test_latex() -> None:
+    assert SAMPLE.to_latex() == (
+        "% A title\n% 50 % of $\n\\begin{tabular}{lr}\n\\toprule\nagent & return \\\\\n\\midrule\n"
+        "a\\_b-2 & $-$373 $\\pm$ 3 \\\\\nx\\textbar{}y & $<$5 \\% \\\\\n\\bottomrule\n"
+        "\\end{tabular}\n"
+    )
+
+
+def test_csv() -> None:
+    assert SAMPLE.to_csv() == "agent,return\na_b-2,-373 ± 3\nx|y,<5 %\n"
+    assert Table(["a,b"], [['say "x"']], "l").to_csv() == '"a,b"\n"say ""x"""\n'
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(-373.4, "-373"), (100.0, "100"), (99.95, "100.0"), (-10.04, "-10.0"), (9.876, "9.88"),
+     (-0.001, "0.00"), (None, "-"), (math.nan, "-")],
+)  # fmt: skip
+def test_number(value: float | None, text: str) -> None:
+    assert tables.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [(-373.4, 3.2, "-373 ± 3"), (20.94, 6.31, "+20.9 ± 6.3"), (0.8, 10.25, "+0.8 ± 10.2"),
+     (5.0, 123.0, "+5 ± 123"), (-373.4, 0.04, "-373.40 ± 0.04"), (2.0, 0.0, "+2.00 ± 0.00"),
+     (-373.4, math.nan, "-373 (no interval)"), (math.nan, math.nan, "-")],
+)  # fmt: skip
+def test_plus_minus(mean: float, half: float, text: str) -> None:
+    assert tables.plus_minus(Estimate(mean, mean - half, mean + half, 2), sign=True) == text
+
+
+def test_bracketed() -> None:
+    assert tables.bracketed(Estimate(0.914, 0.777, 1.0, 16)) == "0.91 [0.78, 1.00]"
+    assert tables.bracketed(Estimate(1.0, math.nan, math.nan, 1)) == "1.00 (no interval)"
+    assert tables.bracketed(None) == "-"
+
+
+def test_smoothing_weighs_epochs() -> None:
+    """Rows without an epoch have no weight; a window without any gives NaN."""
+    record = {
+        "step": np.arange(1, 7) * 200,
+        "epochs": np.array([1, 3, 0, 0, 0, 2]),
+        "epoch_return": np.array([0.0, 4.0, 0.0, 0.0, 0.0, 9.0]),
+    }
+    found = curves.smoothed(record, share=0.5)  # windows of three rows
+    np.testing.assert_allclose(found, [3.0, 3.0, 4.0, np.nan, 9.0, 9.0])
+
+
+def changed(result: Result, **fields: Any) -> Result:
+    return result._replace(job=dataclasses.replace(result.job, **fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"trace": "4"}, r"runs differ in trace \('revisit', '4'\)"),
+        ({"env": "grid"}, r"runs differ in env \('pendulum', 'grid'\)"),
+        ({"steps": 50_000}, r"runs differ in steps \(100000, 50000\)"),
+        ({"scale": 0.125}, r"runs differ in scale"),
+        ({"env_config": {"num_bins": 5, "max_steps": 200}}, r"env_config.num_bins \(15, 5\)"),
+        ({"config": {"gamma": 0.5}}, r"runs of 'a2c' differ in config"),
+        ({"name": "a2c-pendulum-revisit-s0", "seed": 0}, r"two runs of 'a2c' with seed 0"),
+    ],
+)
+def test_runs_that_cannot_be_compared(out: Path, fields: dict[str, Any], says: str) -> None:
+    results = load_results(out)
+    with pytest.raises(ValueError, match=says):
+        compare.summarise([*results[:-1], changed(results[-1], **fields)])
+
+
+def test_lengths_may_differ_by_less_than_an_update(out: Path) -> None:
+    results = load_results(out)
+    shorter = [changed(r, steps=STEPS - 100) if r.job.agent == "a2c" else r for r in results]
+    assert compare.summarise(shorter).steps == STEPS
+
+
+def test_refusals(out: Path) -> None:
+    results = load_results(out)
+    with pytest.raises(ValueError, match=r"unknown reference 'lcp'.*did you mean 'lcpo'"):
+        compare.summarise(results, reference="lcp")
+    with pytest.raises(ValueError, match="warm-up = 100,000 steps: needs 0 to 99,999"):
+        compare.summarise(results, warmup=STEPS)
+    with pytest.raises(ValueError, match="no finished run to compare: none has ended"):
+        compare.summarise([])
+    with pytest.raises(ValueError, match="no finished run to compare: 1 failed"):
+        compare.summarise(results[-1:])
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_export(out: Path, suffix: str) -> None:
+    file = out / f"all{suffix}"
+    rows = export(out, file)
+    read = pl.read_parquet if suffix == ".parquet" else pl.read_csv
+    table = read(file)
+    assert len(table) == rows == 7 * 500 + 200
+    assert table.columns[:6] == ["name", "agent", "env", "trace", "seed", "status"]
+    assert "config.sigma" in table.columns
+    assert "config.gamma" not in table.columns
+    late = table.filter((pl.col("agent") == "lcpo") & (pl.col("step") > 10_000))
+    assert late["epoch_return"].mean() == pytest.approx(-298.5)
+    a2c = table.filter(pl.col("agent") == "a2c")
+    assert a2c["constraint_active"].is_null().all()
+    assert a2c.filter(pl.col("status") == "failed")["step"].max() == 40_000
+
+
+def test_export_refuses(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = out / "all.parquet"
+    file.write_text("mine")
+    with pytest.raises(ValueError, match=r"all\.parquet exists"):
+        export(out, file)
+    assert file.read_text() == "mine"
+    assert export(out, file, overwrite=True) == 3700
+    with pytest.raises(ValueError, match=r"cannot write '\.xlsx': use \.parquet or \.csv"):
+        export(out, out / "all.xlsx")
+    (tmp_path / "empty" / "runs").mkdir(parents=True)
+    with pytest.raises(ValueError, match="no run that has ended"):
+        export(tmp_path / "empty", out / "other.parquet")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ValueError, match=r'pip install "lcpo\[study\]"'):
+        export(out, out / "other.parquet")
