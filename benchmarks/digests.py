@@ -1,7 +1,7 @@
 """Did a change of the code change any result? Digests of short runs, to compare two checkouts.
 
-    python benchmarks/digests.py write FILE     run every case, write the digests
-    python benchmarks/digests.py compare A B    say which cases differ; exit code 1 if any does
+    python benchmarks/digests.py write FILE [PART ...]    run the cases whose names hold a part
+    python benchmarks/digests.py compare A B              exit code 1 if any common case differs
 
 Every agent on a compiled environment, its published faults, the grid world's settings, host
 environments, prescient training, a sweep, and a run that is killed and resumed. A digest covers
@@ -120,9 +120,10 @@ def _kill_at_first_checkpoint(case: dict[str, Any], out: str) -> None:
     time.sleep(1.0)  # its worker hears of it
 
 
-def write(path: Path) -> None:
+def write(path: Path, parts: list[str]) -> None:
     path = path.resolve()
-    items, found = list(cases().items()), {}
+    items = [(k, v) for k, v in cases().items() if not parts or any(part in k for part in parts)]
+    found: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         flips = np.where(np.arange(2000) % 2, 2.0, -2.0)
         np.save(FLIPS, np.repeat(flips, 200)[:, None].astype("f4") * np.ones((1, 2), "f4"))
@@ -135,19 +136,23 @@ def write(path: Path) -> None:
 
 def compare(first: Path, second: Path) -> int:
     a, b = (json.loads(path.read_text()) for path in (first, second))
-    different = [name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)]
+    common = sorted(a.keys() & b.keys())
+    different = [name for name in common if a[name] != b[name]]
     for name in different:
-        mine, theirs = a.get(name, {}), b.get(name, {})
-        files = sorted(k for k in mine.keys() | theirs.keys() if mine.get(k) != theirs.get(k))
+        files = sorted(
+            k for k in a[name].keys() | b[name].keys() if a[name].get(k) != b[name].get(k)
+        )
         print(f"differs: {name}: {', '.join(files)}")
-    runs = sum(len({file.split("/")[0] for file in case}) for case in a.values())
-    print(f"{len(a) - len(set(different) & a.keys())} of {len(a)} cases ({runs} runs) are equal")
+    for name in sorted(a.keys() ^ b.keys()):
+        print(f"only in one of the two: {name}")
+    runs = sum(len({file.split("/")[0] for file in a[name]}) for name in common)
+    print(f"{len(common) - len(different)} of {len(common)} cases ({runs} runs) are equal")
     return int(bool(different))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["write"]:
-        write(Path(sys.argv[2]))
+        write(Path(sys.argv[2]), sys.argv[3:])
     elif sys.argv[1:2] == ["compare"]:
         sys.exit(compare(Path(sys.argv[2]), Path(sys.argv[3])))
     else:
