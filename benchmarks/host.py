@@ -64,7 +64,7 @@ def worker(env_name: str, core: int, runs: int) -> None:
     from lcpo import config as configs
     from lcpo.agents import AGENTS
     from lcpo.envs import ENVS as KNOWN
-    from lcpo.run.drive.host import HostProgram
+    from lcpo.run.drive.host import HostDriver
     from lcpo.run.plan.phases import Phase
 
     env, agent = KNOWN[env_name](), AGENTS["lcpo"]
@@ -76,10 +76,10 @@ def worker(env_name: str, core: int, runs: int) -> None:
                         job=SimpleNamespace(seed=seed, steps=len(trace)))
         for seed in range(runs)
     ]  # fmt: skip
-    program = HostProgram(setups, Phase("run", "", 1, 200, 1), UPDATES, trace)
-    state, first = program.start(), 0
+    driver = HostDriver(setups, Phase("run", "", 1, 200, 1), UPDATES, trace)
+    state, first = driver.start(), 0
     for _ in range(2):
-        state, _metrics = program.chunk(state, first, UPDATES)
+        state, _metrics = driver.chunk(state, first, UPDATES)
         first += UPDATES
     worlds, rng = env.open(runs, list(range(runs)), 1), np.random.default_rng(0)
     worlds.reset(np.ones(runs, bool))
@@ -95,7 +95,7 @@ def worker(env_name: str, core: int, runs: int) -> None:
 
     def whole() -> int:
         nonlocal state, first
-        state, metrics = program.chunk(state, first, UPDATES)
+        state, metrics = driver.chunk(state, first, UPDATES)
         first += UPDATES
         assert np.mean(metrics["constraint_active"]) == 1.0
         return 200 * UPDATES

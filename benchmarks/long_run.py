@@ -23,7 +23,8 @@ def main() -> None:
     millions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     pin(0)
     from lcpo.run.drive import execute
-    from lcpo.run.plan.job import plan
+    from lcpo.run.events import Event, Progress
+    from lcpo.run.plan.plan import plan
 
     jobs = plan(
         "lcpo", "pendulum", trace="revisit", steps=millions * MILLION, seeds=[0],
@@ -31,9 +32,9 @@ def main() -> None:
     )  # fmt: skip
     marks: list[tuple[int, float]] = []
 
-    def report(event: dict) -> None:
-        if event["event"] == "progress" and event["step"] >= MILLION * (len(marks) + 1):
-            marks.append((event["step"], time.process_time()))
+    def report(event: Event) -> None:
+        if isinstance(event, Progress) and event.step >= MILLION * (len(marks) + 1):
+            marks.append((event.step, time.process_time()))
             if len(marks) > 1:
                 (before, since), (now, until) = marks[-2:]
                 us = (until - since) / (now - before) * 1e6

@@ -19,6 +19,8 @@ from lcpo import config as configs
 from lcpo.agents import AGENTS
 from lcpo.envs.pendulum import Pendulum
 from lcpo.run.drive import compiled
+from lcpo.run.drive.base import Program, Run
+from lcpo.run.drive.rollout import load_contexts
 
 UPDATES = 100
 
@@ -28,24 +30,25 @@ def measure(name: str, capacity: int, runs: int, repeats: int = 8, **fields: Any
     agent, env, many = AGENTS[name], Pendulum(), runs > 1
     config: Any = agent.config(buffer_size=capacity, **fields)
     steps = UPDATES * config.rollout_length
-    contexts = compiled.load_contexts(np.random.default_rng(0).normal(size=(steps, 2)), 0, steps, 3)
+    contexts = load_contexts(np.random.default_rng(0).normal(size=(steps, 2)), 0, steps, 3)
     if many:
-        args = (configs.stack([config] * runs), configs.stack([env] * runs), jnp.arange(runs))
+        run = Run(configs.stack([config] * runs), configs.stack([env] * runs), jnp.arange(runs))
     else:
-        args = (jax.tree.map(jnp.float32, config), env, jnp.int32(0))
-    state = compiled.make_init(agent, env.spec, many)(*args, contexts)
+        run = Run(jax.tree.map(jnp.float32, config), env, jnp.int32(0))
+    program = Program(agent, env.spec)
+    state = compiled.make_init(program, many)(run, contexts)
     memory = state.agent.memory
     full = memory._replace(added=jnp.full_like(memory.added, memory.num_rows))
     state = state._replace(agent=state.agent._replace(memory=full))
-    chunk: Any = compiled.make_chunk(agent, env.spec, UPDATES, many)
+    chunk: Any = compiled.make_chunk(program, UPDATES, many)
     where = (contexts, jnp.int32(0), jnp.int32(UPDATES))
-    program = chunk.lower(*args, state, *where).compile()
+    updates = chunk.lower(run, state, *where).compile()
     shape = ",".join(map(str, memory.rows.floats.shape))
-    copies = len(re.findall(rf"\[{shape}\]\S* copy\(", program.as_text()))
+    copies = len(re.findall(rf"\[{shape}\]\S* copy\(", updates.as_text()))
     times = []
     for _ in range(repeats):
         began = time.monotonic()
-        state, metrics = program(*args, state, *where)
+        state, metrics = updates(run, state, *where)
         jax.block_until_ready(metrics)
         times.append(time.monotonic() - began)
     us = round(min(times) / steps / runs * 1e6, 3)

@@ -20,13 +20,14 @@ PART = """
 import sys
 from pathlib import Path
 from lcpo.run import execute
-from lcpo.run.plan.job import plan
+from lcpo.run.events import Progress
+from lcpo.run.plan.plan import plan
 
 out, runs, stop = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "stop"
 jobs = plan("lcpo", "pendulum", trace="revisit", steps=400_000, seeds=range(runs))
 
 def report(event):
-    if stop and event["event"] == "progress" and event["step"] > 200_000:
+    if stop and isinstance(event, Progress) and event.step > 200_000:
         raise SystemExit
 
 execute.run_jobs(jobs, out, report, 0.0 if stop else 1e9)

@@ -11,13 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
-from lcpo.errors import InputError
-from lcpo.run.drive import execute
-from lcpo.run.drive.driver import agent_shapes
-from lcpo.run.engines import local
-from lcpo.run.plan.job import Job, Setup, env_name, plan
+from lcpo.errors import InputError, RunError
+from lcpo.names import unknown
+from lcpo.run.drive.choose import agent_shapes
+from lcpo.run.drive.execute import manifest
+from lcpo.run.engines.base import run_plan
+from lcpo.run.engines.local import LocalEngine
+from lcpo.run.plan.job import Job, Setup, env_name
+from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store import record as records
+from lcpo.run.store.files import load_arrays, load_json
+from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.results import Result, load_results
 
 
@@ -58,7 +62,7 @@ def train(
       checkpoint_seconds: time between checkpoints.
       progress: show a progress bar.
 
-    Raises RuntimeError at the end if an environment broke: `resume` goes on from the checkpoint.
+    Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint.
     """
     if not isinstance(env, str):
         env, env_config = env_name(env), {**configs.to_json(env), **(env_config or {})}
@@ -76,8 +80,8 @@ def train(
     )
     folder = Path(out) if out is not None else default_out(jobs[0])
     problems = run(jobs, folder, resume, workers, checkpoint_seconds, progress)
-    if any(execute.manifest(folder, job) is None for job in jobs):
-        raise RuntimeError("; ".join(problems))
+    if any(manifest(folder, job) is None for job in jobs):
+        raise RunError("; ".join(problems))
     return load_results(folder)
 
 
@@ -100,9 +104,7 @@ def run(
     with RunProgress(jobs, progress) as bar:
         for note in Setup(jobs[0]).notes:
             bar.console.print(f"note: {note}", highlight=False, markup=False)
-        local.run_plan(
-            jobs, out, bar, resume=resume, workers=workers, checkpoint_seconds=checkpoint_seconds
-        )
+        run_plan(jobs, out, LocalEngine(workers, checkpoint_seconds), bar, resume)
     return bar.problems
 
 
@@ -110,13 +112,14 @@ class Policy:
     """A trained policy."""
 
     def __init__(self, folder: Path) -> None:
-        manifest = records.load_json(folder / "manifest.json")
-        if manifest["status"] != "finished":
+        files = RunFiles(folder)
+        ended = load_json(files.manifest)
+        if ended["status"] != "finished":
             raise InputError(f"the run in {folder} failed: it left no policy")
-        setup = Setup(Job(**manifest["job"]))
+        setup = Setup(Job(**ended["job"]))
         self.job, self.config, self.spec = setup.job, setup.config, setup.spec
         template = checkpoints.without_memory(agent_shapes(setup))
-        saved = records.load_arrays(folder / "policy.npz")
+        saved = load_arrays(files.policy)
         self.state = jax.tree.map(jnp.asarray, checkpoints.unflatten(template, saved))
         self._act = jax.jit(
             lambda state, obs, key: setup.agent.act(self.config, self.spec, state, obs, key)[0]
@@ -148,7 +151,7 @@ def load(folder: str | Path, run: str | None = None) -> Policy:
     Without a name, the first finished run of the folder.
     """
     folder = Path(folder)
-    if (folder / "manifest.json").exists():
+    if RunFiles(folder).manifest.exists():
         return Policy(folder)
     found = {r.job.name: r.folder for r in load_results(folder) if r.status == "finished"}
     if not found:
@@ -156,7 +159,5 @@ def load(folder: str | Path, run: str | None = None) -> Policy:
     if run is None:
         return Policy(next(iter(found.values())))
     if run not in found:
-        from lcpo.names import unknown
-
         raise InputError(unknown("run", run, found, of=str(folder)))
     return Policy(found[run])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lcpo.run.worker import pin
+from lcpo.run.worker import cores, pin
 
 HISTORY = 80_000
 """Reservoir size, as on the paper's 8M-step traces."""
@@ -34,6 +33,8 @@ class Stopwatch:
         from lcpo.agents import AGENTS
         from lcpo.envs.pendulum import Pendulum
         from lcpo.run.drive import compiled
+        from lcpo.run.drive.base import Program, Run
+        from lcpo.run.drive.rollout import load_contexts
 
         chosen = AGENTS[agent]
         config, env = configs.resolve(chosen.config(), 100 * HISTORY), Pendulum()
@@ -43,16 +44,16 @@ class Stopwatch:
         seed: Any = jnp.arange(runs) if many else jnp.int32(0)
         flips = np.where(np.arange(updates + 1) % 2, 2.0, -2.0)
         wind = np.repeat(flips, length)[:, None] * np.ones((1, 2))
-        contexts = compiled.load_contexts(wind, 0, updates * length + 1, env.spec.context.lags)
+        contexts = load_contexts(wind, 0, updates * length + 1, env.spec.context.lags)
         if many:
             config, env = (configs.stack([x] * runs) for x in (config, env))
-        args = (config, env, seed)
-        self.state = compiled.make_init(chosen, env.spec, many)(*args, contexts)
-        chunk = compiled.make_chunk(chosen, env.spec, updates, many)
+        inputs, program = Run(config, env, seed), Program(chosen, env.spec)
+        self.state = compiled.make_init(program, many)(inputs, contexts)
+        chunk = compiled.make_chunk(program, updates, many)
 
         def run() -> Any:
             first, count = jnp.int32(0), jnp.int32(updates)
-            self.state, metrics = chunk(*args, self.state, contexts, first, count)
+            self.state, metrics = chunk(inputs, self.state, contexts, first, count)
             return jax.block_until_ready(metrics)
 
         self.run = run
@@ -72,13 +73,6 @@ def per_interaction(agent: str, runs: int = 1, updates: int = 250, repeats: int 
     """Median microseconds per interaction."""
     watch = Stopwatch(agent, runs, updates)
     return float(np.median([watch.seconds() for _ in range(repeats)])) / watch.interactions * 1e6
-
-
-def cores() -> list[int]:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def bench(gpu_runs: int = 96) -> dict[str, Any]:

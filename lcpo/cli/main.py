@@ -80,7 +80,8 @@ def train(arguments: list[str]) -> int:
     """Train an agent with several seeds; a summary table at the end."""
     from lcpo import api
     from lcpo.agents import find_agent, presets
-    from lcpo.run.plan.job import find_env, plan
+    from lcpo.run.plan.job import find_env
+    from lcpo.run.plan.plan import plan
 
     agent_name = cmdline.peek(arguments, "agent") or "lcpo"
     env_name = cmdline.peek(arguments, "env") or "pendulum"
@@ -115,11 +116,12 @@ def train(arguments: list[str]) -> int:
     )
     out = options.out or api.default_out(jobs[0])
     if options.plan_only:
-        from lcpo.run.engines.local import PLAN, prepare, write_plan
+        from lcpo.run.engines.base import prepare, write_plan
+        from lcpo.run.store.layout import plan_file
 
         prepare(jobs, out, options.resume)
         write_plan(jobs, out)
-        print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {out / PLAN}")
+        print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
         return 0
     problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
     return _report(out, jobs, problems)
@@ -128,7 +130,8 @@ def train(arguments: list[str]) -> int:
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
-    from lcpo.run.plan.job import find_env, plan_agents
+    from lcpo.run.plan.job import find_env
+    from lcpo.run.plan.plan import plan_agents
 
     default_env = configs.make(find_env(cmdline.peek(arguments, "env") or "pendulum"), {})
     options = cmdline.parse(
@@ -195,7 +198,7 @@ def _report(
 
 def _inactivity(results: list[Any]) -> list[str]:
     """A warning for every LCPO variant whose constraint was (almost) never active."""
-    from lcpo.run.plan.job import job_trace
+    from lcpo.run.plan.job import Setup
     from lcpo.run.store import record
     from lcpo.study.calibrate import inactivity_warning
 
@@ -209,7 +212,7 @@ def _inactivity(results: list[Any]) -> list[str]:
         if sizes["detector"] != "l2":
             warnings[group] = f"{group}: active in {100 * active:.1f} % of updates"
             continue
-        text = inactivity_warning(job_trace(job)[: job.steps], sizes["sigma"], active=active)
+        text = inactivity_warning(Setup(job).trace()[: job.steps], sizes["sigma"], active=active)
         if text:
             warnings[group] = f"{group}: {text}"
     return list(warnings.values())

@@ -8,13 +8,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
+from lcpo.run.events import Crashed, Event, Failed, Finished, Progress
 from lcpo.run.plan.job import Job
 
 
+def _reason(event: Failed | Crashed) -> str:
+    if isinstance(event, Crashed):
+        return event.reason
+    where = " of the training" if event.phase == "training" else ""
+    return f"{event.quantity} is {event.value} at step {event.step:,}{where}"
+
+
 class RunProgress:
-    """Context manager; call it with the events of `lcpo.run.engines.local.run_plan`."""
+    """Context manager; call it with the events of runs."""
 
     def __init__(self, jobs: Iterable[Job], show: bool = True) -> None:
         self.steps = {job.name: job.total_steps for job in jobs}
@@ -27,7 +36,7 @@ class RunProgress:
         # Without a terminal (a log file, CI) a line now and then instead of a bar.
         self.lines = show and not self.console.is_terminal
         self.last_line = 0.0
-        self.bar = Progress(
+        self.bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
@@ -48,32 +57,22 @@ class RunProgress:
     def __exit__(self, *error: Any) -> None:
         self.bar.stop()
 
-    def __call__(self, event: dict[str, Any]) -> None:
-        name = event["job"]
-        if event["event"] == "progress":
-            if self.reached[name] == 0 and name not in self.returns:
-                self._mind_resumed(event)
-            self.reached[name] = event["step"]
-            self.returns[name] = event["return"]
-            self.phases[name] = event["phase"]
-        elif event["event"] in ("failed", "crashed"):
-            self.phases.pop(name, None)
-            self.reached[name] = self.steps[name]
-            if event["event"] == "failed":
-                text = f"{event['quantity']} is {event['value']} at step {event['step']:,}"
-                text += " of the training" if event["phase"] == "training" else ""
-            else:
-                text = event["reason"]
-            self.problems.append(f"{name} stopped: {text}")
-            self.console.print(f"[red]{self.problems[-1]}", highlight=False)
+    def __call__(self, event: Event) -> None:
+        """An event of `lcpo.run.events`."""
+        if isinstance(event, Progress):
+            if event.job not in self.returns:
+                # Steps behind a checkpoint say nothing about the speed of this session.
+                self.resumed += event.resumed_at
+            self.reached[event.job] = event.step
+            self.returns[event.job] = event.mean_return
+            self.phases[event.job] = event.phase
         else:
-            self.phases.pop(name, None)
-            self.reached[name] = self.steps[name]
+            self.phases.pop(event.job, None)
+            self.reached[event.job] = self.steps[event.job]
+            if not isinstance(event, Finished):
+                self.problems.append(f"{event.job} stopped: {_reason(event)}")
+                self.console.print(f"[red]{self.problems[-1]}", highlight=False)
         self._show()
-
-    def _mind_resumed(self, event: dict[str, Any]) -> None:
-        """Steps behind a checkpoint say nothing about the speed of this session."""
-        self.resumed += event.get("resumed_at", 0)
 
     def _show(self) -> None:
         reached = sum(self.reached.values())

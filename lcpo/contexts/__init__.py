@@ -22,7 +22,8 @@ from lcpo.errors import InputError
 from lcpo.names import unknown
 
 __all__ = [
-    "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "describe", "get", "switches",
+    "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "describe", "get", "is_file",
+    "shape", "switches",
 ]  # fmt: skip
 
 
@@ -94,6 +95,17 @@ def any_length(name: str) -> bool:
     return name.startswith("family:") or (name in TRACES and TRACES[name].length is None)
 
 
+def is_file(name: str) -> bool:
+    """Whether the trace called `name` is a file."""
+    return name not in TRACES and not name.startswith("family:") and files.is_file(name)
+
+
+def shape(name: str, rows: int | None = None) -> tuple[int, int]:
+    """Rows and channels of what `get` would give, which is not made for it (a file is read)."""
+    trace = describe(name)
+    return _num_rows(trace, name, rows), trace.channels
+
+
 def get(name: str, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
     """The trace called `name`, checked: at least `rows` rows (all of them where None), float32.
 
@@ -101,15 +113,22 @@ def get(name: str, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
     multiplies every entry: the wind scale of an environment.
     """
     trace = describe(name)
-    if rows is None and trace.length is None:
-        raise InputError(f"trace {name!r} can have any length: say how many steps to run")
-    if rows is not None and trace.length is not None and rows > trace.length:
+    values = check(trace.make(_num_rows(trace, name, rows)), name)
+    return values if scale == 1.0 else values * np.float32(scale)
+
+
+def _num_rows(trace: Trace, name: str, rows: int | None) -> int:
+    """How many rows a run gets that needs `rows` of them."""
+    if trace.length is None:
+        if rows is None:
+            raise InputError(f"trace {name!r} can have any length: say how many steps to run")
+        return rows
+    if rows is not None and rows > trace.length:
         raise InputError(
             f"trace {name!r} has {trace.length:,} rows, the run needs {rows:,}: "
             "run fewer steps or use a longer trace"
         )
-    values = check(trace.make(rows if trace.length is None else trace.length), name)  # pyright: ignore
-    return values if scale == 1.0 else values * np.float32(scale)
+    return trace.length
 
 
 def check(values: np.ndarray, name: str) -> np.ndarray:

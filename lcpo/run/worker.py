@@ -16,9 +16,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from lcpo.errors import InputError
+
+IDLE = {"event": "idle"}
+"""What a fed worker says when it has run what it was given."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,37 +35,38 @@ def main(arguments: list[str] | None = None) -> int:
     if options.core is not None:
         pin(options.core)
 
+    from lcpo.run import events
     from lcpo.run.drive import execute
     from lcpo.run.plan.job import SCHEMA, Job
-    from lcpo.run.store import record
+    from lcpo.run.store.files import load_json
 
     failed = False
 
-    def report(event: dict[str, Any]) -> None:
+    def report(event: events.Event) -> None:
         nonlocal failed
-        failed |= event["event"] in ("failed", "crashed")
-        print(json.dumps(event), flush=True)
+        failed |= isinstance(event, events.Failed | events.Crashed)
+        print(json.dumps(events.to_json(event)), flush=True)
 
     try:
-        planned = record.load_json(options.jobs)
+        planned = load_json(options.jobs)
         if planned.get("schema") != SCHEMA:
             raise InputError(f"{options.jobs} has schema {planned.get('schema')}, not {SCHEMA}")
         jobs = [Job(**job) for job in planned["jobs"]]
         out = options.out or options.jobs.parent / planned["out"]
         if options.feed:
-            for numbers in _fed():
+            for numbers in _shares_from_stdin():
                 share = [jobs[number] for number in numbers]
                 execute.run_jobs(share, out, report, options.checkpoint_seconds)
-                print(json.dumps({"event": "idle"}), flush=True)
+                print(json.dumps(IDLE), flush=True)
         else:
             execute.run_jobs(jobs, out, report, options.checkpoint_seconds)
-    except ValueError as error:
+    except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return int(failed)
 
 
-def _fed() -> Iterator[list[int]]:
+def _shares_from_stdin() -> Iterator[list[int]]:
     """Job numbers from standard input. Its end means that the parent is gone: stop at once."""
     numbers: queue.Queue[list[int]] = queue.Queue()
 
@@ -75,6 +78,13 @@ def _fed() -> Iterator[list[int]]:
     threading.Thread(target=read, daemon=True).start()
     while True:
         yield numbers.get()
+
+
+def cores() -> list[int]:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def pin(core: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from lcpo.run.store import record as records
+from lcpo.run.store.files import save_bytes
 from lcpo.run.store.results import Result
 from lcpo.study import compare, curves, stats, tables
 from lcpo.study.compare import Comparison, Row
@@ -88,7 +88,7 @@ def write_report(comparison: Comparison, results: Sequence[Result], out: str | P
     lines = [] if comparison.switches is None else comparison.switches.start[1:].tolist()
     picture = curves.draw(groups, comparison.reference, lines, readers.title)
     written = write_table(out, readers, to_data(comparison))
-    records.save_bytes(out / "curves.png", picture)
+    save_bytes(out / "curves.png", picture)
     return [*written, out / "curves.png"]
 
 
@@ -98,7 +98,7 @@ def write_table(out: Path, readers: Table, programs: Table | None = None) -> lis
     for suffix, render in tables.FORMATS.items():
         table = programs if programs is not None and suffix == "csv" else readers
         paths.append(out / f"table.{suffix}")
-        records.save_bytes(paths[-1], render(table).encode())
+        save_bytes(paths[-1], render(table).encode())
     return paths
 
 

@@ -1,20 +1,42 @@
-"""What every driver shares: the state of a run, its keys, and what is done with a rollout.
+"""What every driver shares: its protocol, the state of a run, its keys, what follows a rollout.
 
-The keys of a run come from (seed, update index), so that the compiled driver and the host driver
-draw the same numbers.
+Lines 2 and 3 of the paper's Algorithm 1 stand here: a driver collects a rollout with the policy of
+now, then `learn` hands it to the agent. The keys of a run come from (seed, update index), so that
+all drivers draw the same numbers.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lcpo.core import returns
-from lcpo.run.plan.phases import Mode
-from lcpo.types import Agent, Array, Metrics, Spec, Transition
+from lcpo.envs.base import Advance, AnyEnv, ObsLayout, landmarks_of
+from lcpo.run.plan.phases import ONLINE, Mode
+from lcpo.run.store.checkpoint import Saved
+from lcpo.types import AnyAgent, Array, Metrics, Spec, Transition
+
+StateT = TypeVar("StateT")
+
+
+class Program(NamedTuple):
+    """What a compiled program is made for. Hashable: programs are kept by it."""
+
+    agent: AnyAgent
+    spec: Spec
+    mode: Mode = ONLINE
+
+
+class Run(NamedTuple):
+    """What may differ between the runs of one program. A pytree."""
+
+    config: Any  # of the agent
+    env: Any  # an environment, whose traced fields are arrays
+    seed: Array
 
 
 class Worlds(NamedTuple):
@@ -28,7 +50,7 @@ class Worlds(NamedTuple):
     @property
     def obs(self) -> Array:
         """[N, D]."""
-        return jnp.concatenate([self.features, self.history], axis=-1)
+        return ObsLayout.join(self.features, self.history)
 
 
 class RunState(NamedTuple):
@@ -38,6 +60,57 @@ class RunState(NamedTuple):
     worlds: Worlds
     episode_return: Array  # [N], of the unfinished episode
     episode_length: Array  # [N]
+
+
+class Driver(Protocol[StateT]):
+    """One phase of a group of runs that differ in seeds and traced config values only.
+
+    A driver is made as `Driver(setups, phase, chunk, trace)`: the runs, what they do, the most
+    updates at a time, and the rows of the context. It owns the form of its state, which holds all
+    runs and is used once: every method that takes a state may donate it. `lcpo.run.drive.group`
+    calls `start` or `resume`, then `chunk` again and again, `members` for a checkpoint, at the end
+    `agents`, and `close` whatever happens. Where a group has more than one run, metrics have a
+    leading axis of runs.
+    """
+
+    exact_resume: bool
+    """Whether a run that is saved and resumed equals one that was never stopped."""
+
+    def start(self, before: StateT | None = None) -> StateT:
+        """The state before the first update; `before`: at the end of the phase before."""
+        ...
+
+    def resume(self, saved: Sequence[Saved], shapes: RunState) -> StateT:
+        """The state of saved runs; `shapes`: the shapes and dtypes of one of them."""
+        ...
+
+    def chunk(self, state: StateT, first: int, count: int) -> tuple[StateT, Metrics]:
+        """Updates first .. first + count - 1 of the phase.
+
+        Metrics are [updates], of which the first `count` count. Raises StoppedRuns where worlds
+        cannot go on.
+        """
+        ...
+
+    def members(self, state: StateT) -> list[tuple[RunState, int | None]]:
+        """For each run the state to be saved, and its place there; None where it stands alone."""
+        ...
+
+    def agents(self, state: StateT) -> list[Any]:
+        """The agents' states of the runs, on the host, as far as acting needs them."""
+        ...
+
+    def close(self, state: StateT) -> None:
+        """Free what the state holds."""
+        ...
+
+
+class StoppedRuns(RuntimeError):
+    """Runs that cannot go on: `causes` by their index."""
+
+    def __init__(self, causes: dict[int, str]) -> None:
+        self.causes = causes
+        super().__init__("; ".join(f"run {i}: {cause}" for i, cause in causes.items()))
 
 
 class RolloutKeys(NamedTuple):
@@ -84,7 +157,7 @@ def first_rows(worlds_key: Array, num_rows: int, num_worlds: int, mode: Mode) ->
     return random_rows(jax.random.fold_in(worlds_key, _NO_UPDATE), num_rows, (num_worlds,))
 
 
-def rows_of(trace: np.ndarray, advance: str, mode: Mode, steps: int) -> np.ndarray:
+def rows_of(trace: np.ndarray, advance: Advance, mode: Mode, steps: int) -> np.ndarray:
     """The rows of the trace that a phase may see; `steps` of a world along it.
 
     Random starts are on the rows that the evaluation will see, be the trace longer or not.
@@ -98,20 +171,23 @@ def random_rows(key: Array, num_rows: int, shape: tuple[int, ...]) -> Array:
 
 
 def learn(
-    agent: Agent, config: Any, env: Any, spec: Spec, state: RunState, batch: Transition,
-    key: Array, learns: bool,
-) -> tuple[RunState, Metrics]:  # fmt: skip
-    """Count the episodes that ended in the batch and, where the mode says so, learn from it."""
+    program: Program, run: Run, state: RunState, batch: Transition, key: Array
+) -> tuple[RunState, Metrics]:
+    """Count the episodes that ended in the batch and, where the mode says so, learn from it.
+
+    The config of `run` is that of this update. Nothing of `state.worlds` is read.
+    """
     state, episodes = _count_episodes(state, batch)
     metrics = {
         **episodes,
-        **_landmarks(agent, config, env, spec, state.agent),
+        **_landmarks(program, run.config, run.env, state.agent),
         "reward": jnp.mean(batch.reward),
         "largest_obs": jnp.max(jnp.abs(batch.obs)),
     }
-    if not learns:
+    if not program.mode.learns:
         return state, metrics
-    agent_state, learnt = agent.update(config, spec, state.agent, batch, key)
+    agent, spec, _ = program
+    agent_state, learnt = agent.update(run.config, spec, state.agent, batch, key)
     return state._replace(agent=agent_state), {**learnt, **metrics}
 
 
@@ -128,13 +204,14 @@ def _count_episodes(state: RunState, batch: Transition) -> tuple[RunState, Metri
     return state._replace(episode_return=carried, episode_length=length), episodes
 
 
-def _landmarks(agent: Agent, config: Any, env: Any, spec: Spec, agent_state: Any) -> Metrics:
+def _landmarks(program: Program, config: Any, env: AnyEnv | None, agent_state: Any) -> Metrics:
     """Total-variation distance of the policy to the best action at the environment's landmarks."""
-    landmarks = getattr(env, "landmarks", {})
-    if agent.probabilities is None or not landmarks:
+    marks = landmarks_of(env) if env is not None else {}
+    probabilities = program.agent.probabilities
+    if probabilities is None or not marks:
         return {}
-    obs = jnp.array([mark.obs for mark in landmarks.values()], jnp.float32)
-    best = jnp.array([mark.action for mark in landmarks.values()])
-    probs = agent.probabilities(config, spec, agent_state, obs)
+    obs = jnp.array([mark.obs for mark in marks.values()], jnp.float32)
+    best = jnp.array([mark.action for mark in marks.values()])
+    probs = probabilities(config, program.spec, agent_state, obs)
     right = jnp.take_along_axis(probs, best[..., None], axis=-1)[..., 0].prod(-1)
-    return {f"tv_{name}": 1.0 - right[i] for i, name in enumerate(landmarks)}
+    return {f"tv_{name}": 1.0 - right[i] for i, name in enumerate(marks)}

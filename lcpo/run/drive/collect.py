@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lcpo.envs.base import HostEnv, HostWorlds, WorldError, context_history
+from lcpo.envs.base import HostEnv, HostWorlds, WorldError, obs_layout
 from lcpo.types import Spec, Step, Transition
 
 Act = Callable[[np.ndarray, int], tuple[Any, Any]]
@@ -43,15 +43,13 @@ class Collector:
         self.spec, self.trace, self.num_worlds = spec, trace, num_worlds
         self.advance, self.random_starts = env.advance, random_starts
         self.along = self.advance == "step" and not random_starts  # all worlds at the same row
-        own = self.advance == "own"
-        self.num_features = spec.obs_size - (0 if own else spec.context.size)
-        self.lags = 0 if own else spec.context.lags
-        self.shape = num_worlds, self.num_features
+        self.layout = obs_layout(spec, self.advance)
+        self.shape = num_worlds, self.layout.num_features
 
     def begin(self, worlds: HostWorlds, cursor: np.ndarray) -> np.ndarray:
         """Fresh episodes in all worlds: obs [N, D]."""
-        features = self._asked(0, worlds.reset, np.ones(self.num_worlds, bool))
-        return np.hstack([features, self._history(cursor)]).astype(np.float32)
+        features = self._call(0, worlds.reset, np.ones(self.num_worlds, bool))
+        return self.layout.join(features, self._history(cursor)).astype(np.float32)
 
     def collect(
         self,
@@ -69,7 +67,8 @@ class Collector:
         [T, N]: where an episode that begins after step t begins, if starts are random.
         """
         batch, extras = self._buffers(num_steps), []
-        histories, contexts = self._ahead(first_row, num_steps)
+        histories, contexts = self._rows_ahead(first_row, num_steps)
+        history_entries = self.layout.history
         for t in range(num_steps):
             action, extra = act(obs, t)
             action = np.asarray(action)
@@ -80,13 +79,13 @@ class Collector:
             else:
                 cursor = (cursor + 1) % len(self.trace) if self.advance == "step" else cursor
                 history, context = self._history(cursor), self.trace[cursor]
-            step = self._asked(t, worlds.step, action, context)
+            step = self._call(t, worlds.step, action, context)
             batch.obs[t], batch.action[t] = obs, action
             obs = batch.next_obs[t]
-            obs[:, self.num_features :] = history
+            obs[:, history_entries] = history
             ended = self._write(batch, t, step)
             if ended.any():
-                cursor = self._moved(cursor, ended, None if starts is None else starts[t])
+                cursor = self._next_rows(cursor, ended, None if starts is None else starts[t])
                 obs = self._reset(worlds, t, obs, ended, cursor)
         if self.along:
             cursor = np.full_like(cursor, first_row + num_steps - 1)
@@ -104,7 +103,7 @@ class Collector:
         terminated, truncated = (np.empty(each, bool) for _ in range(2))
         return Transition(obs, action, reward, next_obs, terminated, truncated, elapsed, weight, ())  # pyright: ignore
 
-    def _ahead(self, first_row: int, num_steps: int) -> tuple[Any, Any]:
+    def _rows_ahead(self, first_row: int, num_steps: int) -> tuple[Any, Any]:
         """Histories [T, H] and contexts [T, N, channels] of a rollout along the trace."""
         if not self.along:
             return None, None
@@ -114,9 +113,9 @@ class Collector:
         return self._history(rows), np.broadcast_to(contexts, shape)
 
     def _history(self, cursor: np.ndarray) -> np.ndarray:
-        return context_history(self.trace, cursor, self.lags)
+        return self.layout.history_at(self.trace, cursor)
 
-    def _moved(self, cursor: np.ndarray, ended: np.ndarray, starts: Any) -> np.ndarray:
+    def _next_rows(self, cursor: np.ndarray, ended: np.ndarray, starts: Any) -> np.ndarray:
         """Where on the trace the next episodes begin."""
         if self.random_starts:
             return np.where(ended, starts, cursor)
@@ -126,15 +125,15 @@ class Collector:
         self, worlds: HostWorlds, t: int, obs: np.ndarray, ended: np.ndarray, cursor: np.ndarray
     ) -> np.ndarray:
         """Observations with which the next step begins."""
-        features = self._asked(t, worlds.reset, ended)
+        features = self._call(t, worlds.reset, ended)
         obs = obs.copy()
-        obs[ended, : self.num_features] = features[ended]
+        obs[ended, self.layout.features] = features[ended]
         if not self.along:
-            obs[ended, self.num_features :] = self._history(cursor[ended])
+            obs[ended, self.layout.history] = self._history(cursor[ended])
         return obs
 
-    def _asked(self, t: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the worlds answer. An answer of another shape, or none, stops them."""
+    def _call(self, t: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the worlds. An answer of another shape, or an exception, stops them."""
         try:
             answer = function(*arguments)
         except WorldError as error:
@@ -150,7 +149,7 @@ class Collector:
 
     def _write(self, batch: Any, t: int, step: Step) -> np.ndarray:
         """Which episodes ended."""
-        batch.next_obs[t, :, : self.num_features] = step.obs
+        batch.next_obs[t, :, self.layout.features] = step.obs
         batch.reward[t], batch.elapsed[t], batch.weight[t] = step.reward, step.elapsed, step.weight
         batch.terminated[t], batch.truncated[t] = step.terminated, step.truncated
         return batch.terminated[t] | batch.truncated[t]

@@ -13,18 +13,20 @@ from typing import Any
 
 import jax
 
-from lcpo.run.drive.driver import state_shapes
-from lcpo.run.drive.group import Group, Report, run_folder
-from lcpo.run.drive.host import StoppedRuns
+from lcpo.run.drive.base import StoppedRuns
+from lcpo.run.drive.choose import state_shapes
+from lcpo.run.drive.group import Group
+from lcpo.run.events import Crashed, Report
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store import record as records
+from lcpo.run.store.files import load_json
+from lcpo.run.store.layout import run_files
 
 
 def manifest(out: Path, job: Job) -> dict[str, Any] | None:
     """The manifest of a run that has ended, or None."""
-    path = run_folder(out, job) / "manifest.json"
-    return records.load_json(path) if path.exists() else None
+    path = run_files(out, job.name).manifest
+    return load_json(path) if path.exists() else None
 
 
 def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: float) -> None:
@@ -45,20 +47,20 @@ def _run_group(group: list[Setup], out: Path, report: Report, checkpoint_seconds
     Runs whose worlds cannot go on are left; the others go on from their last checkpoints, which
     gives the same result: no run depends on those beside it.
     """
-    saved = {s.job.name: _resumed(s, out) for s in group}
-    starts = sorted({c.update if c else 0 for c in saved.values()})
-    for start in starts:
-        part = [s for s in group if (c := saved[s.job.name], c.update if c else 0)[1] == start]
+    saved = {s.job.name: _load_checkpoint(s, out) for s in group}
+    starts = {name: c.update if c else 0 for name, c in saved.items()}
+    for start in sorted(set(starts.values())):
+        part = [s for s in group if starts[s.job.name] == start]
         try:
             Group(part, out, report, checkpoint_seconds).run([saved[s.job.name] for s in part])
         except StoppedRuns as stop:
             for i, cause in stop.causes.items():
-                report({"job": part[i].job.name, "event": "crashed", "reason": cause})
+                report(Crashed(part[i].job.name, cause))
             rest = [s for i, s in enumerate(part) if i not in stop.causes]
             if rest:
                 _run_group(rest, out, report, checkpoint_seconds)
 
 
-def _resumed(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
-    folder = run_folder(out, setup.job)
-    return checkpoints.load(folder, setup.job, functools.partial(state_shapes, setup))
+def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
+    files = run_files(out, setup.job.name)
+    return checkpoints.load(files, setup.job, functools.partial(state_shapes, setup))

@@ -3,57 +3,56 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lcpo.run.drive.driver import make_program, state_shapes
-from lcpo.run.plan import budget as memory
-from lcpo.run.plan.job import Job, Setup, job_trace
+from lcpo.run import events
+from lcpo.run.drive.base import Driver
+from lcpo.run.drive.choose import make_driver, state_shapes
+from lcpo.run.plan import budget
+from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase, phase_at
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store import record as records
+from lcpo.run.store.checkpoint import Checkpoint, Saved
+from lcpo.run.store.files import digest, save_arrays, save_json
+from lcpo.run.store.layout import run_files
+from lcpo.run.store.provenance import provenance
+from lcpo.types import Metrics
 
 CHUNK_UPDATES, CHUNK_STEPS = 250, 50_000
 """Limits of a chunk: about a second of work, and of silence, on one core."""
 
-Report = Callable[[dict[str, Any]], None]
-"""Called with {"job": name, "event": "progress" | "finished" | "failed" | "crashed", ...}.
-
-A run that crashed, because its environment did, can be resumed; one that failed cannot.
-The `step` of a progress event counts all phases of the run; that of a failure only its own.
-"""
-
-
-def run_folder(out: Path, job: Job) -> Path:
-    """Where a run keeps its files."""
-    return out / "runs" / job.name
+Rows = list[list[records.Record]]
+"""Of each run, the parts of its record in this phase."""
 
 
 class Group:
     """One run, or several that differ in seeds and traced config values only."""
 
     def __init__(
-        self, setups: list[Setup], out: Path, report: Report, checkpoint_seconds: float
+        self, setups: list[Setup], out: Path, report: events.Report, checkpoint_seconds: float
     ) -> None:
-        self.setups, self.out, self.report = setups, out, report
+        self.setups, self.report = setups, report
         self.checkpoint_seconds = checkpoint_seconds
         self.many = len(setups) > 1
-        self.trace = job_trace(setups[0].job)
-        self.failed: dict[int, dict[str, Any]] = {}
+        self.trace = setups[0].trace()
+        self.files = [run_files(out, setup.job.name) for setup in setups]
+        self.failed: dict[int, events.Failed] = {}
 
-    def run(self, saved: list[checkpoints.Checkpoint | None]) -> None:
+    def run(self, found: Sequence[Checkpoint | None]) -> None:
         """Run to the end from the checkpoints given, all at the same update, or from the start.
 
-        Raises `lcpo.run.drive.host.StoppedRuns` where worlds cannot go on; their checkpoints stay.
+        Raises `StoppedRuns` where worlds cannot go on; their checkpoints stay.
         """
-        first = saved[0]
+        first = found[0]
         start, self.seconds = (first.update, first.seconds) if first else (0, 0.0)
         self.began = self.last_saved = time.monotonic()
-        self.saved = self._found(saved)
-        rows = [[c.record] if c and c.record else [] for c in saved]
+        self.saved = [Saved(f, c) for f, c in zip(self.files, found, strict=True) if c]
+        rows: Rows = [[c.record] if c and c.record else [] for c in found]
         phases = self.setups[0].phases
         self.resumed_at = phase_at(phases, start).step_at(start)
         state = None
@@ -61,131 +60,123 @@ class Group:
             if start >= phase.end:
                 continue
             begin = max(start - phase.mode.first_update, 0)
-            program, state = self._run_phase(phase, begin, state, rows)
+            driver, state = self._run_phase(phase, begin, state, rows)
             self._save_records(phase, rows)
             if len(self.failed) == len(self.setups) or phase is phases[-1]:
-                self._finish(program, state)
-                program.close(state)
+                self._finish(driver, state)
+                driver.close(state)
                 return
             rows = [[] for _ in self.setups]
 
     def _run_phase(
-        self, phase: Phase, begin: int, before: Any, rows: list[list]
-    ) -> tuple[Any, Any]:
+        self, phase: Phase, begin: int, before: Any, rows: Rows
+    ) -> tuple[Driver[Any], Any]:
         """From update `begin` of the phase, or from the state at the end of the phase before."""
         block = records.block_size(phase.num_updates)
         # The runs of a host environment take their turns.
         turns = len(self.setups) if self.setups[0].is_host else 1
         size = _chunk_size(phase, block, turns)
-        program: Any = make_program(self.setups, phase, size, self.trace)
+        driver = make_driver(self.setups, phase, size, self.trace)
         if begin == 0:
-            state = program.start(before)
+            state = driver.start(before)
         else:
             shapes = state_shapes(self.setups[0], phase.mode.first_update + begin)
-            state = program.resumed(self.saved, shapes)
+            state = driver.resume(self.saved, shapes)
             self.saved = []
         try:
             for first in range(begin, phase.num_updates, size):
                 count = min(size, phase.num_updates - first)
-                state, metrics = program.chunk(state, first, count)
+                state, metrics = driver.chunk(state, first, count)
                 if first == begin:
-                    memory.trim()
-                self._collect(phase, block, metrics, first, count, rows)
+                    budget.trim()
+                self._collect(phase, block, metrics, range(first, first + count), rows)
                 if len(self.failed) == len(self.setups):
                     break
                 update = phase.mode.first_update + first + count
                 self._progress(phase, update, rows)
                 late = time.monotonic() - self.last_saved > self.checkpoint_seconds
                 if update < phase.end and late:
-                    self._checkpoint(update, program.members(state), rows)
+                    self._checkpoint(driver, state, update, rows)
                     self.last_saved = time.monotonic()
         except BaseException:
-            program.close(state)
+            driver.close(state)
             raise
-        return program, state
-
-    def _found(
-        self, saved: list[checkpoints.Checkpoint | None]
-    ) -> list[tuple[Path, checkpoints.Checkpoint]]:
-        folders = [run_folder(self.out, setup.job) for setup in self.setups]
-        return [(f, c) for f, c in zip(folders, saved, strict=True) if c]
+        return driver, state
 
     def _collect(
-        self, phase: Phase, block: int, metrics: Any, first: int, count: int, rows: list[list]
+        self, phase: Phase, block: int, metrics: Metrics, updates: range, rows: Rows
     ) -> None:
         """Thin the metrics of a chunk; a run whose metrics are not finite has failed."""
-        host = {k: np.asarray(v) for k, v in metrics.items()}
-        for i in range(len(self.setups)):
+        arrays = {k: np.asarray(v) for k, v in metrics.items()}
+        for i, setup in enumerate(self.setups):
             if i in self.failed:
                 continue
-            mine = {k: (v[i] if self.many else v)[:count] for k, v in host.items()}
+            mine = {k: (v[i] if self.many else v)[: len(updates)] for k, v in arrays.items()}
             bad = {k: int(np.argmin(np.isfinite(v))) for k, v in mine.items() if not _finite(v)}
             if bad:
                 quantity = min(bad, key=lambda k: bad[k])
-                update = first + bad[quantity]
-                self.failed[i] = {
-                    "quantity": quantity,
-                    "value": str(float(mine[quantity][bad[quantity]])),
-                    "step": (update + 1) * phase.steps_per_update,
-                    "phase": phase.name,
-                }
-                whole = (update - first) // block * block
-                mine = {k: v[:whole] for k, v in mine.items()}
+                row = bad[quantity]
+                self.failed[i] = events.Failed(
+                    setup.job.name,
+                    quantity,
+                    str(float(mine[quantity][row])),
+                    (updates[row] + 1) * phase.steps_per_update,
+                    phase.name,
+                )
+                mine = {k: v[: row // block * block] for k, v in mine.items()}
             if len(mine["episodes"]):
-                rows[i].append(records.thin(mine, first, block, phase.steps_per_update))
+                rows[i].append(records.thin(mine, updates[0], block, phase.steps_per_update))
 
-    def _progress(self, phase: Phase, update: int, rows: list[list]) -> None:
+    def _progress(self, phase: Phase, update: int, rows: Rows) -> None:
         for i, setup in enumerate(self.setups):
             if i not in self.failed:
+                newest = records.lifelong_return(rows[i][-1])
+                step = phase.step_at(update)
                 self.report(
-                    {
-                        "job": setup.job.name,
-                        "event": "progress",
-                        "phase": phase.name,
-                        "step": phase.step_at(update),
-                        "resumed_at": self.resumed_at,
-                        "return": records.lifelong_return(rows[i][-1]),
-                    }
+                    events.Progress(setup.job.name, phase.name, step, self.resumed_at, newest)
                 )
 
-    def _spent(self) -> float:
+    def _seconds_so_far(self) -> float:
         return self.seconds + time.monotonic() - self.began
 
-    def _checkpoint(self, update: int, members: list[Any], rows: list[list]) -> None:
-        for i, (setup, (part, index)) in enumerate(zip(self.setups, members, strict=True)):
+    def _checkpoint(self, driver: Driver[Any], state: Any, update: int, rows: Rows) -> None:
+        for i, (part, index) in enumerate(driver.members(state)):
             if i not in self.failed:
                 rows[i] = [records.join(rows[i])]
-                saved = checkpoints.Checkpoint(update, part, rows[i][0], self._spent())
-                folder = run_folder(self.out, setup.job)
-                checkpoints.save(folder, setup.job, saved, index)
+                checkpoint = Checkpoint(update, part, rows[i][0], self._seconds_so_far())
+                checkpoints.save(self.files[i], self.setups[i].job, checkpoint, index)
 
-    def _save_records(self, phase: Phase, rows: list[list]) -> None:
-        for setup, mine in zip(self.setups, rows, strict=True):
+    def _save_records(self, phase: Phase, rows: Rows) -> None:
+        for files, mine in zip(self.files, rows, strict=True):
             if mine:
-                path = run_folder(self.out, setup.job) / phase.file
-                records.save_arrays(path, records.join(mine))
+                save_arrays(files.folder / phase.file, records.join(mine))
 
-    def _finish(self, program: Any, state: Any) -> None:
+    def _finish(self, driver: Driver[Any], state: Any) -> None:
         """Policy and manifest of each run, the manifest last; then drop checkpoints."""
-        for i, (setup, agent) in enumerate(zip(self.setups, program.agents(state), strict=True)):
-            folder = run_folder(self.out, setup.job)
-            failure = self.failed.get(i)
-            if failure is None:
-                records.save_arrays(folder / "policy.npz", checkpoints.flatten(agent))
-            outcome = {
-                "status": "failed" if failure else "finished",
-                **({"failure": failure} if failure else {}),
+        for i, agent in enumerate(driver.agents(state)):
+            setup, files, failed = self.setups[i], self.files[i], self.failed.get(i)
+            if failed is None:
+                save_arrays(files.policy, checkpoints.flatten(agent))
+            manifest = {
+                "status": "failed" if failed else "finished",
+                **({"failure": _failure(failed)} if failed else {}),
                 "job": setup.job.to_json(),
-                "seconds": round(self._spent(), 3),
+                "seconds": round(self._seconds_so_far(), 3),
                 "runs_together": len(self.setups),
-                "exact_resume": program.exact_resume,
+                "exact_resume": driver.exact_resume,
                 **({"notes": notes} if (notes := list(setup.notes)) else {}),
-                "trace_digest": records.digest(self.trace),
-                "provenance": records.provenance(),
+                "trace_digest": digest(self.trace),
+                "provenance": provenance(),
             }
-            records.save_json(folder / "manifest.json", outcome)
-            checkpoints.drop(folder)
-            self.report({"job": setup.job.name, "event": outcome["status"], **(failure or {})})
+            save_json(files.manifest, manifest)
+            checkpoints.drop(files)
+            self.report(failed or events.Finished(setup.job.name))
+
+
+def _failure(event: events.Failed) -> dict[str, Any]:
+    """As the manifest has it."""
+    fields = ("quantity", "value", "step", "phase")
+    return {name: getattr(event, name) for name in fields}
 
 
 def _chunk_size(phase: Phase, block: int, turns: int = 1) -> int:

@@ -12,23 +12,25 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
-from lcpo.envs.base import HostEnv, HostWorlds
-from lcpo.run.drive.base import RunState, Worlds, rows_of
-from lcpo.run.drive.collect import Collector, StoppedWorlds
-from lcpo.run.drive.host_functions import functions_of
+from lcpo.envs.base import HostEnv, HostWorlds, is_host, landmarks_of, obs_layout
+from lcpo.run.drive.base import Program, Run, RunState, StoppedRuns, Worlds, rows_of
+from lcpo.run.drive.collect import Collector, Rollout, StoppedWorlds
+from lcpo.run.drive.host_functions import Kind, functions_of
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase
 from lcpo.run.store import checkpoint as checkpoints
+from lcpo.run.store.checkpoint import Saved
 from lcpo.types import Metrics, Transition
+
+T = TypeVar("T")
 
 
 class HostState(NamedTuple):
@@ -42,23 +44,16 @@ class HostState(NamedTuple):
     episode_length: np.ndarray  # [R, W]
 
 
-class StoppedRuns(RuntimeError):
-    """Runs that cannot go on: `causes` by their index."""
-
-    def __init__(self, causes: dict[int, str]) -> None:
-        self.causes = causes
-        super().__init__("; ".join(f"run {i}: {cause}" for i, cause in causes.items()))
-
-
-class HostProgram:
-    """A phase of runs that share an environment, as `lcpo.run.drive.program.Program` is."""
+class HostDriver:
+    """A phase of runs that share a host environment (`base.Driver`)."""
 
     exact_resume = True
     """Whether worlds can be saved."""
 
     def __init__(self, setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray) -> None:
         first = setups[0]
-        self.env: Any = first.env
+        assert is_host(first.env)
+        self.env: HostEnv = first.env
         self.spec, self.phase, self.mode = first.spec, phase, phase.mode
         self.max_updates, self.num_runs = chunk, len(setups)
         self.num_worlds = self.num_runs * self.spec.num_worlds
@@ -70,14 +65,21 @@ class HostProgram:
         self.seeds = np.array([s.job.seed for s in setups], np.int32)
         length = {"rollout_length": phase.rollout_length}
         values = [dataclasses.replace(s.config, **length) for s in setups]
-        self.together = self.num_runs > 1 and not on_cpu()
+        # On a CPU each run learns alone.
+        self.together = self.num_runs > 1 and jax.default_backend() != "cpu"
         self.configs: Any = tuple(jax.tree.map(jnp.float32, value) for value in values)
         if self.together:
             self.configs = configs.stack(values)
         self.functions = functions_of(
-            first.agent, self.env, self.spec, self.mode, phase.rollout_length, len(trace),
-            self.together, jax.tree.map(jnp.float32, values[0]),
-        )  # fmt: skip
+            Kind(
+                Program(first.agent, self.spec, self.mode),
+                self.env if landmarks_of(self.env) else None,
+                phase.rollout_length,
+                len(trace) if self.mode.random_starts else 1,
+                self.together,
+                jax.tree.structure(values[0]),
+            )
+        )
 
     def start(self, before: HostState | None = None) -> HostState:
         """The state before the first update; `before`: at the end of the phase before."""
@@ -91,13 +93,13 @@ class HostProgram:
         else:
             agents = tuple(init(*pair) for pair in zip(self.configs, self.seeds, strict=True))
         cursor = np.array(self.functions.first_rows(self.seeds, before is not None)).reshape(-1)
-        return self._begun(agents, cursor, self.mode.first_update)
+        return self._begin(agents, cursor, self.mode.first_update)
 
-    def _begun(self, agents: Any, cursor: np.ndarray, update: int) -> HostState:
+    def _begin(self, agents: Any, cursor: np.ndarray, update: int) -> HostState:
         """Fresh worlds at rows `cursor`; `update` of the run is next."""
         worlds = self._open(update)
         try:
-            obs = self._told(lambda: self.collector.begin(worlds, cursor), update=0)
+            obs = self._name_runs(lambda: self.collector.begin(worlds, cursor), update=0)
         except StoppedRuns:
             worlds.close()
             raise
@@ -135,15 +137,15 @@ class HostProgram:
             return np.asarray(action).reshape(self.num_worlds, -1), extra
 
         num_steps = self.phase.rollout_length
-        batch, obs, cursor = self._told(
+        collected: Rollout = self._name_runs(
             lambda: self.collector.collect(
                 state.worlds, state.obs, state.cursor, act, num_steps, update * num_steps + 1,
                 starts.reshape(num_steps, -1) if self.mode.random_starts else None,
             ),
             update,
         )  # fmt: skip
-        state = state._replace(obs=obs, cursor=cursor)
-        return self._learn(state, batch, index)
+        state = state._replace(obs=collected.obs, cursor=collected.cursor)
+        return self._learn(state, collected.batch, index)
 
     def _learn(
         self, state: HostState, batch: Transition, update: Any
@@ -159,12 +161,14 @@ class HostProgram:
         sums = state.episode_return, state.episode_length
         learn, seeds = self.functions.learn, self.seeds
         if self.together:
-            agents, sums, packed = learn(self.configs, state.agent, batch, sums, seeds, update)
+            run = Run(self.configs, None, jnp.asarray(seeds))
+            agents, sums, packed = learn(run, state.agent, batch, sums, update)
         else:
             results = []
             for i, (config, agent) in enumerate(zip(self.configs, state.agent, strict=True)):
                 mine, so_far = jax.tree.map(lambda x, i=i: x[:, i], batch), [x[i] for x in sums]
-                results.append(learn(config, agent, mine, so_far, seeds[i], update))
+                run = Run(config, None, seeds[i])
+                results.append(learn(run, agent, mine, so_far, update))
             agents = tuple(result[0] for result in results)
             rest = jax.device_get([result[1:] for result in results])
             sums, packed = jax.tree.map(lambda *x: np.stack(x), *rest)
@@ -172,8 +176,8 @@ class HostProgram:
         state = state._replace(agent=agents, episode_return=totals, episode_length=lengths)
         return state, dict(zip(self.functions.metrics, np.asarray(packed).T, strict=True))
 
-    def _told(self, work: Callable[[], Any], update: int) -> Any:
-        """Do it; worlds that stop are told by their run, their place in it, and the step."""
+    def _name_runs(self, work: Callable[[], T], update: int) -> T:
+        """Do `work`. Of worlds that stop, say the run, their place in it, and the step."""
         try:
             return work()
         except StoppedWorlds as stop:
@@ -181,18 +185,18 @@ class HostProgram:
             step = (update * self.phase.rollout_length + stop.step + 1) * size
             causes: dict[int, str] = {}
             for world, cause in stop.causes.items():
-                told = f"world {world % size}: {cause}, at step {step:,}"
-                causes.setdefault(world // size, told)
+                text = f"world {world % size}: {cause}, at step {step:,}"
+                causes.setdefault(world // size, text)
             raise StoppedRuns(causes) from stop
 
-    def members(self, state: HostState) -> list[tuple[RunState, None]]:
+    def members(self, state: HostState) -> list[tuple[RunState, int | None]]:
         """For each run the state to be saved, where it stands alone."""
         size, saved = self.spec.num_worlds, state.worlds.get_state()
         out = []
         for i in range(self.num_runs):
             mine = slice(i * size, (i + 1) * size)
             env = None if saved is None else {k: v[mine] for k, v in saved.items()}
-            features, history = np.split(state.obs[mine], [self.collector.num_features], axis=1)
+            features, history = self.collector.layout.split(state.obs[mine])
             worlds: Any = env, features, history, state.cursor[mine]
             sums: Any = state.episode_return[i], state.episode_length[i]
             out.append((RunState(self._agent(state, i), Worlds(*worlds), *sums), None))
@@ -212,39 +216,39 @@ class HostProgram:
         """Free what the worlds hold."""
         state.worlds.close()
 
-    def resumed(
-        self, saved: list[tuple[Path, checkpoints.Checkpoint]], shapes: RunState
-    ) -> HostState:
-        """The state of runs that were saved (folder, checkpoint); `shapes`: of one of them.
+    def resume(self, saved: Sequence[Saved], shapes: RunState) -> HostState:
+        """The state of saved runs; `shapes`: of one of them.
 
         Worlds that could not be saved begin a new episode.
         """
-        parts = ((folder, c._replace(state=c.state.agent)) for folder, c in saved)
+        parts = (s._replace(checkpoint=_agent_only(s.checkpoint)) for s in saved)
         agents = [checkpoints.assemble([part], shapes.agent, many=False) for part in parts]
         agent = jax.tree.map(lambda *x: jnp.stack(x), *agents) if self.together else tuple(agents)
-        members = [checkpoint.state for _, checkpoint in saved]
+        members: list[RunState] = [s.checkpoint.state for s in saved]
         cursor = np.concatenate([m.worlds.cursor for m in members])
         if members[0].worlds.env is None:
-            return self._begun(agent, cursor, saved[0][1].update)
+            return self._begin(agent, cursor, saved[0].checkpoint.update)
         worlds, envs = self._open(0), [m.worlds.env for m in members]
         worlds.set_state({k: np.concatenate([env[k] for env in envs]) for k in envs[0]})
-        obs = np.concatenate([np.hstack([m.worlds.features, m.worlds.history]) for m in members])
-        sums = (
-            np.stack([getattr(m, f"episode_{k}") for m in members]) for k in ("return", "length")
-        )
-        return HostState(agent, worlds, obs, cursor, *sums)
+        obs = np.concatenate([np.asarray(m.worlds.obs) for m in members])
+        totals = np.stack([np.asarray(m.episode_return) for m in members])
+        lengths = np.stack([np.asarray(m.episode_length) for m in members])
+        return HostState(agent, worlds, obs, cursor, totals, lengths)
+
+
+def _agent_only(checkpoint: checkpoints.Checkpoint) -> checkpoints.Checkpoint:
+    return checkpoint._replace(state=checkpoint.state.agent)
 
 
 def state_shapes(setup: Setup, agent: Any) -> RunState:
     """Shapes and dtypes of a run's state, given those of its agent's."""
-    env: Any = setup.env
-    saved = _saved_shapes(env)
-    count = setup.spec.num_worlds
-    own = 0 if env.advance == "own" else setup.spec.context.size
-    features = np.empty((count, setup.spec.obs_size - own), np.float32)
-    history, cursor = np.empty((count, own), np.float32), np.empty(count, np.int32)
+    assert is_host(setup.env)
+    layout, count = obs_layout(setup.spec, setup.env.advance), setup.spec.num_worlds
+    features = np.empty((count, layout.num_features), np.float32)
+    history, cursor = np.empty((count, layout.context_size), np.float32), np.empty(count, np.int32)
     zeros: Any = np.empty(count, np.float32)
-    return RunState(agent, Worlds(saved, features, history, cursor), zeros, zeros)  # pyright: ignore
+    worlds: Any = _saved_shapes(setup.env), features, history, cursor
+    return RunState(agent, Worlds(*worlds), zeros, zeros)
 
 
 @functools.cache
@@ -267,8 +271,3 @@ def world_seeds(seed: int, num_worlds: int, update: int) -> list[int]:
     sequences = (np.random.SeedSequence((seed, world, update)) for world in range(num_worlds))
     seeds = [int(sequence.generate_state(1)[0]) for sequence in sequences]
     return [seed, *seeds[1:]] if update == 0 else seeds
-
-
-def on_cpu() -> bool:
-    """Whether each run learns alone."""
-    return jax.default_backend() == "cpu"

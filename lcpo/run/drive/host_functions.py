@@ -2,87 +2,102 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from lcpo.core import random
-from lcpo.run.drive import base as epoch
-from lcpo.run.drive.base import RunState
-from lcpo.run.plan.phases import Mode, config_at
-from lcpo.types import Agent, Array, Spec, Transition
+from lcpo.envs.base import HostEnv
+from lcpo.run.drive import base
+from lcpo.run.drive.base import Program, Run, RunState
+from lcpo.run.plan.phases import config_at
+from lcpo.types import Array, Transition
+
+
+class Kind(NamedTuple):
+    """What runs must share to share compiled functions. Hashable: functions are kept by it."""
+
+    program: Program
+    landmarks_of: HostEnv | None
+    """The environment, if it has landmarks: all that is read of it."""
+    num_steps: int
+    """Of a rollout."""
+    num_rows: int
+    """Of the trace, where episodes begin at random ones; else 1."""
+    together: bool
+    """`init` and `learn` are of all runs at once, leaves [R, ...]."""
+    structure: Any
+    """Of a config: its static fields."""
 
 
 class Functions:
-    """What runs of one agent, environment and phase compile once.
+    """What runs of one kind compile once."""
 
-    `together`: `init` and `learn` are of all runs at once, leaves [R, ...].
-    """
-
-    def __init__(
-        self, agent: Agent, env: Any, spec: Spec, mode: Mode, num_steps: int, num_rows: int,
-        together: bool, config: Any,
-    ) -> None:  # fmt: skip
-        """`num_rows`: of the trace; `config`: of one run."""
-        self.agent = agent  # keeps its id, by which `functions_of` finds this
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
         self.metrics: tuple[str, ...] = ()
-        """Names of what `learn` returns packed into one array: each array has its own way home."""
-        each = (num_steps, spec.num_worlds)
-
-        def init(config: Any, seed: Array) -> Any:
-            return agent.init(config, spec, epoch.init_keys(seed)[0])
-
-        def first_rows(seed: Array, restarted: Array) -> Array:
-            keys = [
-                epoch.first_rows(key, num_rows, spec.num_worlds, mode)
-                for key in (epoch.init_keys(seed)[1], epoch.restart_key(seed))
-            ]
-            return jnp.where(restarted, keys[1], keys[0])
-
-        def draws(seed: Array, update: Array) -> tuple[Array, Array]:
-            keys = epoch.rollout_keys(epoch.update_keys(seed, update, mode)[0])
-            starts = jnp.zeros((num_steps, 0), jnp.int32)
-            if mode.random_starts:
-                starts = epoch.random_rows(keys.start, num_rows, each)
-            return random.scan_bits(keys.act, (num_steps,)), starts
-
-        def learn(
-            config: Any, agent_state: Any, batch: Transition, sums: Any, seed: Array, update: Array
-        ) -> tuple[Any, tuple[Array, Array], Array]:
-            config = config_at(mode, config, update)
-            _, key = epoch.update_keys(seed, update, mode)
-            state: Any = RunState(agent_state, None, *sums)  # pyright: ignore
-            state, metrics = epoch.learn(agent, config, env, spec, state, batch, key, mode.learns)
-            self.metrics = tuple(metrics)  # traced before it is called
-            packed = jnp.stack([jnp.float32(x) for x in metrics.values()])
-            return state.agent, (state.episode_return, state.episode_length), packed
-
-        axes = (0, 0, 1, 0, 0, None)
-        self.init = jax.jit(jax.vmap(init) if together else init)
-        self.learn = jax.jit(jax.vmap(learn, axes) if together else learn, donate_argnums=1)
-        self.first_rows = jax.jit(jax.vmap(first_rows, (0, None)))  # [R, W]
-        self.draws = jax.jit(jax.vmap(draws, (0, None), out_axes=1))
+        """Names of what `learn` returns packed into one array: every array costs a transfer."""
+        run_axes, batch_axis = Run(0, None, 0), 1  # pyright: ignore[reportArgumentType]
+        learn = self._learn
+        if kind.together:
+            learn = jax.vmap(learn, (run_axes, 0, batch_axis, 0, None))
+        self.init = jax.jit(jax.vmap(self._init) if kind.together else self._init)
+        self.learn = jax.jit(learn, donate_argnums=1)
+        self.first_rows = jax.jit(jax.vmap(self._first_rows, (0, None)))  # [R, W]
+        self.draws = jax.jit(jax.vmap(self._draws, (0, None), out_axes=1))
         """(bits for `Acting.act` [T, R, 2], rows at which episodes begin [T, R, W])"""
-        state = jax.eval_shape(init, config, jnp.int32(0))
-        self.acting = Acting(agent, spec, mode, config, state)
+
+    def _init(self, config: Any, seed: Array) -> Any:
+        agent, spec, _ = self.kind.program
+        return agent.init(config, spec, base.init_keys(seed)[0])
+
+    def _first_rows(self, seed: Array, restarted: Array) -> Array:
+        _, spec, mode = self.kind.program
+        rows = [
+            base.first_rows(key, self.kind.num_rows, spec.num_worlds, mode)
+            for key in (base.init_keys(seed)[1], base.restart_key(seed))
+        ]
+        return jnp.where(restarted, rows[1], rows[0])
+
+    def _draws(self, seed: Array, update: Array) -> tuple[Array, Array]:
+        num_steps, (_, spec, mode) = self.kind.num_steps, self.kind.program
+        keys = base.rollout_keys(base.update_keys(seed, update, mode)[0])
+        starts = jnp.zeros((num_steps, 0), jnp.int32)
+        if mode.random_starts:
+            starts = base.random_rows(keys.start, self.kind.num_rows, (num_steps, spec.num_worlds))
+        return random.scan_bits(keys.act, (num_steps,)), starts
+
+    def _learn(
+        self, run: Run, agent_state: Any, batch: Transition, sums: Any, update: Array
+    ) -> tuple[Any, tuple[Array, Array], Array]:
+        """`sums`: returns and lengths of the unfinished episodes."""
+        program = self.kind.program
+        _, key = base.update_keys(run.seed, update, program.mode)
+        config = config_at(program.mode, run.config, update)
+        run = Run(config, self.kind.landmarks_of, run.seed)
+        state = RunState(agent_state, None, *sums)  # pyright: ignore[reportArgumentType]
+        state, metrics = base.learn(program, run, state, batch, key)
+        self.metrics = tuple(metrics)  # traced before it is called
+        packed = jnp.stack([jnp.float32(x) for x in metrics.values()])
+        return state.agent, (state.episode_return, state.episode_length), packed
+
+    @functools.cached_property
+    def acting(self) -> Acting:
+        """`act` of these runs."""
+        config = jax.tree.unflatten(
+            self.kind.structure, [jnp.float32(0.0)] * self.kind.structure.num_leaves
+        )
+        state = jax.eval_shape(self._init, config, jnp.int32(0))
+        return Acting(self.kind.program, config, state)
 
 
-def functions_of(
-    agent: Agent, env: Any, spec: Spec, mode: Mode, num_steps: int, num_rows: int, together: bool,
-    config: Any,
-) -> Functions:  # fmt: skip
+@functools.cache
+def functions_of(kind: Kind) -> Functions:
     """`Functions`, compiled once per process."""
-    num_rows = num_rows if mode.random_starts else 1
-    env = env if getattr(env, "landmarks", None) else None  # all that is read of it
-    what = id(agent), env, spec, mode, num_steps, num_rows, together, jax.tree.structure(config)
-    if what not in _made:
-        _made[what] = Functions(agent, env, spec, mode, num_steps, num_rows, together, config)
-    return _made[what]
-
-
-_made: dict[Any, Functions] = {}
+    return Functions(kind)
 
 
 class Acting:
@@ -92,9 +107,10 @@ class Acting:
     acting reads a few: only those are gathered after an update, and passed.
     """
 
-    def __init__(self, agent: Agent, spec: Spec, mode: Mode, config: Any, state: Any) -> None:
+    def __init__(self, program: Program, config: Any, state: Any) -> None:
         """`config`, `state`: those of one run, or their shapes."""
-        self.agent, self.spec = agent, spec
+        self.agent, self.spec, mode = program
+        spec = self.spec
         shapes, self.structure = jax.tree.flatten((config, state))
         self.shapes = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in shapes]
         obs = jax.ShapeDtypeStruct((spec.num_worlds, spec.obs_size), jnp.float32)

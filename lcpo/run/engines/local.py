@@ -1,4 +1,4 @@
-"""Run a plan on this machine: one process per core, or on a GPU everything in this one.
+"""The engine of this machine: one process per core, or on a GPU everything in this one.
 
 On a CPU vmap over seeds gains nothing, so each core gets a worker of its own, pinned to it, that is
 fed one share of the jobs after another: a single job, or its part of the runs of a host
@@ -16,49 +16,49 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import jax
 
-from lcpo.bench import cores
-from lcpo.errors import InputError
+from lcpo.errors import RunError
+from lcpo.run import events
 from lcpo.run.drive import execute
-from lcpo.run.drive.execute import Report
+from lcpo.run.events import Crashed, Event, Progress, Report
 from lcpo.run.plan.budget import check_memory, largest_share
-from lcpo.run.plan.job import SCHEMA, Job, Setup
-from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store import record as records
+from lcpo.run.plan.job import Job, Setup
+from lcpo.run.store.layout import plan_file
+from lcpo.run.store.results import planned_jobs
+from lcpo.run.worker import IDLE, cores
 
-PLAN = "plan.json"
 
+class LocalEngine:
+    """Runs jobs on this machine (`lcpo.run.engines.base.Engine`)."""
 
-def run_plan(
-    jobs: list[Job],
-    out: Path,
-    report: Report,
-    *,
-    resume: bool = False,
-    workers: int | None = None,
-    checkpoint_seconds: float = 60.0,
-) -> None:
-    """Run what has not ended yet. `workers`: processes at a time (None: one per core; 0: here).
+    def __init__(self, workers: int | None = None, checkpoint_seconds: float = 60.0) -> None:
+        """`workers`: processes at a time. None: one per core; 0: in this process."""
+        self.workers, self.checkpoint_seconds = workers, checkpoint_seconds
 
-    Raises ValueError before any work where the folder holds something else, or memory is short.
-    """
-    on_cpu = jax.default_backend() == "cpu"
-    waiting = prepare(jobs, out, resume)
-    if not waiting:
-        return
-    count = (len(cores()) if workers is None else workers) if on_cpu else 0
-    shares = make_shares(waiting, max(count, 1)) if on_cpu else [waiting]
-    count = min(count, len(shares))
-    check_memory(shares, max(count, 1))
-    write_plan(jobs, out)
-    if count == 0:
+    def check(self, jobs: list[Job]) -> None:
+        """Raise InputError where memory is short."""
+        shares, count = self._shares(jobs)
+        check_memory(shares, max(count, 1))
+
+    def run(self, jobs: list[Job], out: Path, report: Report) -> None:
+        """Run the jobs; `check` has been called."""
+        shares, count = self._shares(jobs)
+        if count > 0:
+            _Workers(shares, out, report, count, self.checkpoint_seconds).run()
+            return
         for share in shares:
-            execute.run_jobs(share, out, report, checkpoint_seconds)
-    else:
-        _Workers(shares, out, report, count, checkpoint_seconds).run()
+            execute.run_jobs(share, out, report, self.checkpoint_seconds)
+
+    def _shares(self, jobs: list[Job]) -> tuple[list[list[Job]], int]:
+        """What is run together, and in how many processes; 0: in this one."""
+        if jax.default_backend() != "cpu":
+            return [jobs], 0
+        count = len(cores()) if self.workers is None else self.workers
+        shares = make_shares(jobs, max(count, 1))
+        return shares, min(count, len(shares))
 
 
 def make_shares(jobs: list[Job], processes: int) -> list[list[Job]]:
@@ -81,32 +81,8 @@ def make_shares(jobs: list[Job], processes: int) -> list[list[Job]]:
     return shares
 
 
-def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
-    """The jobs that have not ended yet, after a look at what the folder holds."""
-    plan = out / PLAN
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file: give a folder")
-    if out.exists() and any(out.iterdir()) and not plan.exists():
-        raise InputError(f"{out} is not empty and holds no runs of ours: give another folder")
-    if plan.exists():
-        if not resume:
-            raise InputError(
-                f"{out} holds runs already: go on with them (--resume) or give another folder"
-            )
-        known = {job["name"]: Job(**job) for job in records.load_json(plan)["jobs"]}
-        for job in jobs:
-            if job.name in known:
-                checkpoints.same_job(known[job.name], job, f"{job.name} in {out}")
-    return [job for job in jobs if execute.manifest(out, job) is None]
-
-
-def write_plan(jobs: list[Job], out: Path) -> None:
-    """Write the plan: the jobs planned before, then the new ones."""
-    path = out / PLAN
-    known = records.load_json(path)["jobs"] if path.exists() else []
-    names = {job["name"] for job in known}
-    new = [job.to_json() for job in jobs if job.name not in names]
-    records.save_json(path, {"schema": SCHEMA, "out": ".", "jobs": [*known, *new]})
+_WAITS, _ENDED = "waits", "ended"
+"""Of a worker: it has run its share; its output has ended."""
 
 
 class _Workers:
@@ -121,13 +97,13 @@ class _Workers:
         checkpoint_seconds: float,
     ) -> None:
         self.report = report
-        self.events: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
-        numbers = {job["name"]: i for i, job in enumerate(records.load_json(out / PLAN)["jobs"])}
+        self.heard: queue.Queue[tuple[int, Event | str]] = queue.Queue()
+        numbers = {job.name: i for i, job in enumerate(planned_jobs(out))}
         self.waiting = [{job.name: numbers[job.name] for job in share} for share in shares]
         self.current: dict[int, dict[str, int]] = {}  # what each worker has not ended yet
-        self.logs: list[Any] = []
+        self.logs: list[IO[str]] = []
         self.processes: list[subprocess.Popen[str]] = []
-        command = [sys.executable, "-m", "lcpo.run.worker", str(out / PLAN), "--feed"]
+        command = [sys.executable, "-m", "lcpo.run.worker", str(plan_file(out)), "--feed"]
         command += ["--checkpoint-seconds", str(checkpoint_seconds)]
         available = cores()
         for i in range(count):
@@ -150,35 +126,40 @@ class _Workers:
             for i in range(len(self.processes)):
                 self._feed(i)
             while self.current:
-                worker, event = self.events.get()
-                if event is None:  # its output has ended
+                worker, event = self.heard.get()
+                if event == _WAITS:
+                    self._feed(worker)
+                elif event == _ENDED:
                     if worker in self.current:
                         crashed.append(self._crash(worker))
-                elif event["event"] == "idle":
-                    self._feed(worker)
-                else:
-                    if event["event"] != "progress":
-                        self.current[worker].pop(event["job"], None)
+                elif not isinstance(event, str):
+                    if not isinstance(event, Progress):
+                        self.current[worker].pop(event.job, None)
                     self.report(event)
         finally:
-            for process, log in zip(self.processes, self.logs, strict=True):
-                process.kill()
-                process.wait()
-                for pipe in (process.stdin, process.stdout, log):
-                    with contextlib.suppress(BrokenPipeError):
-                        pipe.close()  # pyright: ignore[reportOptionalMemberAccess]
+            self._close()
         if crashed or self.waiting:
             lost = ", ".join(name for share in self.waiting for name in share)
             more = f"; not started: {lost}" if lost else ""
-            raise RuntimeError("; ".join(crashed) + more)
+            raise RunError("; ".join(crashed) + more)
+
+    def _close(self) -> None:
+        for process, log in zip(self.processes, self.logs, strict=True):
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, log):
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()  # pyright: ignore[reportOptionalMemberAccess]
 
     def _read(self, worker: int) -> None:
+        """Pass on what a worker says; runs in a thread of its own."""
         stdout = self.processes[worker].stdout
         assert stdout is not None
         with contextlib.suppress(ValueError):  # closed: the plan has come to its end
             for line in stdout:
-                self.events.put((worker, json.loads(line)))
-        self.events.put((worker, None))
+                values = json.loads(line)
+                self.heard.put((worker, _WAITS if values == IDLE else events.from_json(values)))
+        self.heard.put((worker, _ENDED))
 
     def _feed(self, worker: int) -> None:
         self.current.pop(worker, None)
@@ -198,5 +179,5 @@ class _Workers:
         lines = self.logs[worker].read().strip().splitlines()
         reason = lines[-1] if lines else f"exit code {code}"
         for name in names:
-            self.report({"job": name, "event": "crashed", "reason": reason})
+            self.report(Crashed(name, reason))
         return f"{', '.join(names)} stopped: {reason}"

@@ -10,8 +10,8 @@ from typing import Any
 import jax
 
 from lcpo.errors import InputError
-from lcpo.run.drive.driver import state_shapes
-from lcpo.run.plan.job import Job, Setup, job_trace
+from lcpo.run.drive.choose import state_shapes
+from lcpo.run.plan.job import Job, Setup, trace_shape
 from lcpo.run.store import segments
 
 PROCESS_BYTES = 400 * 2**20
@@ -49,8 +49,15 @@ def share_bytes(share: list[Job]) -> int:
     total = run_bytes(job) * len(share)
     if jax.default_backend() == "cpu":
         copies = 2 if job.training else 1  # random starts need all of it on the device
-        total += PROCESS_BYTES + copies * job_trace(job).nbytes
+        total += PROCESS_BYTES + copies * _trace_bytes(job)
     return total
+
+
+def _trace_bytes(job: Job) -> int:
+    if job.trace is None:
+        return 0
+    rows, channels = trace_shape(job.trace, job.scale, Setup(job).trace_rows)
+    return 4 * rows * channels
 
 
 def largest_share(job: Job, processes: int) -> int:
@@ -63,7 +70,7 @@ def largest_share(job: Job, processes: int) -> int:
 
 
 def check_memory(shares: list[list[Job]], processes: int) -> None:
-    """Raise ValueError if the `processes` largest shares will not fit memory at the same time."""
+    """Raise InputError if the `processes` largest shares will not fit memory at the same time."""
     free = available_bytes()
     if free is None:
         return

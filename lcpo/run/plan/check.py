@@ -14,18 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
-from lcpo.envs.base import Env, HostEnv
+from lcpo.envs.base import AnyEnv, CompiledEnv, HostEnv, is_host, obs_layout
 from lcpo.errors import InputError
-from lcpo.types import Agent, Metrics, Spec, Step, Transition
+from lcpo.types import AnyAgent, Metrics, Spec, Step, Transition
 
 
-def check_env(env: Env | HostEnv, name: str = "the environment") -> None:
-    """Raise ValueError with the rule that the environment breaks."""
+def check_env(env: AnyEnv, name: str = "the environment") -> None:
+    """Raise InputError with the rule that the environment breaks."""
 
     def fail(rule: str) -> None:
         raise InputError(f"{name}: {rule}")
 
-    needed = ("spec", "advance", "open") if _is_host(env) else ("spec", "advance", "reset", "step")
+    needed = ("spec", "advance", "open") if is_host(env) else ("spec", "advance", "reset", "step")
     for member in needed:
         if not hasattr(env, member):
             fail(f"has no `{member}`: see lcpo.envs.base")
@@ -36,7 +36,7 @@ def check_env(env: Env | HostEnv, name: str = "the environment") -> None:
         fail("spec.contiguous_contexts promises a new row at every step, but advance = 'episode'")
     if not spec.num_actions or min(spec.num_actions) < 2:
         fail(f"spec.num_actions = {spec.num_actions}: needs two actions or more per dimension")
-    if _is_host(env):
+    if is_host(env):
         _check_host(env, name, fail)
     else:
         _check_compiled(env, name, fail)
@@ -46,16 +46,16 @@ def _is_host(env: Any) -> bool:
     return hasattr(env, "open")
 
 
-def _check_host(env: Any, name: str, fail: Callable[[str], None]) -> None:
+def _check_host(env: HostEnv, name: str, fail: Callable[[str], None]) -> None:
     """One reset and one step of the worlds of one run."""
     spec, count = env.spec, env.spec.num_worlds
     traced = configs.traced_fields(env)
     if traced:
         fail(f"{', '.join(traced)} are traced: fields of a host environment are static")
-    own = env.advance == "own"
-    shape = (count, spec.obs_size - (0 if own else spec.context.size))
+    layout = obs_layout(spec, env.advance)
+    shape = (count, layout.num_features)
     action = np.zeros((count, spec.action_size), np.int32)
-    context = np.zeros((count, 0 if own else spec.context.channels), np.float32)
+    context = np.zeros((count, layout.channels), np.float32)
     try:
         worlds = env.open(count, list(range(count)), 1)
         features, step = worlds.reset(np.ones(count, bool)), worlds.step(action, context)
@@ -73,10 +73,10 @@ def _check_host(env: Any, name: str, fail: Callable[[str], None]) -> None:
             fail(f"step.{field} has shape {np.shape(getattr(step, field))}: needs ({count},)")
 
 
-def _check_compiled(env: Any, name: str, fail: Callable[[str], None]) -> None:
+def _check_compiled(env: CompiledEnv[Any], name: str, fail: Callable[[str], None]) -> None:
     spec = env.spec
-    own = 0 if env.advance == "own" else spec.context.size
-    size = spec.obs_size - own
+    layout = obs_layout(spec, env.advance)
+    size = layout.num_features
     key = jax.random.key(0)
     try:
         state, obs = jax.eval_shape(env.reset, key)
@@ -85,10 +85,10 @@ def _check_compiled(env: Any, name: str, fail: Callable[[str], None]) -> None:
     if obs.shape != (size,):
         fail(
             f"reset returns obs of shape {obs.shape}: spec.obs_size = {spec.obs_size} less "
-            f"{own} context entries, which the driver appends, makes ({size},)"
+            f"{layout.context_size} context entries, which the driver appends, makes ({size},)"
         )
     action = jax.ShapeDtypeStruct((spec.action_size,), jnp.int32)
-    context = jax.ShapeDtypeStruct((spec.context.channels if own else 0,), jnp.float32)
+    context = jax.ShapeDtypeStruct((layout.channels,), jnp.float32)
     try:
         after, step = jax.eval_shape(env.step, state, action, context, key)
     except (TypeError, ValueError) as error:
@@ -106,8 +106,8 @@ def _check_compiled(env: Any, name: str, fail: Callable[[str], None]) -> None:
             fail(f"step.{field} is {jnp.result_type(getattr(step, field))}: needs bool")
 
 
-def check_agent(agent: Agent, config: Any, spec: Spec) -> None:
-    """Raise ValueError with the rule that the agent breaks. `config` is resolved."""
+def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
+    """Raise InputError with the rule that the agent breaks. `config` is resolved."""
     name = f"agent {agent.name}"
     if not isinstance(getattr(config, "rollout_length", None), int):
         raise InputError(f"{name}: its config needs the static field rollout_length")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 
+from lcpo.run.store import layout
 from lcpo.types import Array, Spec, Training
 
 C = TypeVar("C")
@@ -74,15 +75,15 @@ def make_phases(
     """The phases of a run of `steps` steps along the trace; each has whole updates only."""
     if training is None:
         num_updates = steps // (rollout_length * num_worlds)
-        return (Phase("run", "record.npz", num_updates, rollout_length, num_worlds),)
+        return (Phase("run", layout.RECORD, num_updates, rollout_length, num_worlds),)
     num_updates = training.steps // (rollout_length * num_worlds)
     halve_at = tuple(round(share * num_updates) for share in training.halve_at)
     mode = Mode(random_starts=True, halve=training.halve, halve_at=halve_at)
-    first = Phase("training", "training.npz", num_updates, rollout_length, num_worlds, 0, mode)
+    first = Phase("training", layout.TRAINING, num_updates, rollout_length, num_worlds, 0, mode)
     length = training.evaluation_length
     mode = Mode(learns=False, first_update=num_updates)
     num_updates = steps // (length * num_worlds)
-    last = Phase("evaluation", "record.npz", num_updates, length, num_worlds, first.steps, mode)
+    last = Phase("evaluation", layout.RECORD, num_updates, length, num_worlds, first.steps, mode)
     return first, last
 
 

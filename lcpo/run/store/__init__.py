@@ -1,1 +1,2 @@
-"""Files of a run."""
+"""What runs leave on disk: every file name (`layout`), atomic writes (`files`), records,
+checkpoints, and how to read them back (`results`)."""

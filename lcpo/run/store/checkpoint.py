@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -18,89 +17,98 @@ import numpy as np
 
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
-from lcpo.run.store import record as records
 from lcpo.run.store import segments
+from lcpo.run.store.files import load_arrays, load_json, save_arrays, save_json
+from lcpo.run.store.layout import CheckpointFiles, RunFiles
+from lcpo.run.store.record import Record
+from lcpo.run.store.segments import Segment
 
 SCHEMA = 2
-FOLDER = "checkpoint"
-MANIFEST = "manifest.json"
 
 
 class Checkpoint(NamedTuple):
     """A run in the middle: `update` updates are behind it, in all its phases."""
 
     update: int
-    state: Any  # on disk: without the rows of replays
-    record: records.Record
+    state: Any  # a tree of arrays; on disk: without the rows of replays
+    record: Record
     """Of the phase."""
     seconds: float
-    rows: Sequence[list[segments.Segment]] = ()  # files with those rows, replay by replay
+    rows: Sequence[list[Segment]] = ()  # files with those rows, replay by replay
 
 
-def save(run: Path, job: Job, checkpoint: Checkpoint, member: int | None = None) -> None:
+class Saved(NamedTuple):
+    """A checkpoint, and the run whose it is."""
+
+    run: RunFiles
+    checkpoint: Checkpoint
+
+
+def save(run: RunFiles, job: Job, checkpoint: Checkpoint, member: int | None = None) -> None:
     """Write a checkpoint into the folder of a run, then drop the one before.
 
     `member`: the run's place in a state that is stacked from several; None where it stands alone.
     """
-    folder, path = run / FOLDER, run / FOLDER / MANIFEST
-    known = _segments(records.load_json(path)) if path.exists() else []
-    rows = segments.write(folder, checkpoint.state, member, known)
-    state, record = f"state-{checkpoint.update}.npz", f"record-{checkpoint.update}.npz"
+    files = run.checkpoint
+    known = _segments(load_json(files.manifest)) if files.manifest.exists() else []
+    rows = segments.write(files, checkpoint.state, member, known)
+    state, record = files.state(checkpoint.update), files.record(checkpoint.update)
     slim = segments.without_rows(checkpoint.state, member is not None)
-    records.save_arrays(folder / state, flatten(member_of(slim, member)))
-    records.save_arrays(folder / record, checkpoint.record)
+    save_arrays(state, flatten(member_of(slim, member)))
+    save_arrays(record, checkpoint.record)
     manifest = {
         "schema": SCHEMA,
         "job": job.to_json(),
         "update": checkpoint.update,
         "seconds": checkpoint.seconds,
-        "state": state,
-        "record": record,
+        "state": state.name,
+        "record": record.name,
         "segments": rows,
     }
-    records.save_json(path, manifest)
-    needed = {MANIFEST, state, record, *(segment.file for mine in rows for segment in mine)}
-    for file in folder.iterdir():
+    save_json(files.manifest, manifest)
+    needed = {files.manifest.name, state.name, record.name}
+    needed |= {segment.file for mine in rows for segment in mine}
+    for file in files.folder.iterdir():
         if file.name not in needed:
             file.unlink()
 
 
-def load(run: Path, job: Job, template: Callable[[int], Any]) -> Checkpoint | None:
+def load(run: RunFiles, job: Job, template: Callable[[int], Any]) -> Checkpoint | None:
     """The checkpoint of a run, or None. Its state lacks the rows of replays: see `assemble`.
 
     `template(update)` has the tree, shapes and dtypes of the state after so many updates.
     """
-    path = run / FOLDER / MANIFEST
-    if not path.exists():
+    files = run.checkpoint
+    if not files.manifest.exists():
         return None
-    manifest = records.load_json(path)
+    manifest = load_json(files.manifest)
     if manifest.get("schema") != SCHEMA:
         raise InputError(
-            f"{path} has schema {manifest.get('schema')}, this version reads {SCHEMA}: "
+            f"{files.manifest} has schema {manifest.get('schema')}, this version reads {SCHEMA}: "
             "finish the run with the version that began it, or start anew"
         )
-    same_job(Job(**manifest["job"]), job, str(path))
+    check_same_job(Job(**manifest["job"]), job, str(files.manifest))
     try:
         slim = segments.without_rows(template(manifest["update"]), False)
-        state = unflatten(slim, records.load_arrays(path.parent / manifest["state"]))
-        record = records.load_arrays(path.parent / manifest["record"])
-    except ValueError as error:
-        raise _hopeless(error, path.parent) from error
+        state = unflatten(slim, load_arrays(files.folder / manifest["state"]))
+        record = load_arrays(files.folder / manifest["record"])
+    except InputError as error:
+        raise _useless(error, files) from error
     return Checkpoint(manifest["update"], state, record, manifest["seconds"], _segments(manifest))
 
 
-def assemble(saved: list[tuple[Path, Checkpoint]], template: Any, many: bool) -> Any:
-    """The state of runs (folder, checkpoint) on the device; with `many`, stacked."""
+def assemble(saved: Sequence[Saved], template: Any, many: bool) -> Any:
+    """The state of saved runs on the device; with `many`, stacked."""
     states = [checkpoint.state for _, checkpoint in saved]
     if many:
         state = jax.tree.map(lambda *leaves: jnp.array(np.stack(leaves)), *states)
     else:
         state = jax.tree.map(jnp.array, states[0])
-    rows = [(run / FOLDER, checkpoint.rows) for run, checkpoint in saved]
+    rows = [(run.checkpoint.folder, checkpoint.rows) for run, checkpoint in saved]
     try:
         return segments.restore(state, template, rows, many)
-    except ValueError as error:
-        raise _hopeless(error, saved[0][0] / FOLDER) from error
+    except InputError as error:
+        raise _useless(error, saved[0].run.checkpoint) from error
 
 
 def member_of(state: Any, member: int | None) -> Any:
@@ -114,20 +122,20 @@ def without_memory(agent_state: Any) -> Any:
     return agent_state._replace(memory=None) if has_memory else agent_state
 
 
-def _segments(manifest: dict[str, Any]) -> list[list[segments.Segment]]:
-    return [[segments.Segment(*entry) for entry in mine] for mine in manifest["segments"]]
+def _segments(manifest: dict[str, Any]) -> list[list[Segment]]:
+    return [[Segment(*entry) for entry in mine] for mine in manifest["segments"]]
 
 
-def _hopeless(error: ValueError, folder: Path) -> ValueError:
-    return ValueError(f"{error}: delete {folder} to start this run anew")
+def _useless(error: InputError, files: CheckpointFiles) -> InputError:
+    return InputError(f"{error}: delete {files.folder} to start this run anew")
 
 
-def drop(run: Path) -> None:
+def drop(run: RunFiles) -> None:
     """Delete the checkpoint of a finished run."""
-    shutil.rmtree(run / FOLDER, ignore_errors=True)
+    shutil.rmtree(run.checkpoint.folder, ignore_errors=True)
 
 
-def same_job(found: Job, wanted: Job, where: str) -> None:
+def check_same_job(found: Job, wanted: Job, where: str) -> None:
     """Raise ValueError with the fields that differ."""
     old, new = found.to_json(), wanted.to_json()
     differ = []

@@ -1,4 +1,4 @@
-"""What a run leaves behind: a thinned table of metrics and a manifest. NumPy and JSON only.
+"""What a run leaves behind of its metrics: a thinned table, and the sums over it.
 
 A row is a block of updates: the mean of each metric, and for episodes the exact sums, so that
 lifelong returns are exact although at most 4000 rows are kept.
@@ -6,20 +6,9 @@ lifelong returns are exact although at most 4000 rows are kept.
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import subprocess
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-
-from lcpo.errors import InputError
 
 MAX_ROWS = 4000
 SUMS = ("episodes", "episode_return_sum", "episode_length_sum")
@@ -97,86 +86,3 @@ def mean_metric(
     total = np.sum(record[name] * weight)
     count = np.sum(weight if among is None else record[among] * weight)
     return float(total / count) if count > 0 else float("nan")
-
-
-def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an .npz so that a reader sees the old file or the new one, never a part."""
-    _replace(path, lambda file: np.savez(file, allow_pickle=False, **arrays))  # pyright: ignore
-
-
-def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read an .npz; a damaged file gives a ValueError that says so."""
-    try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {k: file[k] for k in file.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} is damaged or no array file ({error})") from error
-
-
-def save_json(path: Path, value: Any) -> None:
-    """Write JSON atomically."""
-    save_bytes(path, json.dumps(value, indent=1).encode())
-
-
-def save_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
-    _replace(path, lambda file: file.write(content))
-
-
-def load_json(path: Path) -> Any:
-    """Read JSON; a damaged file gives a ValueError that says so."""
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged or no JSON file ({error})") from error
-
-
-def _replace(path: Path, write: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's files are their owner's alone
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def digest(values: np.ndarray) -> str:
-    """A fingerprint of an array."""
-    return f"{zlib.crc32(np.ascontiguousarray(values).data):08x}"
-
-
-def provenance() -> dict[str, Any]:
-    """Versions and device, for the manifest."""
-    import jax
-    import optax
-
-    import lcpo
-
-    device = jax.devices()[0]
-    return {
-        "lcpo": lcpo.__version__,
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-        "optax": optax.__version__,
-        "numpy": np.__version__,
-        "device": f"{device.platform}:{device.device_kind}",
-    }
-
-
-def _commit() -> str | None:
-    """Commit of the checkout that this package lies in, if it does."""
-    here = Path(__file__).resolve().parents[3]
-    if not (here / ".git").exists():
-        return None
-    command = ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None

@@ -17,7 +17,8 @@ import numpy as np
 
 from lcpo.core.replay import Replay, Rows
 from lcpo.errors import InputError
-from lcpo.run.store import record as records
+from lcpo.run.store.files import load_arrays, save_arrays
+from lcpo.run.store.layout import CheckpointFiles
 
 SEGMENT_BYTES = 16 * 2**20
 
@@ -42,7 +43,7 @@ def without_rows(state: Any, many: bool) -> Any:
 
 
 def write(
-    folder: Path, state: Any, member: int | None, known: Sequence[list[Segment]]
+    files: CheckpointFiles, state: Any, member: int | None, known: Sequence[list[Segment]]
 ) -> list[list[Segment]]:
     """Write what the `known` segments lack; return all that the state needs, replay by replay.
 
@@ -52,7 +53,7 @@ def write(
     if len(known) != len(found):  # the first checkpoint, or the first of a phase without replay
         known = [[] for _ in found]
     return [
-        _write_one(folder, number, replay, member, old)
+        _write_one(files, number, replay, member, old)
         for number, (replay, old) in enumerate(zip(found, known, strict=True))
     ]
 
@@ -89,7 +90,7 @@ def _with_rows(state: Any, rows: list, many: bool) -> Any:
 
 
 def _write_one(
-    folder: Path, number: int, replay: Replay, member: int | None, known: list[Segment]
+    files: CheckpointFiles, number: int, replay: Replay, member: int | None, known: list[Segment]
 ) -> list[Segment]:
     count = int(replay.added if member is None else replay.added[member])
     oldest = count - replay.num_rows  # what came before is overwritten
@@ -100,10 +101,10 @@ def _write_one(
     while first < count:
         start = first % replay.num_rows
         length = min(longest, count - first, replay.num_rows - start)
-        file = f"segment-{number}-{first}-{first + length}.npz"
+        file = files.segment(number, first, first + length)
         rows = [_cut(x, member, start, _length(replay, x, length)) for x in replay.rows]
-        records.save_arrays(folder / file, dict(zip(Rows._fields, rows, strict=True)))
-        kept.append(Segment(file, first, first + length))
+        save_arrays(file, dict(zip(Rows._fields, rows, strict=True)))
+        kept.append(Segment(file.name, first, first + length))
         first += length
     return kept
 
@@ -114,7 +115,7 @@ def _length(replay: Replay, rows: Any, steps: int) -> int:
 
 
 def _load(path: Path, replay: Replay, segment: Segment) -> list[np.ndarray]:
-    arrays = records.load_arrays(path)
+    arrays = load_arrays(path)
     steps = segment.last - segment.first
     for name, like in replay.rows._asdict().items():
         shape = (_length(replay, like, steps), *like.shape[1:])

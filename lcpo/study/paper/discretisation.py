@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from lcpo.run.plan.job import plan_agents
+from lcpo.run.plan.plan import plan_agents
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
 from lcpo.study import printed as paper

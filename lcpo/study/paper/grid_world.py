@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from lcpo.run.plan.job import plan
+from lcpo.run.plan.plan import plan
 from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result, load_results
 from lcpo.study import tables

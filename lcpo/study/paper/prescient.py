@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lcpo.agents import AGENTS
-from lcpo.run.plan.job import plan_agents
+from lcpo.run.plan.plan import plan_agents
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
 from lcpo.study import compare, report, stats, tables

@@ -1,8 +1,4 @@
-"""Which driver serves a run, and the shapes of what it saves.
-
-A driver is a class like `lcpo.run.drive.program.Program` (compiled environments) and
-`lcpo.run.drive.host.HostProgram` (host environments): one phase of a group of runs.
-"""
+"""Which driver serves a run, and the shapes of what it saves."""
 
 from __future__ import annotations
 
@@ -13,20 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.run.drive import compiled, host
-from lcpo.run.drive.base import RunState
-from lcpo.run.drive.host import HostProgram
-from lcpo.run.drive.program import Program
+from lcpo.run.drive import host, rollout
+from lcpo.run.drive.base import Driver, Program, Run, RunState
+from lcpo.run.drive.compiled import CompiledDriver
+from lcpo.run.drive.host import HostDriver
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase, phase_at
 from lcpo.run.store import checkpoint as checkpoints
 
 
-def make_program(
-    setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray
-) -> Program | HostProgram:
-    """The program of a phase; `chunk`: most updates at a time."""
-    kind = HostProgram if setups[0].is_host else Program
+def make_driver(setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray) -> Driver[Any]:
+    """The driver of a phase; `chunk`: most updates at a time."""
+    kind = HostDriver if setups[0].is_host else CompiledDriver
     return kind(setups, phase, chunk, trace)
 
 
@@ -44,8 +38,8 @@ def state_shapes(setup: Setup, update: int = 0) -> RunState:
     if setup.is_host:
         return host.state_shapes(setup, agent)
     lags, channels = setup.spec.context.lags, setup.spec.context.channels
-    contexts = compiled.Contexts(jnp.zeros((lags, channels)), jnp.int32(0))
-    init = functools.partial(
-        compiled.init_run, setup.agent, setup.config, setup.env, setup.spec, jnp.int32(0)
-    )
+    contexts = rollout.Contexts(jnp.zeros((lags, channels)), jnp.int32(0))
+    program = Program(setup.agent, setup.spec)
+    run = Run(setup.config, setup.env, jnp.int32(0))
+    init = functools.partial(rollout.init_run, program, run)
     return jax.eval_shape(init, contexts)._replace(agent=agent)

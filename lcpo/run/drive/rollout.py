@@ -1,0 +1,148 @@
+"""A run of a compiled environment as pure functions: start, collect, update.
+
+A run is a pure function of (seed, config, environment, trace). Its keys come from (seed, update
+index) and its contexts from the step index, so nothing of a run depends on how it was cut into
+chunks, stopped or resumed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.core import random
+from lcpo.envs.base import AnyEnv, ObsLayout, entries, obs_layout, select, trace_rows
+from lcpo.run.drive import base
+from lcpo.run.drive.base import Program, Run, RunState, Worlds
+from lcpo.run.drive.packing import computed_once, packed_scan
+from lcpo.run.plan.phases import config_at
+from lcpo.types import Array, Metrics, Spec, Step, Transition
+
+
+class Contexts(NamedTuple):
+    """Rows of a trace on the device, [rows, channels].
+
+    Row `r` of the trace stands at `r - first + lags - 1`: the rows before it are its history.
+    """
+
+    rows: Array
+    first: Array
+
+    def length(self, lags: int) -> int:
+        """Number of rows that have their history here."""
+        return self.rows.shape[0] - max(lags - 1, 0)
+
+    def history(self, cursor: Array, lags: int) -> Array:
+        """[lags, channels], newest first, when row `cursor` is the newest."""
+        window = jax.lax.dynamic_slice_in_dim(self.rows, cursor - self.first, lags)
+        return window[::-1]
+
+
+def load_contexts(trace: np.ndarray, first: int, count: int, lags: int) -> Contexts:
+    """Rows first .. first + count - 1 with their histories."""
+    index = trace_rows(np.arange(first - lags + 1, first + count), len(trace))
+    return Contexts(np.asarray(trace[index], np.float32), np.int32(first))  # pyright: ignore
+
+
+def init_run(program: Program, run: Run, contexts: Contexts) -> RunState:
+    """State before the first update of a run."""
+    agent_key, key = base.init_keys(run.seed)
+    agent_state = program.agent.init(run.config, program.spec, agent_key)
+    return _start_worlds(program, run.env, key, contexts, agent_state)
+
+
+def restart_run(program: Program, run: Run, contexts: Contexts, agent_state: Any) -> RunState:
+    """State before the first update of a later phase: the agent as it is, in fresh worlds."""
+    return _start_worlds(program, run.env, base.restart_key(run.seed), contexts, agent_state)
+
+
+def _start_worlds(
+    program: Program, env: Any, key: Array, contexts: Contexts, agent_state: Any
+) -> RunState:
+    spec, num_worlds = program.spec, program.spec.num_worlds
+    env_state, features = jax.vmap(env.reset)(jax.random.split(key, num_worlds))
+    num_rows = contexts.length(spec.context.lags)
+    cursor = base.first_rows(key, num_rows, num_worlds, program.mode)
+    worlds = Worlds(env_state, features, _history(env, spec, contexts, cursor), cursor)
+    return RunState(agent_state, worlds, jnp.zeros(num_worlds), jnp.zeros(num_worlds))
+
+
+def run_update(
+    program: Program, run: Run, state: RunState, contexts: Contexts, update: Array
+) -> tuple[RunState, Metrics]:
+    """One rollout and, where the mode says so, one update; `update` is its index in the phase."""
+    run = run._replace(config=config_at(program.mode, run.config, update))
+    rollout_key, learn_key = base.update_keys(run.seed, update, program.mode)
+    first_step = update * run.config.rollout_length
+    worlds, batch = rollout(program, run, state, contexts, first_step, rollout_key)
+    return base.learn(program, run, state._replace(worlds=worlds), batch, learn_key)
+
+
+def rollout(
+    program: Program, run: Run, state: RunState, contexts: Contexts, first_step: Array, key: Array
+) -> tuple[Worlds, Transition]:
+    """Collect `rollout_length` steps.
+
+    With random starts, `contexts` is the whole trace: every episode begins at a random row of it,
+    and after its last row comes its first one, with the history that it has there.
+    """
+    (agent, spec, mode), (config, env, _) = program, run
+    num_steps, num_worlds = config.rollout_length, spec.num_worlds
+    by_step, rows = env.advance == "step", contexts.length(spec.context.lags)
+    layout = obs_layout(spec, env.advance)
+    # Keys, reset states and starts are drawn before the scan: inside it they would cost A2C a
+    # third of its speed.
+    keys = base.rollout_keys(key)
+    each = (num_steps, num_worlds)
+    act_keys = random.scan_keys(keys.act, (num_steps,))
+    step_keys = random.scan_keys(keys.step, each)
+    resets = jax.vmap(jax.vmap(env.reset))(jax.random.split(keys.reset, each))
+    starts = base.random_rows(keys.start, rows, each) if mode.random_starts else None
+
+    def next_row(cursor: Array, t: Array) -> Array:
+        """The row of the transition that begins now. It is not visible before it has acted."""
+        if not by_step:
+            return cursor
+        if mode.random_starts:
+            return (cursor + 1) % rows
+        return jnp.full(num_worlds, first_step + t + 1)
+
+    def advance(worlds: Worlds, inputs: tuple) -> tuple[Worlds, tuple]:
+        """One step: where the next one starts, and the rest of the transition."""
+        t, act_key, step_keys, (fresh_state, fresh_features), start = inputs
+        cursor = next_row(worlds.cursor, t)
+        action, extra = agent.act(config, spec, state.agent, worlds.obs, act_key)
+        history = _history(env, spec, contexts, cursor)
+        env_state, step = jax.vmap(env.step)(worlds.env, action, layout.newest(history), step_keys)
+        # Not the features: they are cheap functions of the state, and would take a kernel.
+        action, env_state, others = computed_once((action, env_state, step[1:]))
+        step = Step(step.obs, *others)
+        ended = step.terminated | step.truncated
+        elapsed, weight = (jnp.broadcast_to(x, (num_worlds,)) for x in (step.elapsed, step.weight))
+        rest = (step.obs, history, action, step.reward, step.terminated, step.truncated)
+        if mode.random_starts:
+            cursor = jnp.where(ended, start, cursor)
+        elif not by_step:
+            cursor = (cursor + ended) % rows
+        if mode.random_starts or not by_step:
+            history = _history(env, spec, contexts, cursor)
+        fresh = Worlds(fresh_state, fresh_features, history, cursor)
+        following = select(ended, fresh, Worlds(env_state, step.obs, history, cursor))
+        return following, (*rest, elapsed, weight, extra)
+
+    inputs = (jnp.arange(num_steps), act_keys, step_keys, resets, starts)
+    before, worlds, (features, history, action, reward, *rest) = packed_scan(
+        advance, state.worlds, inputs
+    )
+    next_obs = ObsLayout.join(features, history)
+    return worlds, Transition(before.obs, action, reward, next_obs, *rest)
+
+
+def _history(env: AnyEnv, spec: Spec, contexts: Contexts, cursor: Array) -> Array:
+    """Context entries [N, H] of the observation at rows `cursor` [N]."""
+    if env.advance == "own":
+        return jnp.zeros((spec.num_worlds, 0))
+    return jax.vmap(lambda c: entries(contexts.history(c, spec.context.lags)))(cursor)

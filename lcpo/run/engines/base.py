@@ -1,0 +1,84 @@
+"""The protocol of engines, and what is the same for all of them: plans on disk.
+
+An engine runs jobs somewhere: in processes on this machine, on a cluster, on none at all. The
+output folder is the truth: it holds the plan, and every run leaves its files there
+(`lcpo.run.store.layout`), so that a run which ended once is never run again, whichever engine
+comes next.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from lcpo.errors import InputError
+from lcpo.run.drive.execute import manifest
+from lcpo.run.events import Report
+from lcpo.run.plan.job import SCHEMA, Job
+from lcpo.run.store.checkpoint import check_same_job
+from lcpo.run.store.files import save_json
+from lcpo.run.store.layout import plan_file
+from lcpo.run.store.results import planned_jobs
+
+
+class Engine(Protocol):
+    """Runs jobs. To build one, write a class with these two methods.
+
+    `python -m lcpo.run.worker OUT/plan.json` runs what has not ended of a plan, from checkpoints
+    where there are some, and prints every event as a line of JSON (`lcpo.run.events.from_json`):
+    most engines start such processes somewhere and pass on what they say.
+    """
+
+    def check(self, jobs: list[Job]) -> None:
+        """Raise InputError if these jobs cannot be run here, before anything is written."""
+        ...
+
+    def run(self, jobs: list[Job], out: Path, report: Report) -> None:
+        """Run `jobs`, none of which has ended; all stand in the plan of the folder `out`.
+
+        `report` is called, in this process and one call at a time, with `Progress` now and then
+        and with exactly one `Finished`, `Failed` or `Crashed` for each job that was begun. Returns
+        when all have ended; raises RunError where some could not, after the others have.
+        """
+        ...
+
+
+def run_plan(
+    jobs: list[Job], out: Path, engine: Engine, report: Report, resume: bool = False
+) -> None:
+    """Let an engine run what has not ended yet.
+
+    Raises InputError before any work where the folder holds something else, or the engine cannot.
+    """
+    waiting = prepare(jobs, out, resume)
+    if waiting:
+        engine.check(waiting)
+        write_plan(jobs, out)
+        engine.run(waiting, out, report)
+
+
+def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
+    """The jobs that have not ended yet, after a look at what the folder holds."""
+    plan = plan_file(out)
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file: give a folder")
+    if out.exists() and any(out.iterdir()) and not plan.exists():
+        raise InputError(f"{out} is not empty and holds no runs of ours: give another folder")
+    if plan.exists() and not resume:
+        raise InputError(
+            f"{out} holds runs already: go on with them (--resume) or give another folder"
+        )
+    known = {job.name: job for job in planned_jobs(out)}
+    for job in jobs:
+        if job.name in known:
+            check_same_job(known[job.name], job, f"{job.name} in {out}")
+    return [job for job in jobs if manifest(out, job) is None]
+
+
+def write_plan(jobs: list[Job], out: Path) -> None:
+    """Write the plan: the jobs planned before, then the new ones."""
+    known = planned_jobs(out)
+    names = {job.name for job in known}
+    every = [*known, *(job for job in jobs if job.name not in names)]
+    plan = {"schema": SCHEMA, "out": ".", "jobs": [job.to_json() for job in every]}
+    save_json(plan_file(out), plan)

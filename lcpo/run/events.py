@@ -1,0 +1,69 @@
+"""What is heard of runs while they run: typed events, which travel between processes as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """A run has come further."""
+
+    job: str
+    phase: str
+    step: int
+    """Of all phases of the run."""
+    resumed_at: int
+    """The step that this session began with."""
+    mean_return: float
+    """Over the newest updates; NaN where no episode ended."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A run has ended, and its results are on disk."""
+
+    job: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Failed:
+    """A run has ended: one of its metrics was not finite. It cannot be resumed."""
+
+    job: str
+    quantity: str
+    value: str
+    step: int
+    """Of its phase."""
+    phase: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Crashed:
+    """A run could not go on, because its environment or its process broke. It can be resumed."""
+
+    job: str
+    reason: str
+
+
+Event = Progress | Finished | Failed | Crashed
+Report = Callable[[Event], None]
+"""Called with every event, in the process that waits for the runs."""
+
+_KINDS: dict[str, type[Event]] = {
+    "progress": Progress, "finished": Finished, "failed": Failed, "crashed": Crashed,
+}  # fmt: skip
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """Plain values; `from_json(to_json(event)) == event`."""
+    return {"event": _NAMES[type(event)], **dataclasses.asdict(event)}
+
+
+def from_json(values: dict[str, Any]) -> Event:
+    """The event that `to_json` wrote."""
+    rest = {k: v for k, v in values.items() if k != "event"}
+    return _KINDS[values["event"]](**rest)

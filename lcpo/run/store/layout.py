@@ -1,0 +1,85 @@
+"""Every file name of a study and its runs, once.
+
+OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
+OUT/runs/NAME/manifest.json                   how the run ended; written last
+OUT/runs/NAME/record.npz, training.npz        thinned metrics, a file per phase
+OUT/runs/NAME/policy.npz                      what acting needs of the agent's state
+OUT/runs/NAME/checkpoint/manifest.json        points at the files of the checkpoint:
+OUT/runs/NAME/checkpoint/state-UPDATE.npz     state, record so far, rows of replays
+                         record-UPDATE.npz, segment-REPLAY-FIRST-LAST.npz
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_RUNS, _MANIFEST = "runs", "manifest.json"
+RECORD, TRAINING = "record.npz", "training.npz"
+"""Records: of the phase that is judged, and of the training before it."""
+
+
+def plan_file(out: Path) -> Path:
+    """The plan of an output folder."""
+    return out / "plan.json"
+
+
+def runs_folder(out: Path) -> Path:
+    """The folder that holds a folder for each run."""
+    return out / _RUNS
+
+
+class RunFiles(NamedTuple):
+    """The files of one run."""
+
+    folder: Path
+
+    @property
+    def manifest(self) -> Path:
+        return self.folder / _MANIFEST
+
+    @property
+    def policy(self) -> Path:
+        return self.folder / "policy.npz"
+
+    @property
+    def record(self) -> Path:
+        return self.folder / RECORD
+
+    @property
+    def training(self) -> Path:
+        return self.folder / TRAINING
+
+    @property
+    def checkpoint(self) -> CheckpointFiles:
+        return CheckpointFiles(self.folder / "checkpoint")
+
+
+class CheckpointFiles(NamedTuple):
+    """The files of the checkpoint of a run."""
+
+    folder: Path
+
+    @property
+    def manifest(self) -> Path:
+        return self.folder / _MANIFEST
+
+    def state(self, update: int) -> Path:
+        return self.folder / f"state-{update}.npz"
+
+    def record(self, update: int) -> Path:
+        return self.folder / f"record-{update}.npz"
+
+    def segment(self, replay: int, first: int, last: int) -> Path:
+        return self.folder / f"segment-{replay}-{first}-{last}.npz"
+
+
+def run_files(out: Path, name: str) -> RunFiles:
+    """The files of the run called `name`."""
+    return RunFiles(runs_folder(out) / name)
+
+
+def ended_runs(out: Path) -> Iterator[RunFiles]:
+    """The runs below an output folder that have a manifest."""
+    return (RunFiles(path.parent) for path in runs_folder(out).glob(f"*/{_MANIFEST}"))

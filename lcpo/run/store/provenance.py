@@ -1,0 +1,41 @@
+"""Where a result comes from: versions, commit and device, for manifests."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def provenance() -> dict[str, Any]:
+    """Of this process."""
+    import jax
+    import optax
+
+    import lcpo
+
+    device = jax.devices()[0]
+    return {
+        "lcpo": lcpo.__version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "optax": optax.__version__,
+        "numpy": np.__version__,
+        "device": f"{device.platform}:{device.device_kind}",
+    }
+
+
+def _commit() -> str | None:
+    """Commit of the checkout that this package lies in, if it does."""
+    here = Path(__file__).resolve().parents[3]
+    if not (here / ".git").exists():
+        return None
+    command = ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
