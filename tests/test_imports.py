@@ -70,9 +70,9 @@ BARE = """
 import sys
 for name in ("tyro", "rich", "polars", "gymnasium", "mujoco", "scipy.stats", "matplotlib"):
     sys.modules[name] = None
-import lcpo.run.worker, lcpo.bench, lcpo.run.drive.execute, lcpo.run.store.record
-from lcpo.run.plan.job import plan
-from lcpo.run import execute
+import lcpo.run.worker, lcpo.bench, lcpo.run.engines.local, lcpo.run.store.results
+from lcpo.run.plan.plan import plan
+from lcpo.run.drive import execute
 from pathlib import Path
 jobs = plan("lcpo", "pendulum", trace="revisit", steps=400, seeds=[0])
 execute.run_jobs(jobs, Path(sys.argv[1]), print, 60.0)
@@ -83,4 +83,4 @@ def test_the_compute_path_runs_on_a_bare_machine(tmp_path: Path) -> None:
     command = [sys.executable, "-c", BARE, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "'finished'" in done.stdout
+    assert "Finished(" in done.stdout

@@ -41,16 +41,19 @@ def broken_agents() -> dict[str, tuple[Any, str]]:
         return state, [jnp.float32(0.0)]
 
     return {
-        "actions": (agent._replace(act=float_actions), "needs integers"),
-        "extra": (agent._replace(act=forgets_extra), "act -> \\(action, extra\\)"),
+        "actions": (dataclasses.replace(agent, act=float_actions), "needs integers"),
+        "extra": (dataclasses.replace(agent, act=forgets_extra), "act -> \\(action, extra\\)"),
         "shape": (
-            agent._replace(update=grows),
+            dataclasses.replace(agent, update=grows),
             "running_return from float32\\[1\\] to float32\\[3\\]",
         ),
-        "tree": (agent._replace(update=other_tree), "structure"),
-        "metric": (agent._replace(update=vector_metric), "metric 'loss' has shape"),
-        "metrics": (agent._replace(update=no_dict), "needs a dict"),
-        "init": (agent._replace(init=lambda config: None), "init\\(config, spec, key\\)"),
+        "tree": (dataclasses.replace(agent, update=other_tree), "structure"),
+        "metric": (dataclasses.replace(agent, update=vector_metric), "metric 'loss' has shape"),
+        "metrics": (dataclasses.replace(agent, update=no_dict), "needs a dict"),
+        "init": (
+            dataclasses.replace(agent, init=lambda config: None),
+            "init\\(config, spec, key\\)",
+        ),
     }
 
 

@@ -29,14 +29,17 @@ import lcpo
 from lcpo.agents import AGENTS
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
-from lcpo.run.drive import base as epoch
-from lcpo.run.drive import compiled, execute, group, host
-from lcpo.run.drive.host import HostProgram
+from lcpo.run.drive import base, execute, group, host, rollout
+from lcpo.run.drive.base import Program, Run
+from lcpo.run.drive.host import HostDriver
 from lcpo.run.drive.host_functions import Acting
 from lcpo.run.engines.local import make_shares
-from lcpo.run.plan.job import Setup, plan
+from lcpo.run.events import Crashed, Event, Finished
+from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import ONLINE, Mode, Phase, config_at
-from lcpo.run.store import record
+from lcpo.run.plan.plan import plan
+from lcpo.run.store.files import load_json
+from lcpo.run.store.layout import run_files
 from lcpo.run.store.results import load_results
 
 UPDATES = 5
@@ -56,26 +59,24 @@ def compiled_runs(
     agent: Any, config: Any, env: Any, seeds: Any, trace: np.ndarray, mode: Mode
 ) -> list[tuple[Any, np.ndarray, list[dict]]]:
     """The first updates of each seed through the compiled driver: state, actions, metrics."""
-    spec, lags = env.spec, env.spec.context.lags
+    program, lags = Program(agent, env.spec, mode), env.spec.context.lags
     at_once = mode.random_starts or env.advance != "step"
     rows = len(trace) if at_once else UPDATES * config.rollout_length + 1
-    contexts = compiled.load_contexts(trace, 0, rows, lags)
+    contexts = rollout.load_contexts(trace, 0, rows, lags)
 
     @jax.jit
     def update(state: Any, seed: Any, u: Any) -> Any:
         now = config_at(mode, config, u)
-        rollout_key, learn_key = epoch.update_keys(seed, u, mode)
-        worlds, batch = compiled.rollout(
-            agent, now, env, spec, state, contexts, u * config.rollout_length, rollout_key,
-            mode.random_starts,
-        )  # fmt: skip
+        rollout_key, learn_key = base.update_keys(seed, u, mode)
+        first, run = u * config.rollout_length, Run(now, env, seed)
+        worlds, batch = rollout.rollout(program, run, state, contexts, first, rollout_key)
         state = state._replace(worlds=worlds)
-        state, metrics = epoch.learn(agent, now, env, spec, state, batch, learn_key, mode.learns)
+        state, metrics = base.learn(program, run, state, batch, learn_key)
         return state, batch.action, metrics
 
     out = []
     for seed in map(jnp.int32, seeds):
-        state = compiled.init_run(agent, config, env, spec, seed, contexts, mode)
+        state = rollout.init_run(program, Run(config, env, seed), contexts)
         actions, metrics = [], []
         for u in range(UPDATES):
             state, action, row = update(state, seed, jnp.int32(u))
@@ -130,15 +131,15 @@ def drivers_agree(name: str, env: Any, mode: Mode) -> None:
     phase = Phase("run", "record.npz", UPDATES, 50, 1, mode=mode)
     mirror = Mirror(env, 50, mode)
     setups = setups_of(agent, config, mirror, seeds, len(trace))
-    program = HostProgram(setups, phase, 8, trace)
-    state = program.start()
+    driver = HostDriver(setups, phase, 8, trace)
+    state = driver.start()
     worlds: Any = state.worlds
-    state, metrics = program.chunk(state, 0, UPDATES)
+    state, metrics = driver.chunk(state, 0, UPDATES)
     actions = np.stack(worlds.actions)  # [T, R, A]
     runs = compiled_runs(agent, config, env, seeds, trace, mode)
     for i, (theirs, their_actions, their_metrics) in enumerate(runs):
         np.testing.assert_array_equal(actions[:, i], their_actions[:, 0])
-        member, _ = program.members(state)[i]
+        member, _ = driver.members(state)[i]
         pairs = zip(jax.tree.leaves(member.agent), jax.tree.leaves(theirs.agent), strict=True)
         for ours, expected in pairs:
             np.testing.assert_allclose(ours, expected, rtol=2e-4, atol=1e-5)
@@ -194,7 +195,7 @@ def test_a_run_does_not_depend_on_the_runs_beside_it(tmp_path: Path, agent: str)
     execute.run_jobs(drift_jobs([5, 6, 7, 8, 9], agent), tmp_path / "group", ignore, 1e9)
     name = drift_jobs([7], agent)[0].name
     assert_same_results(tmp_path / "alone/runs" / name, tmp_path / "group/runs" / name)
-    manifest = record.load_json(tmp_path / "group/runs" / name / "manifest.json")
+    manifest = load_json(tmp_path / "group/runs" / name / "manifest.json")
     assert manifest["runs_together"] == 5
     assert manifest["exact_resume"] is True
     assert saved(tmp_path / "group/runs" / name)
@@ -209,7 +210,7 @@ def test_workers_share_the_runs(tmp_path: Path) -> None:
     name = "a2c-host_examples.Drift-wind.npy-s2"
     assert_same_results(tmp_path / "workers/runs" / name, tmp_path / "here/runs" / name)
     together = [
-        record.load_json(r.folder / "manifest.json")["runs_together"]
+        load_json(r.folder / "manifest.json")["runs_together"]
         for r in load_results(tmp_path / "workers")
     ]
     assert sorted(together) == [1, 2, 2]
@@ -250,7 +251,7 @@ def test_worlds_that_cannot_be_saved_begin_a_new_episode(tmp_path: Path, monkeyp
     execute.run_jobs(jobs, tmp_path, ignore, 1e9)
     for result in load_results(tmp_path):
         assert result.status == "finished"
-        assert record.load_json(result.folder / "manifest.json")["exact_resume"] is False
+        assert load_json(result.folder / "manifest.json")["exact_resume"] is False
         assert result.record["updates"].sum() == ROWS // 20
 
 
@@ -270,17 +271,17 @@ def test_a_broken_world_stops_its_run_and_leaves_its_checkpoint(
     """The others end as they would have; once mended, the broken one does, too."""
     monkeypatch.setattr(group, "CHUNK_STEPS", 300)
     jobs = drift_jobs((0, 1, 2), fault=fault, at=500, seed=1)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     execute.run_jobs(jobs, tmp_path / "broken", events.append, -1.0)
-    crashed = {e["job"]: e["reason"] for e in events if e["event"] == "crashed"}
+    crashed = {e.job: e.reason for e in events if isinstance(e, Crashed)}
     alone = fault in ("nan", "nan-reset", "raises-alone")  # else nobody knows which world it was
     assert list(crashed) == [jobs[1].name] if alone else names_of(jobs)
     with pytest.raises(AssertionError, match=FAULTS[fault]):
         raise AssertionError(crashed[jobs[1].name])
-    finished = [e["job"] for e in events if e["event"] == "finished"]
+    finished = [e.job for e in events if isinstance(e, Finished)]
     assert finished == ([jobs[0].name, jobs[2].name] if alone else [])
-    folder = execute.run_folder(tmp_path / "broken", jobs[1])
-    kept = record.load_json(folder / "checkpoint/manifest.json")
+    files = run_files(tmp_path / "broken", jobs[1].name)
+    kept = load_json(files.checkpoint.manifest)
     assert 0 < kept["update"] * 20 <= 500
     monkeypatch.setenv("SOUND", "1")
     execute.run_jobs(jobs, tmp_path / "broken", ignore, 1e9)
@@ -343,5 +344,5 @@ def test_acting_passes_only_what_it_reads() -> None:
     agent, spec = AGENTS["lcpo"], Pendulum().spec
     config = agent.config(buffer_size=100, hidden=(8, 8))
     state = jax.eval_shape(lambda k: agent.init(config, spec, k), jax.random.key(0))
-    acting = Acting(agent, spec, ONLINE, config, state)
+    acting = Acting(Program(agent, spec), config, state)
     assert sum(acting.read) == len(jax.tree.leaves(state.learner.policy)) == 6

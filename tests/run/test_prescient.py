@@ -18,10 +18,16 @@ from lcpo.agents import AGENTS, a2c, prescient
 from lcpo.agents import lcpo as lcpo_agent
 from lcpo.config import config, static, traced
 from lcpo.envs.probes import Bandit, TwoContexts
-from lcpo.run.drive import compiled, execute, group
-from lcpo.run.plan.job import Job, Setup, plan
+from lcpo.run.drive import compiled, execute, group, rollout
+from lcpo.run.drive.base import Program, Run
+from lcpo.run.drive.choose import state_shapes
+from lcpo.run.events import Event, Failed, Finished, Progress
+from lcpo.run.plan.job import Job, Setup
 from lcpo.run.plan.phases import Mode
-from lcpo.run.store import checkpoint, record
+from lcpo.run.plan.plan import plan
+from lcpo.run.store import checkpoint
+from lcpo.run.store.files import load_arrays, load_json
+from lcpo.run.store.layout import run_files
 from lcpo.run.store.results import load_results
 from lcpo.types import Agent, ContextSlice, Spec, Step, Training
 
@@ -60,16 +66,15 @@ def rows_seen(env: Any, rows: int, steps: int, seed: int = 0) -> Any:
     spec, lags = env.spec, env.spec.context.lags
     trace = np.arange(rows, dtype=np.float32)[:, None] * np.array([[1.0, -1.0]], np.float32)
     trace = trace[:, : spec.context.channels]
-    contexts = jax.device_put(compiled.load_contexts(trace, 0, rows, lags))
+    contexts = jax.device_put(rollout.load_contexts(trace, 0, rows, lags))
     chosen = jax.tree.map(jnp.float32, a2c.agent.config(rollout_length=steps, hidden=(4,)))
     key = jax.random.key(seed)
-    state = compiled.init_run(a2c.agent, chosen, env, spec, jnp.int32(seed), contexts, RANDOM)
+    program, run = Program(a2c.agent, spec, RANDOM), Run(chosen, env, jnp.int32(seed))
+    state = rollout.init_run(program, run, contexts)
 
     @jax.jit
     def go(state: Any) -> Any:
-        return compiled.rollout(
-            a2c.agent, chosen, env, spec, state, contexts, jnp.int32(0), key, random_starts=True
-        )
+        return rollout.rollout(program, run, state, contexts, jnp.int32(0), key)
 
     worlds, batch = go(state)
     return state, batch, state._replace(worlds=worlds)
@@ -103,12 +108,12 @@ def test_starts_are_uniform() -> None:
     _, batch, _ = rows_seen(Bandit(), 50, 20_000)
     starts = np.asarray(batch.obs)[1:, 0, -1].astype(int)
     assert_uniform(starts, 50)
-    env, contexts = Bandit(), compiled.load_contexts(np.zeros((50, 1)), 0, 50, 1)
+    env, contexts = Bandit(), rollout.load_contexts(np.zeros((50, 1)), 0, 50, 1)
     chosen = jax.tree.map(jnp.float32, a2c.agent.config(rollout_length=1, hidden=(4,)))
-    init = compiled.make_init(a2c.agent, env.spec, many=True, mode=RANDOM)
+    init = compiled.make_init(Program(a2c.agent, env.spec, RANDOM), many=True)
     many = 3000
-    copies = configs.stack([chosen] * many), configs.stack([env] * many)
-    assert_uniform(np.asarray(init(*copies, jnp.arange(many), contexts).worlds.cursor)[:, 0], 50)
+    runs = Run(configs.stack([chosen] * many), configs.stack([env] * many), jnp.arange(many))
+    assert_uniform(np.asarray(init(runs, contexts).worlds.cursor)[:, 0], 50)
 
 
 def assert_uniform(rows: np.ndarray, count: int) -> None:
@@ -181,34 +186,34 @@ def test_rates_are_halved_at_the_right_updates(tmp_path: Path, monkeypatch: Any)
     # The evaluation: epochs of 25 steps along the trace, and no update.
     assert result.record["step"].tolist() == [25 * (i + 1) for i in range(20)]
     assert "rate" not in result.record
-    policy = record.load_arrays(result.folder / "policy.npz")
+    policy = load_arrays(result.folder / "policy.npz")
     assert [v.item() for v in policy.values()] == [100.0], "100 updates, all of them in training"
 
 
 def test_halving_and_keys_count_updates() -> None:
     """Two updates of A2C with the rate halved before the second are those of two rates."""
     env, trace = TwoContexts(), np.ones((50, 1), np.float32)
-    contexts = compiled.load_contexts(trace, 0, 50, 1)
+    contexts = rollout.load_contexts(trace, 0, 50, 1)
     chosen = jax.tree.map(jnp.float32, a2c.agent.config(rollout_length=8, hidden=(4,)))
     half = dataclasses.replace(chosen, learning_rate=0.5 * chosen.learning_rate)
-    common = a2c.agent, env.spec, 2
-    state = compiled.make_init(a2c.agent, env.spec, many=False)(chosen, env, jnp.int32(0), contexts)
+    program, seed = Program(a2c.agent, env.spec), jnp.int32(0)
+    state = compiled.make_init(program)(Run(chosen, env, seed), contexts)
     mode = Mode(halve=("learning_rate",), halve_at=(1,))
 
     def go(chunk: Any, chosen: Any, state: Any, first: int, count: int) -> Any:
         copy = jax.tree.map(jnp.array, state)
         where = jnp.int32(first), jnp.int32(count)
-        return chunk(chosen, env, jnp.int32(0), copy, contexts, *where)[0]
+        return chunk(Run(chosen, env, seed), copy, contexts, *where)[0]
 
-    plain = compiled.make_chunk(*common, many=False)
-    halved = go(compiled.make_chunk(*common, many=False, mode=mode), chosen, state, 0, 2)
+    plain = compiled.make_chunk(program, 2)
+    halved = go(compiled.make_chunk(program._replace(mode=mode), 2), chosen, state, 0, 2)
     by_hand = go(plain, half, go(plain, chosen, state, 0, 1), 1, 1)
     never = go(plain, chosen, state, 0, 2)
     jax.tree.map(np.testing.assert_array_equal, halved.agent.policy, by_hand.agent.policy)
     assert not np.array_equal(halved.agent.policy[0][0], never.agent.policy[0][0])
     # On a constant trace an update differs from the next one in its keys only, and those of a
     # later phase go on where the phase before ended.
-    later = compiled.make_chunk(*common, many=False, mode=Mode(first_update=1))
+    later = compiled.make_chunk(program._replace(mode=Mode(first_update=1)), 2)
     second, shifted = go(plain, chosen, state, 1, 1), go(later, chosen, state, 0, 1)
     jax.tree.map(np.testing.assert_array_equal, second.agent.policy, shifted.agent.policy)
 
@@ -228,24 +233,23 @@ def test_the_evaluation_walks_the_trace_once_with_the_trained_policy(tmp_path: P
     setup = Setup(job)
     training, evaluation = setup.phases
     trace = lcpo.contexts.get("revisit", 4000)
-    whole = compiled.load_contexts(trace, 0, 4000, 3)
-    args: Any = (jax.tree.map(jnp.float32, setup.config), setup.env, jnp.int32(0))
-    common = setup.agent, setup.spec
-    state = compiled.make_init(*common, many=False, mode=training.mode)(*args, whole)
-    chunk = compiled.make_chunk(*common, 100, many=False, mode=training.mode)
-    state, _ = chunk(*args, state, whole, jnp.int32(0), jnp.int32(100))
+    whole = rollout.load_contexts(trace, 0, 4000, 3)
+    run = Run(jax.tree.map(jnp.float32, setup.config), setup.env, jnp.int32(0))
+    program = Program(setup.agent, setup.spec, training.mode)
+    state = compiled.make_init(program)(run, whole)
+    state, _ = compiled.make_chunk(program, 100)(run, state, whole, jnp.int32(0), jnp.int32(100))
     trained = jax.tree.map(np.array, state.agent)
-    policy = record.load_arrays(result.folder / "policy.npz")
+    policy = load_arrays(result.folder / "policy.npz")
     found = checkpoint.unflatten(trained, policy)
     jax.tree.map(np.testing.assert_array_equal, found, trained)
 
-    along = compiled.load_contexts(trace, 0, 4001, 3)
-    restart = compiled.make_restart(setup.spec, many=False, mode=evaluation.mode)
-    state = restart(*args[1:], along, state.agent)
+    along = rollout.load_contexts(trace, 0, 4001, 3)
+    program = program._replace(mode=evaluation.mode)
+    state = compiled.make_restart(program)(run, along, state.agent)
     assert state.worlds.cursor.tolist() == [0]
-    chosen = dataclasses.replace(args[0], rollout_length=200)
-    chunk = compiled.make_chunk(*common, 20, many=False, mode=evaluation.mode)
-    state, metrics = chunk(chosen, *args[1:], state, along, jnp.int32(0), jnp.int32(20))
+    run = run._replace(config=dataclasses.replace(run.config, rollout_length=200))
+    chunk = compiled.make_chunk(program, 20)
+    state, metrics = chunk(run, state, along, jnp.int32(0), jnp.int32(20))
     assert state.worlds.cursor.tolist() == [4000]
     np.testing.assert_array_equal(result.record["reward"], metrics["reward"])
     np.testing.assert_array_equal(result.record["epoch_return"], metrics["episode_return_sum"])
@@ -274,12 +278,12 @@ def test_stopped_in_both_phases_equals_never_stopped(
     """A checkpoint after every chunk, and a fresh start from disk for every chunk."""
     monkeypatch.setattr(group, "CHUNK_UPDATES", 8)
     jobs = small_jobs(agent)
-    manifest = execute.run_folder(tmp_path / "cut", jobs[0]) / "checkpoint" / "manifest.json"
+    manifest = run_files(tmp_path / "cut", jobs[0].name).checkpoint.manifest
     resumed = [0]
 
-    def stop(event: dict[str, Any]) -> None:
-        if event["event"] == "progress" and manifest.exists():
-            update = record.load_json(manifest)["update"]
+    def stop(event: Event) -> None:
+        if isinstance(event, Progress) and manifest.exists():
+            update = load_json(manifest)["update"]
             if update > resumed[-1]:
                 resumed.append(update)
                 raise Stop
@@ -294,7 +298,7 @@ def test_stopped_in_both_phases_equals_never_stopped(
 def test_a_checkpoint_of_the_evaluation_holds_no_memory(tmp_path: Path) -> None:
     (job,) = small_jobs(HERE + "prescient_lcpo")
     setup = Setup(job)
-    early, late = (execute.state_shapes(setup, update).agent for update in (99, 100))
+    early, late = (state_shapes(setup, update).agent for update in (99, 100))
     assert early.memory is not None
     assert late.memory is None
     assert job.config["buffer_size"] == 50
@@ -344,17 +348,17 @@ def test_vmapped_group_agrees_with_single_runs_and_resumes(
             )
 
     def stop_at(step: int) -> Any:
-        def stop(event: dict[str, Any]) -> None:
-            if event["event"] == "progress" and event["step"] > step:
+        def stop(event: Event) -> None:
+            if isinstance(event, Progress) and event.step > step:
                 raise KeyboardInterrupt
 
         return stop
 
     for step in (1000, 4000):
-        loaded = [execute._resumed(s, tmp_path / "cut") for s in setups]
+        loaded = [execute._load_checkpoint(s, tmp_path / "cut") for s in setups]
         with pytest.raises(KeyboardInterrupt):
             group.Group(setups, tmp_path / "cut", stop_at(step), -1.0).run(loaded)
-    loaded = [execute._resumed(s, tmp_path / "cut") for s in setups]
+    loaded = [execute._load_checkpoint(s, tmp_path / "cut") for s in setups]
     assert {c.update for c in loaded if c} == {110}
     group.Group(setups, tmp_path / "cut", ignore, 1e9).run(loaded)
     assert_same_results(tmp_path / "group", tmp_path / "cut")
@@ -362,16 +366,17 @@ def test_vmapped_group_agrees_with_single_runs_and_resumes(
 
 def test_a_run_that_diverges_in_training_is_not_judged(tmp_path: Path) -> None:
     jobs = small_jobs(sweep={"learning_rate": [1e-3, 1e30]})
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     group.Group([Setup(job) for job in jobs], tmp_path, events.append, 1e9).run([None] * 2)
-    assert [e["event"] for e in events if e["event"] != "progress"] == ["finished", "failed"]
+    kinds = [type(event) for event in events if not isinstance(event, Progress)]
+    assert kinds == [Finished, Failed]
     good, bad = load_results(tmp_path)
     assert bad.failure is not None
     assert bad.failure["phase"] == "training"
     assert bad.record == {}
     assert not (bad.folder / "record.npz").exists()
     assert len(good.record["step"]) == 20
-    steps = [e["step"] for e in events if e["event"] == "progress" and e["job"] == good.job.name]
+    steps = [e.step for e in events if isinstance(e, Progress) and e.job == good.job.name]
     assert steps == [2000, 6000]
 
 
@@ -437,10 +442,10 @@ def test_jobs_survive_json_and_old_ones_load() -> None:
     text = json.loads(json.dumps(job.to_json()))
     assert Job(**text) == job
     assert Setup(Job(**text)).statics() == Setup(job).statics()
-    checkpoint.same_job(Job(**text), job, "there")
+    checkpoint.check_same_job(Job(**text), job, "there")
     (other,) = small_jobs(training_steps=1000)
     with pytest.raises(ValueError, match=r"training\.steps: there 2000, now 1000"):
-        checkpoint.same_job(job, other, "there")
+        checkpoint.check_same_job(job, other, "there")
     old = plan("a2c", "pendulum", trace="revisit", steps=2000, seeds=[0])[0].to_json()
     assert old.pop("training") is None
     assert Job(**old).training is None
@@ -467,7 +472,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "short": ({"steps": 100}, "steps = 100: needs at least one epoch, 200 steps"),
     "field": ({"agent": HERE + "misspelt", "overrides": {}}, "did you mean 'learning_rate'"),
 }
-misspelt = probe._replace(training=Training(1000, halve=("learning_rat",)))
+misspelt = dataclasses.replace(probe, training=Training(1000, halve=("learning_rat",)))
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -18,11 +18,15 @@ import pytest
 from stopping import assert_same_results, ignore, stop_after, stops_change_nothing
 
 import lcpo
-from lcpo.run.drive import base as epoch
-from lcpo.run.drive import execute, group
-from lcpo.run.plan.job import plan
+from lcpo.run.drive import base, execute, group
+from lcpo.run.drive.choose import state_shapes
+from lcpo.run.drive.group import Group
+from lcpo.run.events import Event, Failed, Finished, Progress
+from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import ONLINE
+from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint, record
+from lcpo.run.store.layout import run_files
 from lcpo.run.store.results import load_results
 
 SMALL: dict[str, Any] = {"hidden": [8, 8], "rollout_length": 20}
@@ -84,9 +88,9 @@ def test_seed_alone_equals_seed_in_a_group(tmp_path: Path) -> None:
 
 
 def test_no_two_parts_of_a_run_share_a_key() -> None:
-    keys = [*epoch.init_keys(jax.numpy.int32(3)), epoch.restart_key(jax.numpy.int32(3))]
+    keys = [*base.init_keys(jax.numpy.int32(3)), base.restart_key(jax.numpy.int32(3))]
     for update in range(20):
-        keys += epoch.update_keys(jax.numpy.int32(3), jax.numpy.int32(update), ONLINE)
+        keys += base.update_keys(jax.numpy.int32(3), jax.numpy.int32(update), ONLINE)
     keys += [jax.random.fold_in(jax.random.key(3), update) for update in range(20)]
     data = np.stack([jax.random.key_data(key) for key in keys])
     assert len(np.unique(data, axis=0)) == len(keys)
@@ -96,9 +100,9 @@ def test_vmapped_group_agrees_with_single_runs(tmp_path: Path) -> None:
     """What a GPU does with a group: same seeds, and stacked config values, in one program."""
     jobs = small_jobs("a2c", seeds=(0, 1), sweep={"learning_rate": [1e-3, 1e-2]})
     execute.run_jobs(jobs, tmp_path / "single", ignore, 1e9)
-    setups = [execute.Setup(job) for job in jobs]
+    setups = [Setup(job) for job in jobs]
     assert len({s.statics() for s in setups}) == 1
-    execute.Group(setups, tmp_path / "group", ignore, 1e9).run([None] * 4)
+    Group(setups, tmp_path / "group", ignore, 1e9).run([None] * 4)
     singles, group = load_results(tmp_path / "single"), load_results(tmp_path / "group")
     for one, other in zip(singles, group, strict=True):
         # Rounding differs between the two programs and grows: compare the first rows only.
@@ -139,10 +143,11 @@ def test_a_run_that_diverges_stops_and_the_others_go_on(tmp_path: Path) -> None:
 
 def test_a_group_goes_on_without_its_failed_member(tmp_path: Path) -> None:
     jobs = small_jobs("a2c", sweep={"learning_rate": [1e-3, 1e30]})
-    events: list[dict[str, Any]] = []
-    setups = [execute.Setup(job) for job in jobs]
-    execute.Group(setups, tmp_path, events.append, 1e9).run([None] * 2)
-    assert [e["event"] for e in events if e["event"] != "progress"] == ["finished", "failed"]
+    events: list[Event] = []
+    setups = [Setup(job) for job in jobs]
+    Group(setups, tmp_path, events.append, 1e9).run([None] * 2)
+    kinds = [type(event) for event in events if not isinstance(event, Progress)]
+    assert kinds == [Finished, Failed]
 
 
 def test_loaded_policy_acts(tmp_path: Path) -> None:
@@ -166,15 +171,15 @@ def test_loaded_policy_acts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["truncate", "foreign", "schema", "shape"])
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
     (job,) = small_jobs()
-    setup, folder = execute.Setup(job), execute.run_folder(tmp_path, job)
-    state = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), execute.state_shapes(setup))
+    setup, folder = Setup(job), run_files(tmp_path, job.name)
+    state = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), state_shapes(setup))
     rows = {"step": np.array([20])}
     if damage == "shape":
         state = state._replace(episode_return=np.zeros(9, np.float32))
     checkpoint.save(folder, job, checkpoint.Checkpoint(1, state, rows, 0.5))
-    manifest = folder / "checkpoint" / "manifest.json"
+    manifest = folder.checkpoint.manifest
     if damage == "truncate":
-        file = folder / "checkpoint" / "state-1.npz"
+        file = folder.checkpoint.state(1)
         file.write_bytes(file.read_bytes()[:500])
         match = "damaged"
     elif damage == "foreign":
@@ -186,14 +191,14 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
     else:
         match = "episode_return is float32"
     with pytest.raises(ValueError, match=match):
-        checkpoint.load(folder, job, partial(execute.state_shapes, setup))
+        checkpoint.load(folder, job, partial(state_shapes, setup))
 
 
 def test_checkpoint_round_trip(tmp_path: Path) -> None:
     (job,) = small_jobs()
-    setup, folder = execute.Setup(job), execute.run_folder(tmp_path, job)
+    setup, folder = Setup(job), run_files(tmp_path, job.name)
     rng = np.random.default_rng(0)
-    shapes = execute.state_shapes(setup)
+    shapes = state_shapes(setup)
     state = jax.tree.map(lambda s: rng.normal(size=s.shape).astype(s.dtype), shapes)
     assert checkpoint.load(folder, job, lambda update: shapes) is None
     for update in (3, 6):
@@ -203,7 +208,7 @@ def test_checkpoint_round_trip(tmp_path: Path) -> None:
     assert found is not None
     assert found.update == 6
     jax.tree.map(np.testing.assert_array_equal, found.state, state)
-    assert len(list((folder / "checkpoint").iterdir())) == 3, "the older checkpoint is gone"
+    assert len(list(folder.checkpoint.folder.iterdir())) == 3, "the older checkpoint is gone"
 
 
 def command(out: Path, chunks: int, *more: str) -> list[str]:

@@ -14,9 +14,13 @@ from test_replay import COMPACT, SPECS, T, add, rollout, stream
 
 from lcpo.core import replay
 from lcpo.run.drive import execute, group
-from lcpo.run.plan import budget as memory
-from lcpo.run.plan.job import Job, plan
-from lcpo.run.store import checkpoint, record, segments
+from lcpo.run.drive.group import Group
+from lcpo.run.plan import budget
+from lcpo.run.plan.job import Job, Setup
+from lcpo.run.plan.plan import plan
+from lcpo.run.store import checkpoint, segments
+from lcpo.run.store.files import load_arrays, save_arrays
+from lcpo.run.store.layout import RunFiles
 from lcpo.types import Spec
 
 SMALL: dict[str, Any] = {
@@ -58,8 +62,8 @@ def test_stopped_at_every_chunk_equals_never_stopped(
 
 def test_a_vmapped_group_stopped_and_resumed(short: None, tmp_path: Path) -> None:
     """What a GPU does: each member's rows are cut from, and put back into, the stacked state."""
-    setups = [execute.Setup(job) for job in jobs_of("ddqn", seeds=(0, 1))]
-    execute.Group(setups, tmp_path / "whole", ignore, 1e9).run([None, None])
+    setups = [Setup(job) for job in jobs_of("ddqn", seeds=(0, 1))]
+    Group(setups, tmp_path / "whole", ignore, 1e9).run([None, None])
     with pytest.raises(Stop):
         execute._run_group(setups, tmp_path / "cut", stop_after_a_chunk, -1.0)
     assert len(list((tmp_path / "cut").rglob("segment-*"))) >= 4
@@ -72,8 +76,8 @@ class Saved:
 
     def __init__(self, folder: Path, spec: Spec = COMPACT, capacity: int = 100) -> None:
         (self.job,) = jobs_of("ddqn")
-        self.folder, self.spec = folder, spec
-        self.files = folder / "checkpoint"
+        self.run, self.spec = RunFiles(folder), spec
+        self.files = self.run.checkpoint.folder
         self.data = stream(spec, 40 * T)
         self.state = {"x": jnp.arange(3.0), "memory": replay.replay_init(spec, capacity, T)}
         self.shapes = jax.eval_shape(lambda: self.state)
@@ -87,12 +91,12 @@ class Saved:
 
     def save(self) -> None:
         update = self.rollouts
-        checkpoint.save(self.folder, self.job, checkpoint.Checkpoint(update, self.state, {}, 0.0))
+        checkpoint.save(self.run, self.job, checkpoint.Checkpoint(update, self.state, {}, 0.0))
 
     def load(self) -> Any:
-        found = checkpoint.load(self.folder, self.job, lambda update: self.shapes)
+        found = checkpoint.load(self.run, self.job, lambda update: self.shapes)
         assert found is not None
-        return checkpoint.assemble([(self.folder, found)], self.shapes, many=False)
+        return checkpoint.assemble([checkpoint.Saved(self.run, found)], self.shapes, many=False)
 
     def segments(self) -> dict[str, int]:
         """Names of segments, and when they were written."""
@@ -108,7 +112,7 @@ def assert_same(a: Any, b: Any) -> None:
 def test_all_rows_come_back_and_only_new_ones_are_written(name: str, tmp_path: Path) -> None:
     """On the way round a ring twice, with segments of a rollout or two."""
     saved = Saved(tmp_path, SPECS[name], capacity=30)
-    rng = np.random.default_rng(0)
+    rng, after = np.random.default_rng(0), {}
     for _ in range(12):
         before = saved.segments()
         saved.add(int(rng.integers(1, 4)))
@@ -134,9 +138,10 @@ def test_killed_while_it_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def kill(*_: Any) -> None:
         raise Stop
 
-    for step in ("save_json", "save_arrays"):
+    steps = (checkpoint, "save_json"), (checkpoint, "save_arrays"), (segments, "save_arrays")
+    for module, step in steps:
         with monkeypatch.context() as patched:
-            patched.setattr(record, step, kill)
+            patched.setattr(module, step, kill)
             with pytest.raises(Stop):
                 saved.save()
         assert_same(saved.load(), good)
@@ -157,8 +162,8 @@ def test_a_damaged_segment_is_named(tmp_path: Path, damage: str) -> None:
     elif damage == "missing":
         file.unlink()
     else:
-        arrays = record.load_arrays(file)
-        record.save_arrays(file, {**arrays, "floats": arrays["floats"][1:]})
+        arrays = load_arrays(file)
+        save_arrays(file, {**arrays, "floats": arrays["floats"][1:]})
     with pytest.raises(ValueError, match=rf"{file.name}.*delete .*checkpoint to start this run"):
         saved.load()
 
@@ -166,4 +171,4 @@ def test_a_damaged_segment_is_named(tmp_path: Path, damage: str) -> None:
 def test_memory_is_not_counted_twice() -> None:
     """Of replay a checkpoint holds one segment; of everything else, a copy."""
     (job,) = plan("ddqn", "pendulum", trace="4", steps=8_000_000, seeds=(0,))
-    assert 38 * 8e6 < memory.run_bytes(job) < 38 * 8e6 + segments.SEGMENT_BYTES + 1e6
+    assert 38 * 8e6 < budget.run_bytes(job) < 38 * 8e6 + segments.SEGMENT_BYTES + 1e6

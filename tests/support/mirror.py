@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo.core import random
-from lcpo.run.drive import base as epoch
+from lcpo.run.drive import base
 from lcpo.run.plan.phases import ONLINE, Mode
 from lcpo.types import Step
 
@@ -37,10 +37,10 @@ class Worlds:
         env, num_steps, mode = mirror.env, mirror.num_steps, mirror.mode
 
         def begin(seed: Any) -> Any:
-            return env.reset(jax.random.split(epoch.init_keys(seed)[1], 1)[0])
+            return env.reset(jax.random.split(base.init_keys(seed)[1], 1)[0])
 
         def draws(seed: Any, update: Any) -> Any:
-            keys = epoch.rollout_keys(epoch.update_keys(seed, update, mode)[0])
+            keys = base.rollout_keys(base.update_keys(seed, update, mode)[0])
             fresh = jax.vmap(env.reset)(jax.random.split(keys.reset, (num_steps, 1))[:, 0])
             return random.scan_bits(keys.step, (num_steps, 1))[:, 0], fresh
 

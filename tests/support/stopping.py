@@ -8,23 +8,24 @@ from typing import Any
 import numpy as np
 
 from lcpo.run.drive import execute
+from lcpo.run.events import Event, Progress
 from lcpo.run.plan.job import Job
-from lcpo.run.store import record
+from lcpo.run.store.files import load_arrays
 
 
 class Stop(Exception):
     pass
 
 
-def ignore(event: dict[str, Any]) -> None:
+def ignore(event: Event) -> None:
     del event
 
 
 def stop_after(steps: int) -> Any:
     """A report that stops the run this many steps after it began or was resumed."""
 
-    def report(event: dict[str, Any]) -> None:
-        if event["event"] == "progress" and event["step"] > event["resumed_at"] + steps:
+    def report(event: Event) -> None:
+        if isinstance(event, Progress) and event.step > event.resumed_at + steps:
             raise Stop
 
     return report
@@ -48,9 +49,7 @@ def stops_change_nothing(jobs: list[Job], folder: Path, stop: Any) -> int:
 def saved(folder: Path) -> dict[str, np.ndarray]:
     """All that a run leaves behind but its wall time."""
     files = sorted(folder.rglob("*.npz"))
-    return {
-        f"{f.parent.name}/{f.name}:{k}": v for f in files for k, v in record.load_arrays(f).items()
-    }
+    return {f"{f.parent.name}/{f.name}:{k}": v for f in files for k, v in load_arrays(f).items()}
 
 
 def assert_same_results(a: Path, b: Path) -> None:

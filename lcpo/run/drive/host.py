@@ -65,8 +65,7 @@ class HostDriver:
         self.seeds = np.array([s.job.seed for s in setups], np.int32)
         length = {"rollout_length": phase.rollout_length}
         values = [dataclasses.replace(s.config, **length) for s in setups]
-        # On a CPU each run learns alone.
-        self.together = self.num_runs > 1 and jax.default_backend() != "cpu"
+        self.together = self.num_runs > 1 and not on_cpu()
         self.configs: Any = tuple(jax.tree.map(jnp.float32, value) for value in values)
         if self.together:
             self.configs = configs.stack(values)
@@ -271,3 +270,8 @@ def world_seeds(seed: int, num_worlds: int, update: int) -> list[int]:
     sequences = (np.random.SeedSequence((seed, world, update)) for world in range(num_worlds))
     seeds = [int(sequence.generate_state(1)[0]) for sequence in sequences]
     return [seed, *seeds[1:]] if update == 0 else seeds
+
+
+def on_cpu() -> bool:
+    """Whether each run learns alone."""
+    return jax.default_backend() == "cpu"
