@@ -1,29 +1,23 @@
-"""The environment protocols, compiled and host, and the one place that puts observations together.
+"""What an environment is, and the one place that knows how an observation is put together.
 
-An environment is a frozen config (`lcpo.config.config`) with three members. It knows one world,
-no batch axis, no auto-reset, and not where its context comes from:
+There are two kinds of environments. Both are frozen configs (`lcpo.config.config`):
 
-    spec                                   what an agent may know of it
-    reset(key) -> (state, obs)             a fresh episode
-    step(state, action, context, key) -> (state, Step)
+    CompiledEnv   pure JAX functions of one world; the driver runs many of them in one program
+    HostEnv       a simulator outside XLA; `open` makes HostWorlds, N worlds that step in NumPy
 
-`obs` here means the environment's own features. An external context [channels] is an argument of
-`step`; its history is appended to the features by `observe`, newest value first, channel by
-channel. An environment that makes its own context declares `advance = "own"` and writes the
-entries itself. It may also have `landmarks`, a dict of `Landmark`.
+`is_host` tells them apart. An observation is [features, history]: the environment's own features,
+then the newest `lags` values of each channel of the context (`ObsLayout`). The context is a row of
+a trace. The environment is given the newest row as an argument and never sees the history, which
+the driver appends. An environment that makes its own context declares `advance = "own"`: it is
+given no context and writes those entries into its features itself.
 
-A *host* environment (a simulator outside XLA) is the same frozen config with `spec` and `advance`,
-but in place of `reset` and `step` it has `open`, which makes N worlds that step together in NumPy:
-
-    worlds = env.open(num_worlds, seeds)
-    features = worlds.reset(mask)          # fresh episodes where mask [N] is set
-    step = worlds.step(action, context)    # never resets
+Optional members, each read through one function here: `landmarks`, `notes`, `max_input`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -31,32 +25,91 @@ import numpy as np
 
 from lcpo.types import Array, Spec, Step
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 Advance = Literal["step", "episode", "own"]
 """What moves the trace on by one row: every step, or every episode. "own": there is no trace."""
 
+EnvState = TypeVar("EnvState")
+"""The state of a compiled environment: any pytree of arrays."""
 
-class Env(Protocol):
-    """A compiled environment: pure functions of one world."""
+ArrayT = TypeVar("ArrayT", Array, np.ndarray)
+"""A function that takes NumPy or JAX arrays, and returns what it was given."""
+
+
+class CompiledEnv(Protocol[EnvState]):
+    """A compiled environment: pure JAX functions of one world.
+
+    It knows no batch axis (the driver vmaps it), no auto-reset (the driver resets), and not where
+    its context comes from. To build one, write a frozen config with these four members:
+
+        @lcpo.config.config
+        class Walk:
+            speed: float = traced(0.1, "length of a step")     # a field may differ between runs
+
+            @property
+            def spec(self) -> Spec:                            # 1 feature, 2 channels of 3 lags
+                context = ContextSlice(start=1, channels=2, lags=3)
+                return Spec(1 + context.size, context, num_actions=(2,))
+
+            @property
+            def advance(self) -> Advance:
+                return "step"
+
+            def reset(self, key): ...
+            def step(self, state, action, context, key): ...
+
+    A whole one: examples/own_environment.py. It is checked before a run (lcpo.run.plan.check), and
+    played with by `lcpo check-env`.
+    """
 
     @property
-    def spec(self) -> Spec: ...
+    def spec(self) -> Spec:
+        """What an agent may know of it. `obs_size` counts the context's entries, which are last."""
+        ...
 
     @property
-    def advance(self) -> Advance: ...
+    def advance(self) -> Advance:
+        """What moves the trace on."""
+        ...
 
-    def reset(self, key: Array) -> tuple[Any, Array]: ...
+    def reset(self, key: Array) -> tuple[EnvState, Array]:
+        """A fresh episode: its state and its features [F]. All that is random comes from `key`."""
+        ...
 
-    def step(self, state: Any, action: Array, context: Array, key: Array) -> tuple[Any, Step]: ...
+    def step(
+        self, state: EnvState, action: Array, context: Array, key: Array
+    ) -> tuple[EnvState, Step]:
+        """One step with action [A] (indices) in the context [channels]. Never resets.
+
+        The state keeps its tree, shapes and dtypes. `Step.obs` are the features after the step, of
+        the last step of an episode too; the flags are bool. An episode that is cut off by a limit
+        is truncated; one that ends where no reward can follow is terminated.
+        """
+        ...
+
+
+Env = CompiledEnv  # the name of before, for those who still import it
 
 
 class HostEnv(Protocol):
-    """A host environment, told from a compiled one by its `open`."""
+    """A host environment: a simulator outside XLA, told from a compiled one by its `open`.
+
+    To build one, write a frozen config with static fields only, and `spec` and `advance` as in
+    `CompiledEnv`; then a class with the members of `HostWorlds`, which `open` returns. Examples:
+    `lcpo.envs.mujoco`, and `lcpo.gym.from_gym` for whatever Gymnasium can make.
+    """
 
     @property
-    def spec(self) -> Spec: ...
+    def spec(self) -> Spec:
+        """What an agent may know of it. `num_worlds`: worlds that one agent learns from."""
+        ...
 
     @property
-    def advance(self) -> Advance: ...
+    def advance(self) -> Advance:
+        """What moves the trace on."""
+        ...
 
     def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
         """Make `num_worlds` worlds, world i with its own random stream from seeds[i].
@@ -68,7 +121,20 @@ class HostEnv(Protocol):
 
 
 class HostWorlds(Protocol):
-    """N worlds that step together. They know no context history: the driver appends it."""
+    """N worlds that step together in NumPy. They know no context history: the driver appends it.
+
+    The driver's loop is
+
+        features = worlds.reset(all_worlds)
+        while ...:
+            step = worlds.step(action, context)
+            ended = step.terminated | step.truncated
+            if ended.any():
+                features = worlds.reset(ended)
+
+    A world that cannot go on raises `WorldError`; its run then stops with that cause, and others
+    go on. Arrays that are returned must not be changed by later calls.
+    """
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
         """Begin an episode where `mask` [N] is set; features [N, F] float32 of all worlds."""
@@ -91,12 +157,29 @@ class HostWorlds(Protocol):
         ...
 
 
+class InputWorlds(HostWorlds, Protocol):
+    """Host worlds of an environment with `max_input`: they can also be given real numbers."""
+
+    def step_inputs(self, chosen: np.ndarray, context: np.ndarray) -> Step:
+        """One step with motor inputs [N, A] themselves, not their indices in the grid."""
+        ...
+
+
+AnyEnv = CompiledEnv[Any] | HostEnv
+"""An environment of either kind."""
+
+
 class WorldError(RuntimeError):
     """A world of a host environment cannot go on; `worlds` has its cause, by the world's index."""
 
     def __init__(self, worlds: Mapping[int, str]) -> None:
         self.worlds = dict(worlds)
         super().__init__("; ".join(f"world {i}: {cause}" for i, cause in self.worlds.items()))
+
+
+def is_host(env: AnyEnv) -> TypeIs[HostEnv]:
+    """Whether an environment steps outside the compiler."""
+    return hasattr(env, "open")
 
 
 class Landmark(NamedTuple):
@@ -106,27 +189,126 @@ class Landmark(NamedTuple):
     action: tuple[int, ...]
 
 
-def entries(history: Array) -> Array:
-    """A history [lags, channels], newest row first, as it stands in an observation."""
-    return history.T.reshape(-1)
+def landmarks_of(env: AnyEnv) -> Mapping[str, Landmark]:
+    """Optional member `landmarks`: by name, each recorded as the metric "tv_NAME"."""
+    return getattr(env, "landmarks", {})
 
 
-def observe(features: Array, history: Array) -> Array:
-    """Observation of one world: features, then the entries of the history."""
-    return jnp.concatenate([features, entries(history).astype(features.dtype)])
+def notes_of(env: AnyEnv) -> tuple[str, ...]:
+    """Optional member `notes`: what a user should know of the environment before a run."""
+    return getattr(env, "notes", ())
+
+
+def max_input_of(env: AnyEnv) -> float | None:
+    """Optional member `max_input`, where actions are indices into a grid of motor inputs.
+
+    The grid is even, from -max_input to max_input in each dimension. Other inputs can be given,
+    too: to a compiled environment as a number between two indices, to a host one through
+    `InputWorlds.step_inputs`. None: the environment knows its own actions only.
+    """
+    return getattr(env, "max_input", None)
+
+
+class ObsLayout(NamedTuple):
+    """Where features and context history stand in an observation; made by `obs_layout`.
+
+    An environment that makes its own context has features only: no channels, no history.
+    """
+
+    num_features: int
+    channels: int
+    """Of the context that `step` is given."""
+    lags: int
+
+    @property
+    def context_size(self) -> int:
+        """Entries of the history."""
+        return self.channels * self.lags
+
+    @property
+    def features(self) -> slice:
+        """Of the last axis of an observation."""
+        return slice(0, self.num_features)
+
+    @property
+    def history(self) -> slice:
+        """Of the last axis of an observation."""
+        return slice(self.num_features, self.num_features + self.context_size)
+
+    @staticmethod
+    def join(features: ArrayT, history: ArrayT) -> ArrayT:
+        """Observations [..., D] of features [..., F] and history [..., H]."""
+        if isinstance(features, np.ndarray) and isinstance(history, np.ndarray):
+            return np.concatenate([features, history], axis=-1)
+        return jnp.concatenate([features, history], axis=-1)
+
+    def split(self, obs: ArrayT) -> tuple[ArrayT, ArrayT]:
+        """Features [..., F] and history [..., H] of observations [..., D]."""
+        return obs[..., self.features], obs[..., self.history]
+
+    def newest(self, history: ArrayT) -> ArrayT:
+        """The context [..., channels] at the head of a history [..., H]."""
+        return history[..., :: max(self.lags, 1)]
+
+    def history_at(self, trace: np.ndarray, cursor: np.ndarray) -> np.ndarray:
+        """Histories [N, H] at rows `cursor` [N] of a trace [rows, channels]."""
+        return entries(trace_windows(trace, cursor, self.lags))
+
+
+def obs_layout(spec: Spec, advance: Advance) -> ObsLayout:
+    """The layout of the observations of an environment with this spec and advance."""
+    if advance == "own":
+        return ObsLayout(spec.obs_size, 0, 0)
+    context = spec.context
+    return ObsLayout(spec.obs_size - context.size, context.channels, context.lags)
+
+
+def trace_rows(index: np.ndarray, num_rows: int) -> np.ndarray:
+    """Rows of a trace for any index: before row 0 it repeats row 0, after the last it restarts."""
+    return np.maximum(index, 0) % num_rows
+
+
+def trace_windows(trace: np.ndarray, cursor: np.ndarray, lags: int) -> np.ndarray:
+    """The last `lags` rows at rows `cursor` [N] of a trace, newest first: [N, lags, channels]."""
+    return trace[trace_rows(cursor[:, None] - np.arange(lags), len(trace))]
+
+
+def entries(windows: ArrayT) -> ArrayT:
+    """Windows [..., lags, channels] as histories [..., H]: channel by channel, newest first."""
+    *leading, lags, channels = windows.shape
+    return windows.swapaxes(-1, -2).reshape(*leading, channels * lags)
+
+
+def first_history(context: np.ndarray, lags: int) -> np.ndarray:
+    """The history [..., H] when the first context [..., channels] is seen: it repeats that."""
+    return np.repeat(context, lags, axis=-1)
+
+
+def push_context(history: np.ndarray, context: np.ndarray) -> np.ndarray:
+    """The history [..., H] one step later, with the context [..., channels] as its newest."""
+    if history.size == 0:
+        return history
+    by_channel = history.reshape(*context.shape, -1)  # [..., channels, lags]
+    moved = np.concatenate([context[..., None], by_channel[..., :-1]], axis=-1)
+    return moved.reshape(history.shape)
+
+
+def replace_context(history: np.ndarray, context: np.ndarray) -> np.ndarray:
+    """The history [..., H] with another newest context [..., channels], when no time has passed."""
+    if history.size == 0:
+        return history
+    replaced = history.copy()
+    replaced.reshape(*context.shape, -1)[..., 0] = context
+    return replaced
 
 
 def context_history(trace: np.ndarray, cursor: np.ndarray, lags: int) -> np.ndarray:
-    """What the history adds to observations at rows `cursor` [N] of a trace: [N, channels * lags].
-
-    Before row 0 the history repeats row 0; after the last row the trace starts again.
-    """
-    rows = np.maximum(cursor[:, None] - np.arange(lags), 0) % len(trace)
-    return trace[rows].swapaxes(1, 2).reshape(len(cursor), -1)
+    """As `ObsLayout.history_at`: the name of before, for those who still import it."""
+    return entries(trace_windows(trace, cursor, lags))
 
 
-def select(mask: Array, if_true: Any, if_false: Any) -> Any:
-    """Per world: `if_true` where `mask` [N], else `if_false`; leaves [N, ...]."""
+def select(mask: Array | np.ndarray, if_true: Any, if_false: Any) -> Any:
+    """Per world: `if_true` where `mask` [N], else `if_false`; trees with leaves [N, ...]."""
 
     def pick(a: Array, b: Array) -> Array:
         return jnp.where(mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim)), a, b)
