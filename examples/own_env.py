@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 import lcpo
-from lcpo.envs import from_gymnasium
+from lcpo.gym import from_gymnasium
 from lcpo.run.store.results import Result
 from lcpo.study import compare, report
 

@@ -15,9 +15,12 @@ import pytest
 from lcpo.config import make, to_json
 from lcpo.contexts.paper import WIND_DIVISORS
 from lcpo.envs import ENVS
+from lcpo.envs.mujoco.base import Before, MujocoTask
+from lcpo.envs.mujoco.model import load_model
 from lcpo.envs.mujoco.starts import BLOCK
 from lcpo.envs.mujoco.tasks import INDEX_COST, Reacher
-from lcpo.envs.mujoco.worlds import Before, MujocoTask, MujocoWorlds, load_model
+from lcpo.envs.mujoco.worlds import MujocoWorlds
+from lcpo.errors import MissingPackage
 
 pytest.importorskip("mujoco.batch")
 mujoco = pytest.importorskip("mujoco")
@@ -418,5 +421,6 @@ def test_without_mujoco_the_error_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}
     )
-    assert "ImportError: the MuJoCo tasks need mujoco.batch" in done.stderr
+    assert "MissingPackage: the MuJoCo tasks need mujoco.batch" in done.stderr
+    assert issubclass(MissingPackage, ImportError)
     assert "pip install 'lcpo[mujoco]'" in done.stderr

@@ -12,8 +12,8 @@ import pytest
 from gymnasium import spaces
 from host_examples import Drift
 
-from lcpo.envs import from_gymnasium
 from lcpo.envs.base import WorldError
+from lcpo.gym import from_gymnasium
 from lcpo.gym.spaces import action_decoder, observation_encoder
 from lcpo.run.plan.job import find_env
 
@@ -254,7 +254,7 @@ def test_what_cannot_be_saved_says_so(name: str) -> None:
 )
 def test_a_faulty_step_names_its_world(fault: str, match: str) -> None:
     sound, faulty = walk().open(1, [0]), walk(arguments={"fault": fault, "at": 2}).open(1, [0])
-    sound.blocks += faulty.blocks
+    sound.environments += faulty.environments
     sound.seeds, sound.obs = [0, 0], np.zeros((2, sound.obs.shape[1]), np.float32)
     sound.reset(np.ones(2, bool))
     sound.step(np.ones((2, 1), int), np.zeros((2, 0)))
