@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 import lcpo
-from lcpo.envs import from_gymnasium
+from lcpo.gym import from_gymnasium
 from lcpo.run.store.results import Result
 from lcpo.study import compare, report
 
@@ -39,7 +39,7 @@ class Server(gymnasium.Env):
         if seed is not None or self.time == 0:
             self.time, self.load = 0, self._draw()
         self.queue, self.steps = 0.0, 0
-        return self._observed(), {}
+        return self._observe(), {}
 
     def step(self, action: Any) -> tuple[dict, float, bool, bool, dict]:
         """Requests come, workers serve: `truncated`, not `terminated`, for the server goes on."""
@@ -48,13 +48,13 @@ class Server(gymnasium.Env):
         self.load = self._draw()
         self.queue = min(max(self.queue + self.load - int(action), 0.0), 20.0)
         reward = -0.1 * (self.queue + 1.5 * int(action))
-        return self._observed(), reward, False, self.steps >= self.max_steps, {}
+        return self._observe(), reward, False, self.steps >= self.max_steps, {}
 
     def _draw(self) -> float:
         busy = self.time // self.period % 2 == 0
         return max(0.0, (3.0 if busy else 0.5) + 0.2 * self.np_random.normal())
 
-    def _observed(self) -> dict[str, np.ndarray]:
+    def _observe(self) -> dict[str, np.ndarray]:
         return {
             "queue": np.array([self.queue], np.float32),
             "load": np.array([self.load], np.float32),

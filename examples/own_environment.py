@@ -50,7 +50,7 @@ class Thermostat:
     def step(self, state: State, action: Array, context: Array, key: Array) -> tuple[State, Step]:
         """Heat leaks to the outside; the pump moves twice as much at full power."""
         del key
-        power = action[0] / 2.0 - 1.0
+        power = action[0].astype(jnp.float32) / 2.0 - 1.0
         inside = state.inside + 0.1 * (context[0] - state.inside) + 0.2 * power
         state = State(inside, state.time + 1)
         over = state.time >= self.max_steps  # cut off, not the end of the room: truncated

@@ -7,15 +7,16 @@ environments are examined as host worlds.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lcpo.envs.base import WorldError
+from lcpo.envs.base import AnyEnv, HostWorlds, WorldError, is_host, notes_of, obs_layout
 from lcpo.envs.compiled_worlds import CompiledWorlds
+from lcpo.gym.from_gym import GymnasiumEnv
 from lcpo.run.plan.check import check_env
-from lcpo.types import Spec, Step
+from lcpo.types import Step
 
 NUM_STEPS = 1000
 
@@ -51,68 +52,68 @@ class Broken(Exception):
     """The environment cannot be examined further; the text says why."""
 
 
-def examine(env: Any, name: str = "the environment") -> Iterator[Finding]:
+def examine(env: AnyEnv, name: str = "the environment") -> Iterator[Finding]:
     """Findings, the most basic first; the first problem that hinders the rest is the last."""
     try:
-        yield from _examined(env, name)
+        yield from _findings(env, name)
     except Broken as broken:
         yield _problem(str(broken))
 
 
-def _examined(env: Any, name: str) -> Iterator[Finding]:
-    if hasattr(env, "make"):
+def _findings(env: AnyEnv, name: str) -> Iterator[Finding]:
+    """All findings; raises Broken."""
+    if isinstance(env, GymnasiumEnv):
         yield from _gymnasium_check(env)
-    yield from _shapes(env, name)
-    spec = env.spec
-    play = _played(env, seeds=(0, 1, 2))
+    yield from _check_shapes(env, name)
+    play = _play(env, seeds=(0, 1, 2))
     yield _ok(f"{NUM_STEPS:,} steps of 3 worlds: finite numbers of the right shapes")
-    yield from _episodes(play)
-    yield from _determinism(env, play)
-    yield from _context(env, spec, play)
-    yield from _saving(env)
+    yield from _check_episodes(play)
+    yield from _check_determinism(env, play)
+    yield from _check_context(env, play)
+    yield from _check_saving(env)
 
 
-def _shapes(env: Any, name: str) -> Iterator[Finding]:
+def _check_shapes(env: AnyEnv, name: str) -> Iterator[Finding]:
     try:
         check_env(env, name)
-        spec: Spec = env.spec
+        spec = env.spec
     except ValueError as error:
         raise Broken(str(error)) from error
     except Exception as error:
         raise Broken(f"{name} raised {type(error).__name__}: {error}") from error
-    kind = "host" if hasattr(env, "open") else "compiled"
+    kind = "host" if is_host(env) else "compiled"
     context = spec.context
     yield _ok(
         f"{kind} environment: {spec.obs_size} observation entries, of which {context.size} context "
         f"({context.channels} channels, {context.lags} values of each); actions {spec.num_actions}",
     )
-    for note in getattr(env, "notes", ()):
+    for note in notes_of(env):
         yield _note(note)
 
 
-def _played(env: Any, seeds: Sequence[int], context: float | None = None) -> Play:
-    """Random actions, the same each time; `context`: a constant, instead of noise."""
-    spec, count = env.spec, len(seeds) * env.spec.num_worlds
+def _play(env: AnyEnv, seeds: Sequence[int], context: float | None = None) -> Play:
+    """Play with random actions, the same each time; `context`: a constant, instead of noise."""
+    spec, layout = env.spec, obs_layout(env.spec, env.advance)
+    count, size = len(seeds) * spec.num_worlds, layout.num_features
     rng = np.random.default_rng(0)
-    channels = 0 if env.advance == "own" else spec.context.channels
-    winds = rng.normal(size=(NUM_STEPS, 1, channels)).astype(np.float32)
+    contexts = rng.normal(size=(NUM_STEPS, 1, layout.channels)).astype(np.float32)
     if context is not None:
-        winds[:] = context
+        contexts[:] = context
     shape = (NUM_STEPS, 1, spec.action_size)
     actions = rng.integers(np.array(spec.num_actions), size=shape).astype(np.int32)
-    every = [seed * spec.num_worlds + w for seed in seeds for w in range(spec.num_worlds)]
-    worlds = _opened(env, every)
-    size = spec.obs_size - (0 if env.advance == "own" else spec.context.size)
+    worlds = _open_worlds(
+        env, [seed * spec.num_worlds + w for seed in seeds for w in range(spec.num_worlds)]
+    )
     try:
-        starts = _answer("reset", size, worlds.reset, np.ones(count, bool))
+        starts = _call("reset", size, worlds.reset, np.ones(count, bool))
         steps, touched = [], False
-        for t, (action, wind) in enumerate(zip(actions, winds, strict=True), 1):
-            both = (np.broadcast_to(x, (count, x.shape[1])).copy() for x in (action, wind))
-            step = _answer(f"step {t}", size, worlds.step, *both)
+        for t, inputs in enumerate(zip(actions, contexts, strict=True), 1):
+            of_all_worlds = (np.broadcast_to(x, (count, x.shape[1])).copy() for x in inputs)
+            step = _call(f"step {t}", size, worlds.step, *of_all_worlds)
             steps.append(step)
             ended = step.terminated | step.truncated
             if ended.any():
-                fresh = _answer(f"reset after step {t}", size, worlds.reset, ended)
+                fresh = _call(f"reset after step {t}", size, worlds.reset, ended)
                 touched |= bool((fresh[~ended] != step.obs[~ended]).any())
     finally:
         worlds.close()
@@ -120,12 +121,12 @@ def _played(env: Any, seeds: Sequence[int], context: float | None = None) -> Pla
     return Play(starts, Step(*stacked), touched)
 
 
-def _opened(env: Any, seeds: list[int]) -> Any:
-    return env.open(len(seeds), seeds, 1) if hasattr(env, "open") else CompiledWorlds(env, seeds)
+def _open_worlds(env: AnyEnv, seeds: list[int]) -> HostWorlds:
+    return env.open(len(seeds), seeds, 1) if is_host(env) else CompiledWorlds(env, seeds)
 
 
-def _answer(when: str, size: int, function: Any, *arguments: Any) -> Any:
-    """What the worlds answer, if it is sound."""
+def _call(when: str, size: int, function: Callable[..., Any], *arguments: np.ndarray) -> Any:
+    """Call a function of the worlds, and return its answer if that is sound."""
     try:
         answer = function(*arguments)
     except WorldError as error:
@@ -147,7 +148,7 @@ def _answer(when: str, size: int, function: Any, *arguments: Any) -> Any:
     return Step(*values)
 
 
-def _check_array(what: str, value: Any, shape: tuple, dtype: Any = None) -> None:
+def _check_array(what: str, value: Any, shape: tuple[int, ...], dtype: type | None = None) -> None:
     value = np.asarray(value)
     if value.shape != shape:
         raise Broken(f"{what} has shape {list(value.shape)}: needs {list(shape)}, a row per world")
@@ -162,7 +163,7 @@ def _check_array(what: str, value: Any, shape: tuple, dtype: Any = None) -> None
         raise Broken(f"{what}: {where} is {value[tuple(place)]}: needs finite numbers")
 
 
-def _episodes(play: Play) -> Iterator[Finding]:
+def _check_episodes(play: Play) -> Iterator[Finding]:
     steps = play.steps
     ended = steps.terminated | steps.truncated
     if not ended.any():
@@ -180,8 +181,8 @@ def _episodes(play: Play) -> Iterator[Finding]:
         yield _problem("reset(mask) changed worlds outside the mask: reset those alone")
 
 
-def _determinism(env: Any, play: Play) -> Iterator[Finding]:
-    again, alone = _played(env, seeds=(0, 1, 2)), _played(env, seeds=(1,))
+def _check_determinism(env: AnyEnv, play: Play) -> Iterator[Finding]:
+    again, alone = _play(env, seeds=(0, 1, 2)), _play(env, seeds=(1,))
     size = env.spec.num_worlds
 
     def same(a: Play, b: Play) -> bool:
@@ -207,7 +208,8 @@ def _determinism(env: Any, play: Play) -> Iterator[Finding]:
         yield _note("all seeds begin with the same observation")
 
 
-def _context(env: Any, spec: Spec, play: Play) -> Iterator[Finding]:
+def _check_context(env: AnyEnv, play: Play) -> Iterator[Finding]:
+    spec = env.spec
     if spec.context.size == 0:
         yield _note(
             "no context is declared: LCPO looks for states whose context is out "
@@ -225,7 +227,7 @@ def _context(env: Any, spec: Spec, play: Play) -> Iterator[Finding]:
             span = [f"{x:.3g}" for x in (entries.min(), entries.max())]
             yield _ok(f"the context moves, from {span[0]} to {span[1]}")
         return
-    calm, windy = _played(env, (0,), context=0.0), _played(env, (0,), context=1.0)
+    calm, windy = _play(env, (0,), context=0.0), _play(env, (0,), context=1.0)
     parts = ("obs", "reward", "terminated", "truncated")
     if all(np.array_equal(getattr(calm.steps, k), getattr(windy.steps, k)) for k in parts):
         yield _problem(
@@ -236,18 +238,18 @@ def _context(env: Any, spec: Spec, play: Play) -> Iterator[Finding]:
         yield _ok("the context changes the course")
 
 
-def _saving(env: Any) -> Iterator[Finding]:
+def _check_saving(env: AnyEnv) -> Iterator[Finding]:
     """Host worlds: does a saved state go on exactly?"""
-    if not hasattr(env, "open"):
+    if not is_host(env):
         return
     spec, count = env.spec, env.spec.num_worlds
-    channels = 0 if env.advance == "own" else spec.context.channels
     first, other = (env.open(count, [s + w for w in range(count)], 1) for s in (0, 100))
-    action, wind = np.zeros((count, spec.action_size), np.int32), np.ones((count, channels), "f4")
+    action = np.zeros((count, spec.action_size), np.int32)
+    context = np.ones((count, obs_layout(spec, env.advance).channels), np.float32)
     try:
         for worlds in (first, other):
             worlds.reset(np.ones(count, bool))
-        first.step(action, wind)
+        first.step(action, context)
         state = first.get_state()
         if state is None:
             yield _note(
@@ -257,7 +259,7 @@ def _saving(env: Any) -> Iterator[Finding]:
             return
         other.set_state({k: np.array(v) for k, v in state.items()})
         for _ in range(20):
-            a, b = (worlds.step(action, wind) for worlds in (first, other))
+            a, b = (worlds.step(action, context) for worlds in (first, other))
             if not all(np.array_equal(x, y) for x, y in zip(a, b, strict=True)):
                 yield _problem(
                     "worlds went another way after get_state and set_state: save all that changes"
@@ -275,7 +277,7 @@ def _saving(env: Any) -> Iterator[Finding]:
         other.close()
 
 
-def _gymnasium_check(env: Any) -> Iterator[Finding]:
+def _gymnasium_check(env: GymnasiumEnv) -> Iterator[Finding]:
     """What Gymnasium's own checker says of an environment."""
     import gymnasium
     from gymnasium.utils.env_checker import check_env as check

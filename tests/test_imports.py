@@ -27,7 +27,7 @@ ALLOWED = {
     "gym": {"gym", "envs", "contexts"} | BASICS,
     "run": {"run", "agents", "envs", "gym", "contexts", "core", "lcpo"} | BASICS,
     "bench": {"run", "agents", "envs"} | BASICS,
-    "examine": {"run", "envs"} | BASICS,
+    "examine": {"run", "envs", "gym"} | BASICS,
     "study": {"study", "run", "agents", "envs", "gym", "contexts", "core"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
     "cli": {"cli", "api", "study", "run", "agents", "envs", "gym", "contexts", "core", "bench",

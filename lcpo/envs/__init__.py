@@ -1,15 +1,24 @@
-"""Environments driven by an observed, exogenous context. They know nothing of agents."""
+"""Environments driven by an observed, exogenous context. They know nothing of agents.
+
+base              the protocols of both kinds of environments, and the layout of observations
+pendulum          compiled: the windy Pendulum, and the plain one
+gridworld         compiled: the paper's grid world with a trap
+probes            compiled: tiny tasks whose answers are known, for tests
+mujoco            host: four robots in a wind
+compiled_worlds   a compiled environment played with as a host one
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.mujoco.tasks import Hopper, InvertedDoublePendulum, InvertedPendulum, Reacher
 from lcpo.envs.pendulum import Pendulum, PlainPendulum
-from lcpo.gym.from_gym import from_gymnasium
 
-__all__ = ["ENVS", "from_gymnasium"]
+__all__ = ["ENVS"]
 
-ENVS: dict[str, type] = {
+ENVS: dict[str, type[Any]] = {
     "grid-world": GridWorld,
     "pendulum": Pendulum,
     "pendulum-v1": PlainPendulum,
@@ -18,3 +27,4 @@ ENVS: dict[str, type] = {
     "reacher": Reacher,
     "hopper": Hopper,
 }
+"""By the names that `--env` takes."""

@@ -81,7 +81,7 @@ class GridWorld:
         state = State(row, col, state.caught | trapped, state.time + 1)
         return state, Step(
             obs=_features(state),
-            reward=jnp.where(on_exit, 0.0, -1.0) - TRAP_PENALTY * trapped,
+            reward=jnp.where(on_exit, 0.0, -1.0) - TRAP_PENALTY * trapped.astype(jnp.float32),
             terminated=on_exit & self.as_described,
             truncated=state.time >= self.max_steps,
         )

@@ -1,4 +1,4 @@
-"""Gymnasium's Pendulum-v1 with wind, in pure JAX (`facts` in docs/envs/pendulum.md).
+"""Gymnasium's Pendulum-v1 with wind, in pure JAX (docs/envs/pendulum.md).
 
 torque = a + wx cos(th) + wy sin(th), clipped to +-2 together with the action
 reward = -(wrap(th)^2 + 0.1 thdot^2 + 0.001 a^2), of the state before the step
@@ -63,7 +63,8 @@ class Pendulum:
     def step(self, state: State, action: Array, context: Array, key: Array) -> tuple[State, Step]:
         """One step of 0.05 s; `action` [1] is the index of a torque, or a number between two."""
         del key
-        torque = -MAX_TORQUE + 2.0 * MAX_TORQUE / (self.num_bins - 1) * action[0]
+        index = action[0].astype(jnp.float32)
+        torque = -MAX_TORQUE + 2.0 * MAX_TORQUE / (self.num_bins - 1) * index
         angle, speed = state.angle, state.speed
         wind = context[0] * jnp.cos(angle) + context[1] * jnp.sin(angle)
         total = jnp.clip(torque + wind, -MAX_TORQUE, MAX_TORQUE)

@@ -32,6 +32,11 @@ def _spec(num_features: int, num_actions: int) -> Spec:
     )
 
 
+def _as_sign(bit: Array) -> Array:
+    """-1.0 for 0, 1.0 for 1."""
+    return 2.0 * bit.astype(jnp.float32) - 1.0
+
+
 @config
 class ConstantReward:
     """Pays 1 for ever, whatever one does: V = 1 / (1 - gamma)."""
@@ -157,10 +162,10 @@ class DelayedReward:
     ) -> tuple[Corridor, Step]:
         """Walk on; only the first `action` [1] matters, and 1 is the good one."""
         del context, key
-        choice = jnp.where(state.time == 0, 2.0 * action[0] - 1.0, state.choice)
+        choice = jnp.where(state.time == 0, _as_sign(action[0]), state.choice)
         state = Corridor(state.time + 1, choice)
         over = state.time >= self.max_steps
-        obs = jnp.stack([state.time / self.max_steps, choice])
+        obs = jnp.stack([state.time.astype(jnp.float32) / self.max_steps, choice])
         pays = (over & (choice > 0.0)).astype(jnp.float32)
         return state, Step(obs, pays, over, jnp.bool_(False))
 
@@ -188,7 +193,7 @@ class TwoContexts:
 
     def reset(self, key: Array) -> tuple[Array, Array]:
         """A fair coin."""
-        sign = 2.0 * jax.random.bernoulli(key) - 1.0
+        sign = _as_sign(jax.random.bernoulli(key))
         return sign, sign[None]
 
     def step(self, state: Array, action: Array, context: Array, key: Array) -> tuple[Array, Step]:

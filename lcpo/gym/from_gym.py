@@ -14,9 +14,9 @@ begins a new episode there.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-import importlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +25,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lcpo import config as configs
+from lcpo import names
 from lcpo.config import config, static
 from lcpo.envs.base import Advance, HostWorlds
 from lcpo.errors import InputError
 from lcpo.types import ContextSlice, Spec
 
 ID = "gym:"
+"""Before an id of Gymnasium's."""
 
 
 @config
@@ -53,7 +55,7 @@ class GymnasiumEnv:
 
     @property
     def spec(self) -> Spec:
-        return layout_of(self).spec
+        return translation_of(self).spec
 
     @property
     def advance(self) -> Advance:
@@ -62,7 +64,7 @@ class GymnasiumEnv:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know before a run."""
-        return layout_of(self).notes
+        return translation_of(self).notes
 
     def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
         """Worlds of this environment; `threads` is of no use to Python code."""
@@ -70,19 +72,20 @@ class GymnasiumEnv:
 
         del threads
         made = [self.make() for _ in range(num_worlds // self.spec.num_worlds)]
-        return GymnasiumWorlds(made, layout_of(self), self.history, seeds)
+        return GymnasiumWorlds(made, translation_of(self), self.history, seeds)
 
     def make(self) -> Any:
         """A `gymnasium.Env`, or a `gymnasium.vector.VectorEnv`."""
         import gymnasium
 
-        arguments = _arguments(self.arguments)
+        arguments = _parse_arguments(self.arguments)
+        if self.target.startswith(ID):
+            name = self.target.removeprefix(ID)
+            maker = functools.partial(gymnasium.make, name, disable_env_checker=True)
+        else:
+            maker = names.find("environment", self.target, {})
         try:
-            if self.target.startswith(ID):
-                name = self.target.removeprefix(ID)
-                return gymnasium.make(name, disable_env_checker=True, **arguments)
-            module, _, attribute = self.target.partition(":")
-            made = getattr(importlib.import_module(module), attribute)(**arguments)
+            made = maker(**arguments)
         except Exception as error:  # of Gymnasium, or of the user's code
             cause = f"{type(error).__name__}: {error}"
             raise InputError(f"{self.target} cannot be made ({cause})") from error
@@ -101,7 +104,7 @@ def gymnasium_class(target: str) -> type[GymnasiumEnv]:
     return config(type("Gymnasium", (GymnasiumEnv,), body))
 
 
-def is_maker(found: Any) -> bool:
+def is_maker(found: object) -> bool:
     """Whether something that was imported makes Gymnasium environments, for all one can tell."""
     known = sys.modules.get("gymnasium")
     is_class = known is not None and isinstance(found, type) and issubclass(found, known.Env)
@@ -123,10 +126,7 @@ def from_gymnasium(
       fields: of `GymnasiumEnv`: context, lags, history, bins, one_hot.
     """
     if callable(target):
-        name = f"{target.__module__}:{target.__qualname__}"
-        if getattr(importlib.import_module(target.__module__), target.__qualname__, None) != target:
-            raise InputError(f"{name} cannot be imported: define it at the top of a module")
-        target = name
+        target = _name_of(target)
     elif ":" not in target:
         target = ID + target
     try:
@@ -136,7 +136,16 @@ def from_gymnasium(
     return configs.make(gymnasium_class(target), {"arguments": text, **fields})
 
 
-class Layout(NamedTuple):
+def _name_of(maker: Callable[..., Any]) -> str:
+    """The name by which a worker finds a class or function."""
+    name = f"{maker.__module__}:{maker.__qualname__}"
+    with contextlib.suppress(InputError):
+        if names.find("environment", name, {}) == maker:
+            return name
+    raise InputError(f"{name} cannot be imported: define it at the top of a module")
+
+
+class Translation(NamedTuple):
     """How the environment's observations and actions are translated."""
 
     spec: Spec
@@ -147,7 +156,7 @@ class Layout(NamedTuple):
 
 
 @functools.cache
-def layout_of(env: GymnasiumEnv) -> Layout:
+def translation_of(env: GymnasiumEnv) -> Translation:
     """Found out by making the environment once."""
     from lcpo.gym import spaces
     from lcpo.gym.worlds import check_vector, is_vector
@@ -179,10 +188,10 @@ def layout_of(env: GymnasiumEnv) -> Layout:
         levels = (*split.levels[0], *(n for n in split.levels[1] for _ in range(kept)))
     spec = Spec(context.start + context.size, context, decoder.num_actions, levels)
     notes = (decoder.note,) if decoder.note else ()
-    return Layout(spec._replace(num_worlds=num_worlds), split.read, decoder.decode, notes)
+    return Translation(spec._replace(num_worlds=num_worlds), split.read, decoder.decode, notes)
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def _parse_arguments(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except ValueError as error:

@@ -55,16 +55,16 @@ def observation_encoder(space: Any, one_hot: bool = True) -> Encoder:
     `one_hot`: Discrete and MultiDiscrete as a 0/1 entry per value, else as the value's number.
     """
     if isinstance(space, spaces.Box):
-        return Encoder(math.prod(space.shape), None, _array_of(space.shape))
+        return Encoder(math.prod(space.shape), None, _encode_array(space.shape))
     if isinstance(space, spaces.MultiBinary):
         size = math.prod(space.shape)
-        return Encoder(size, (2,) * size, _array_of(space.shape))
+        return Encoder(size, (2,) * size, _encode_array(space.shape))
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
-        return _counted(space, one_hot)
+        return _encode_numbers(space, one_hot)
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         is_dict = isinstance(space, spaces.Dict)
         parts = sorted(space.spaces.items()) if is_dict else enumerate(space.spaces)
-        return joined({name: observation_encoder(part, one_hot) for name, part in parts})
+        return join_encoders({name: observation_encoder(part, one_hot) for name, part in parts})
     raise InputError(f"observation space {space}: needs {OBSERVATIONS}")
 
 
@@ -80,7 +80,7 @@ def action_decoder(space: Any, bins: int) -> Decoder:
         size = math.prod(space.shape)
         return Decoder((2,) * size, lambda a: np.asarray(a, space.dtype).reshape(space.shape))
     if isinstance(space, spaces.Box):
-        return _grid(space, bins)
+        return _decode_grid(space, bins)
     raise InputError(f"action space {space}: needs {ACTIONS}")
 
 
@@ -94,7 +94,7 @@ def context_splitter(
             raise InputError(f"context {declared!r} is no key of the observation space {space}")
         parts = {k: observation_encoder(space[k], one_hot) for k in sorted(space.spaces)}
         context = parts.pop(where)
-        rest = joined(parts)
+        rest = join_encoders(parts)
         finite = rest.levels is not None and context.levels is not None
         levels = (rest.levels, context.levels) if finite else None
 
@@ -104,7 +104,7 @@ def context_splitter(
         return Split(rest.size, context.size, levels, read)  # pyright: ignore
     whole = observation_encoder(space, one_hot)
     if kind == "slice":
-        return _sliced(space, whole, where)
+        return _split_slice(space, whole, where)
     if declared == "info":
         return Split(
             whole.size, info_size(), None, lambda obs, info: (whole.encode(obs), info_context(info))
@@ -123,7 +123,7 @@ def info_context(info: Any) -> np.ndarray:
     return np.asarray(info["context"], np.float32).reshape(-1)
 
 
-def _sliced(space: Any, whole: Encoder, where: str) -> Split:
+def _split_slice(space: Any, whole: Encoder, where: str) -> Split:
     if not isinstance(space, spaces.Box):
         raise InputError(f"context 'slice:{where}' needs a Box, the observation space is {space}")
     try:
@@ -144,7 +144,7 @@ def _sliced(space: Any, whole: Encoder, where: str) -> Split:
     return Split(len(others), len(chosen), None, read)
 
 
-def _array_of(shape: tuple[int, ...]) -> Callable[[Any], np.ndarray]:
+def _encode_array(shape: tuple[int, ...]) -> Callable[[Any], np.ndarray]:
     def encode(value: Any) -> np.ndarray:
         array = np.asarray(value, np.float32)
         if array.shape != shape:
@@ -154,7 +154,7 @@ def _array_of(shape: tuple[int, ...]) -> Callable[[Any], np.ndarray]:
     return encode
 
 
-def _counted(space: Any, one_hot: bool) -> Encoder:
+def _encode_numbers(space: Any, one_hot: bool) -> Encoder:
     """Discrete or MultiDiscrete."""
     counts = np.ravel(space.nvec if hasattr(space, "nvec") else space.n).astype(int)
     start = np.ravel(space.start).astype(int)
@@ -179,7 +179,7 @@ def _counted(space: Any, one_hot: bool) -> Encoder:
     return Encoder(len(levels), levels, lambda value: numbers(value).astype(np.float32))
 
 
-def joined(parts: dict[Any, Encoder]) -> Encoder:
+def join_encoders(parts: dict[Any, Encoder]) -> Encoder:
     """The parts of a Dict or Tuple, one after the other."""
     finite = all(part.levels is not None for part in parts.values())
     levels = tuple(n for part in parts.values() for n in part.levels or ()) if finite else None
@@ -198,7 +198,7 @@ def joined(parts: dict[Any, Encoder]) -> Encoder:
     return Encoder(sum(part.size for part in parts.values()), levels, encode)
 
 
-def _grid(space: Any, bins: int) -> Decoder:
+def _decode_grid(space: Any, bins: int) -> Decoder:
     """A bounded Box, `bins` evenly spaced values per dimension, both bounds among them."""
     low, high = np.ravel(space.low).astype(float), np.ravel(space.high).astype(float)
     if not (np.isfinite(low) & np.isfinite(high)).all():

@@ -18,8 +18,18 @@ from lcpo import config as configs
 from lcpo import contexts
 from lcpo.contexts import paper
 from lcpo.envs import ENVS
-from lcpo.envs.base import context_history
+from lcpo.envs.base import (
+    AnyEnv,
+    CompiledEnv,
+    HostEnv,
+    InputWorlds,
+    is_host,
+    max_input_of,
+    obs_layout,
+    trace_rows,
+)
 from lcpo.errors import InputError
+from lcpo.types import Step
 
 ROWS = 1_000_000
 """Length of a trace that can have any."""
@@ -44,27 +54,25 @@ class ContextEnv(gymnasium.Env):
 
         `continuous`: motor inputs as real numbers, instead of indices into a grid of them.
         """
-        self.env: Any = configs.make(ENVS[env], env_config)
-        self.world: Any = (_HostWorld if hasattr(self.env, "open") else _CompiledWorld)(self.env)
-        self.rows = _rows(env, trace, scale, self.env.spec.context.channels)
+        self.env: AnyEnv = configs.make(ENVS[env], env_config)
+        self.layout = obs_layout(self.env.spec, self.env.advance)
+        self.world = _HostWorld(self.env) if is_host(self.env) else _CompiledWorld(self.env)
+        self.rows = _load_rows(env, trace, scale, self.env.spec.context.channels)
         self.continuous, self.render_mode = continuous, render_mode
-        self.finite = self.env.spec.obs_levels is not None
-        self.observation_space, self.action_space = self._spaces()
+        self.observation_space, self.action_space = self._make_spaces()
         self.cursor = -1  # before the first reset
 
-    def _spaces(self) -> tuple[spaces.Space, spaces.Space]:
+    def _make_spaces(self) -> tuple[spaces.Space, spaces.Space]:
         spec, largest = self.env.spec, np.finfo(np.float32).max
-        obs: Any = spaces.Box(-largest, largest, (spec.obs_size,), np.float32)
-        action: Any = spaces.MultiDiscrete(spec.num_actions)
-        if self.finite:
-            obs, action = (
-                spaces.MultiDiscrete(spec.obs_levels),
-                spaces.Discrete(spec.num_actions[0]),
-            )
+        obs: spaces.Space = spaces.Box(-largest, largest, (spec.obs_size,), np.float32)
+        action: spaces.Space = spaces.MultiDiscrete(list(spec.num_actions))
+        if spec.obs_levels is not None:
+            obs = spaces.MultiDiscrete(list(spec.obs_levels))
+            action = spaces.Discrete(spec.num_actions[0])
         if self.continuous:
-            if not hasattr(self.env, "max_input"):
+            high = max_input_of(self.env)
+            if high is None:
                 raise InputError(f"{type(self.env).__name__} has no continuous actions")
-            high = self.env.max_input
             action = spaces.Box(-high, high, (spec.action_size,), np.float32)
         return obs, action
 
@@ -76,27 +84,31 @@ class ContextEnv(gymnasium.Env):
         if seed is not None or self.cursor < 0:
             self.cursor = 0
             self.world.open(self.np_random)
-        return self._observed(self.world.reset(self.np_random))
+        return self._observe(self.world.reset(self.np_random))
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One step in the context of the next row, or in the episode's."""
         self.cursor += self.env.advance == "step"
-        row = self.rows[self.cursor % len(self.rows)]
+        context = self._context()
         if self.continuous:
-            result = self.world.step_inputs(np.asarray(action, np.float32), row)
+            result = self.world.step_inputs(np.asarray(action, np.float32), context)
         else:
-            result = self.world.step(np.asarray(action, np.int32).reshape(-1), row)
+            result = self.world.step(np.asarray(action, np.int32).reshape(-1), context)
         features, reward, terminated, truncated = result
-        obs, info = self._observed(features)
+        obs, info = self._observe(features)
         if self.env.advance == "episode":
             self.cursor += terminated or truncated
         return obs, reward, terminated, truncated, info
 
-    def _observed(self, features: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
-        history = context_history(self.rows, np.array([self.cursor]), self.env.spec.context.lags)
-        obs = np.concatenate([features, history[0]])
-        info = {"context": self.rows[self.cursor % len(self.rows)].copy()}
-        return obs.astype(self.observation_space.dtype), info
+    def _context(self) -> np.ndarray:
+        """The newest row of the trace."""
+        return self.rows[trace_rows(np.asarray(self.cursor), len(self.rows))]
+
+    def _observe(self, features: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+        """The observation and the info that go with these features."""
+        history = self.layout.history_at(self.rows, np.array([self.cursor]))[0]
+        obs = self.layout.join(features, history).astype(self.observation_space.dtype)
+        return obs, {"context": self._context().copy()}
 
     def close(self) -> None:
         """Free what a simulator holds."""
@@ -112,6 +124,7 @@ class PendulumEnv(ContextEnv):
         """[200, 200, 3]: the rod from its hinge, upright at angle 0."""
         if self.render_mode != "rgb_array":
             return None
+        assert isinstance(self.world, _CompiledWorld)
         angle = float(self.world.state.angle)
         y, x = np.mgrid[1.2:-1.2:200j, -1.2:1.2:200j]
         along = x * -np.sin(angle) + y * np.cos(angle)  # a positive angle leans to the left
@@ -131,8 +144,14 @@ class MujocoEnv(ContextEnv):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.world.open(np.random.default_rng(0))
-        seconds = self.world.worlds.model.opt.timestep * self.env.frame_skip
+        seconds = self._worlds.model.opt.timestep * self._worlds.task.frame_skip
         self.metadata = {**self.metadata, "render_fps": round(1.0 / seconds)}
+
+    @property
+    def _worlds(self) -> Any:
+        """The only world, as lcpo.envs.mujoco.worlds.MujocoWorlds."""
+        assert isinstance(self.world, _HostWorld)
+        return self.world.worlds
 
     def render(self) -> np.ndarray | None:
         """[240, 320, 3]"""
@@ -140,7 +159,7 @@ class MujocoEnv(ContextEnv):
 
         if self.render_mode != "rgb_array":
             return None
-        worlds = self.world.worlds
+        worlds = self._worlds
         if self.renderer is None:
             self.renderer = mujoco.Renderer(worlds.model)
         self.renderer.update_scene(worlds.data_of(0))
@@ -154,10 +173,14 @@ class MujocoEnv(ContextEnv):
             self.renderer = None
 
 
+Result = tuple[np.ndarray, float, bool, bool]
+"""(features, reward, terminated, truncated) of the only world."""
+
+
 class _CompiledWorld:
     """One world of a compiled environment, on the CPU."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: CompiledEnv[Any]) -> None:
         self.env, self.cpu = env, jax.devices("cpu")[0]
         self._reset = jax.jit(lambda seed: env.reset(jax.random.key(seed)))
         self._step = jax.jit(
@@ -167,6 +190,7 @@ class _CompiledWorld:
         )
 
     def open(self, rng: np.random.Generator) -> None:
+        """A compiled environment holds nothing."""
         del rng
 
     def reset(self, rng: np.random.Generator) -> np.ndarray:
@@ -175,15 +199,16 @@ class _CompiledWorld:
         self.state, features = self._reset(jax.device_put(first, self.cpu))
         return np.asarray(features)
 
-    def step(self, action: np.ndarray, context: np.ndarray) -> tuple:
+    def step(self, action: np.ndarray, context: np.ndarray) -> Result:
         self.seed += np.uint32(1)
         self.state, step = self._step(self.state, action, context, self.seed)
         flags = bool(step.terminated), bool(step.truncated)
         return np.asarray(step.obs), float(step.reward), *flags
 
-    def step_inputs(self, inputs: np.ndarray, context: np.ndarray) -> tuple:
+    def step_inputs(self, inputs: np.ndarray, context: np.ndarray) -> Result:
         """With motor inputs: a place between two indices of the grid."""
-        high = self.env.max_input
+        high = max_input_of(self.env)
+        assert high is not None  # else the spaces could not have been made
         share = (np.clip(inputs, -high, high) + high) / (2.0 * high)
         index = share * (np.array(self.env.spec.num_actions) - 1)
         return self.step(index.astype(np.float32), context)
@@ -195,9 +220,11 @@ class _CompiledWorld:
 class _HostWorld:
     """One world of a host environment."""
 
-    def __init__(self, env: Any) -> None:
+    worlds: Any = None
+    """HostWorlds, once they are open; MujocoWorlds in a `MujocoEnv`."""
+
+    def __init__(self, env: HostEnv) -> None:
         self.env = env
-        self.worlds: Any = None
 
     def open(self, rng: np.random.Generator) -> None:
         self.close()
@@ -207,11 +234,12 @@ class _HostWorld:
         del rng
         return self.worlds.reset(np.ones(1, bool))[0]
 
-    def step(self, action: np.ndarray, context: np.ndarray) -> tuple:
-        return _only(self.worlds.step(action[None], context[None]))
+    def step(self, action: np.ndarray, context: np.ndarray) -> Result:
+        return _first_world(self.worlds.step(action[None], context[None]))
 
-    def step_inputs(self, inputs: np.ndarray, context: np.ndarray) -> tuple:
-        return _only(self.worlds.step_inputs(inputs[None], context[None]))
+    def step_inputs(self, inputs: np.ndarray, context: np.ndarray) -> Result:
+        worlds: InputWorlds = self.worlds
+        return _first_world(worlds.step_inputs(inputs[None], context[None]))
 
     def close(self) -> None:
         if self.worlds is not None:
@@ -219,12 +247,14 @@ class _HostWorld:
         self.worlds = None
 
 
-def _only(step: Any) -> tuple:
-    """What the only world gave."""
-    return step.obs[0], float(step.reward[0]), bool(step.terminated[0]), bool(step.truncated[0])
+def _first_world(step: Step) -> Result:
+    obs = np.asarray(step.obs)[0]
+    return obs, float(step.reward[0]), bool(step.terminated[0]), bool(step.truncated[0])
 
 
-def _rows(env: str, trace: Any, scale: float | None, channels: int) -> np.ndarray:
+def _load_rows(
+    env: str, trace: str | np.ndarray | None, scale: float | None, channels: int
+) -> np.ndarray:
     """The trace, scaled as in our own runs."""
     trace = paper.DEFAULT_TRACES.get(env, "revisit") if trace is None else trace
     if isinstance(trace, str):

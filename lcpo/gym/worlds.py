@@ -9,47 +9,58 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
-from lcpo.envs.base import WorldError
+from lcpo.envs.base import (
+    ObsLayout,
+    WorldError,
+    first_history,
+    push_context,
+    replace_context,
+)
 from lcpo.errors import InputError
 from lcpo.types import Step
 
 if TYPE_CHECKING:
-    from lcpo.gym.from_gym import Layout
-
-Result = tuple[int, Any, float, bool, bool, Any]
-"""(world, obs, reward, terminated, truncated, info)"""
+    from lcpo.gym.from_gym import Translation
 
 
 class GymnasiumWorlds:
-    """N worlds in environments of one layout, as in lcpo.envs.base.HostWorlds."""
+    """N worlds in environments of one kind, as in lcpo.envs.base.HostWorlds.
+
+    Each environment holds as many worlds as one agent learns from (`Spec.num_worlds`). They make
+    their own contexts, so their histories are kept here.
+    """
 
     def __init__(
-        self, made: list[Any], layout: Layout, history: bool, seeds: Sequence[int]
+        self,
+        made: list[Any],
+        translation: Translation,
+        gives_history: bool,
+        seeds: Sequence[int],
     ) -> None:
-        """`history`: the environments give all lags of the context themselves."""
-        self.layout, self.given = layout, history
-        self.blocks: list[Any] = [_Vector(env) if is_vector(env) else _Single(env) for env in made]
-        self.size = layout.spec.num_worlds  # of a block
+        """`gives_history`: the environments give all lags of the context themselves."""
+        self.translation, self.gives_history = translation, gives_history
+        self.environments = [_VectorEnv(e) if is_vector(e) else _SingleEnv(e) for e in made]
+        spec = translation.spec
+        self.size, self.layout = spec.num_worlds, ObsLayout(*spec.context)
         if len(seeds) != len(made) * self.size:
             raise InputError(
                 f"{len(seeds)} seeds for {len(made)} environments of {self.size} world(s) each"
             )
         self.seeds: list[int | None] = [int(seed) for seed in seeds]  # None: it has been used
-        self.obs = np.zeros((len(seeds), layout.spec.obs_size), np.float32)
+        self.obs = np.zeros((len(seeds), spec.obs_size), np.float32)
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
         """Begin an episode where `mask` [N] is set; a reset takes no time: no context is added."""
-        for first, block in self._blocks():
-            rows = slice(first, first + self.size)
-            if not mask[rows].any():
+        for first, environment in self._first_worlds():
+            worlds = slice(first, first + self.size)
+            if not mask[worlds].any():
                 continue
             try:
-                begun = list(block.reset(mask[rows], self.seeds[rows]))
+                results = list(environment.reset(mask[worlds], self.seeds[worlds]))
             except Exception as error:
-                raise _told(first, "reset raised", error) from error
-            for i, obs, info in begun:
-                features, context = self._read(first + i, obs, info)
-                self._write(first + i, features, context, "reset")
+                raise _world_error(first, "reset raised", error) from error
+            for i, obs, info in results:
+                self._write(first + i, obs, info, stepped=False)
                 self.seeds[first + i] = None
         return self.obs.copy()
 
@@ -58,22 +69,23 @@ class GymnasiumWorlds:
         del context
         reward = np.zeros(len(self.obs), np.float32)
         terminated, truncated = np.zeros((2, len(self.obs)), bool)
-        decode = self.layout.decode
-        for first, block in self._blocks():
+        decode = self.translation.decode
+        for first, environment in self._first_worlds():
             chosen = [decode(row) for row in action[first : first + self.size]]
             try:
-                results = list(block.step(chosen))
+                results = list(environment.step(chosen))
             except Exception as error:
-                raise _told(first, "step raised", error) from error
-            for i, obs, *rest, info in results:
+                raise _world_error(first, "step raised", error) from error
+            for i, obs, *outcome, info in results:
                 world = first + i
-                reward[world], terminated[world], truncated[world] = _checked(world, *rest)
-                self._write(world, *self._read(world, obs, info), "step")
+                _check_outcome(world, *outcome)
+                reward[world], terminated[world], truncated[world] = outcome
+                self._write(world, obs, info, stepped=True)
         return Step(self.obs.copy(), reward, terminated, truncated)  # pyright: ignore
 
     def get_state(self) -> dict[str, np.ndarray] | None:
         """None unless every environment can be saved, through all of its wrappers."""
-        states = [block.get_state() for block in self.blocks]
+        states = [environment.get_state() for environment in self.environments]
         if any(state is None for state in states):
             return None
         leaves = {k: np.stack([s[k] for s in states if s]) for k in states[0] or {}}
@@ -82,56 +94,57 @@ class GymnasiumWorlds:
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Go on from what `get_state` returned."""
         self.obs = np.array(state["obs"], np.float32)
-        for i, block in enumerate(self.blocks):
-            block.set_state({k: v[i] for k, v in state.items() if k != "obs"})
+        for i, environment in enumerate(self.environments):
+            environment.set_state({k: v[i] for k, v in state.items() if k != "obs"})
         self.seeds = [None] * len(self.seeds)
 
     def close(self) -> None:
         """Close the environments."""
-        for block in self.blocks:
-            block.env.close()
+        for environment in self.environments:
+            environment.env.close()
 
-    def _blocks(self) -> Iterator[tuple[int, Any]]:
-        return ((i * self.size, block) for i, block in enumerate(self.blocks))
+    def _first_worlds(self) -> Iterator[tuple[int, _SingleEnv | _VectorEnv]]:
+        """Each environment, and the number of its first world."""
+        return ((i * self.size, environment) for i, environment in enumerate(self.environments))
 
-    def _read(self, world: int, obs: Any, info: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _write(self, world: int, obs: Any, info: Any, stepped: bool) -> None:
+        """Write down the observation of a world, after a step or a reset."""
         try:
-            return self.layout.read(obs, info)
+            features, context = self.translation.read(obs, info)
         except (ValueError, TypeError, KeyError) as error:
             raise WorldError({world: f"the observation {error}"}) from error
-
-    def _write(self, world: int, features: np.ndarray, context: np.ndarray, event: str) -> None:
-        """The observation of a world, with the newest context at the head of its history."""
-        start, channels, lags = self.layout.spec.context
-        row = self.obs[world]
-        history = row[start:].reshape(channels, lags)
-        expected = history.size if self.given else channels
-        if features.size != start or context.size != expected:
+        layout = self.layout
+        expected = layout.context_size if self.gives_history else layout.channels
+        if features.size != layout.num_features or context.size != expected:
             raise WorldError(
                 {world: f"{features.size} features and {context.size} context entries: there were "
-                 f"{start} and {expected} at the start"}
+                 f"{layout.num_features} and {expected} at the start"}
             )  # fmt: skip
-        row[:start] = features
-        if self.given:
-            history[:] = context.reshape(channels, lags)
-            return
-        if event == "step":
-            history[:, 1:] = history[:, :-1].copy()
-        elif self.seeds[world] is not None:
-            history[:] = context[:, None]  # before the first value the history repeats it
-        history[:, 0] = context
+        history = context if self.gives_history else self._history(world, context, stepped)
+        self.obs[world] = layout.join(features, history)
+
+    def _history(self, world: int, context: np.ndarray, stepped: bool) -> np.ndarray:
+        """The history of a world with its newest context."""
+        _, history = self.layout.split(self.obs[world])
+        if stepped:
+            return push_context(history, context)
+        if self.seeds[world] is None:
+            return replace_context(history, context)
+        return first_history(context, self.layout.lags)
 
 
-class _Single:
+class _SingleEnv:
     """One environment, one world."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         self.env = env
 
     def reset(self, mask: np.ndarray, seeds: Sequence[int | None]) -> Iterator[tuple]:
+        """(world, obs, info)"""
         yield 0, *self.env.reset(seed=seeds[0])
 
     def step(self, actions: list[Any]) -> Iterator[tuple]:
+        """(world, obs, reward, terminated, truncated, info)"""
         yield 0, *self.env.step(actions[0])
 
     def get_state(self) -> dict[str, np.ndarray] | None:
@@ -161,29 +174,34 @@ class _Single:
         _set_random_state(env, state["random"])
 
 
-class _Vector:
-    """A vector environment: the worlds of one run."""
+class _VectorEnv:
+    """A vector environment: the worlds of one run. It cannot be saved."""
 
     def __init__(self, env: gymnasium.vector.VectorEnv) -> None:
         self.env = env
 
     def reset(self, mask: np.ndarray, seeds: Sequence[int | None]) -> Iterator[tuple]:
+        """(world, obs, info) of the worlds in the mask."""
         options = {"reset_mask": mask.copy()}
         obs, info = self.env.reset(seed=list(seeds), options=options)  # pyright: ignore
         for i, one in self._each(obs):
             if mask[i]:
-                yield i, one, _of(info, i)
+                yield i, one, _info_of(info, i)
 
     def step(self, actions: list[Any]) -> Iterator[tuple]:
+        """(world, obs, reward, terminated, truncated, info) of all worlds."""
         space = self.env.single_action_space
         empty = gymnasium.vector.utils.create_empty_array(space, len(actions))
         together = gymnasium.vector.utils.concatenate(space, actions, empty)
         obs, reward, terminated, truncated, info = self.env.step(together)
         for i, one in self._each(obs):
-            yield i, one, reward[i], terminated[i], truncated[i], _of(info, i)
+            yield i, one, reward[i], terminated[i], truncated[i], _info_of(info, i)
 
     def get_state(self) -> None:
         return None
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        raise NotImplementedError("a vector environment cannot be saved")
 
     def _each(self, obs: Any) -> Iterator[tuple[int, Any]]:
         return enumerate(gymnasium.vector.utils.iterate(self.env.observation_space, obs))
@@ -194,8 +212,8 @@ def is_vector(made: Any) -> bool:
     return isinstance(made, gymnasium.vector.VectorEnv)
 
 
-def check_vector(made: Any) -> None:
-    """Raise ValueError if a vector environment resets by itself."""
+def check_vector(made: gymnasium.vector.VectorEnv) -> None:
+    """Raise InputError if a vector environment resets by itself."""
     mode = made.metadata.get("autoreset_mode")
     if mode != gymnasium.vector.AutoresetMode.DISABLED:
         raise InputError(
@@ -204,20 +222,20 @@ def check_vector(made: Any) -> None:
         )
 
 
-def _of(info: Any, i: int) -> Any:
+def _info_of(info: Any, i: int) -> dict[str, Any]:
+    """What is read of the info of world i."""
     return {"context": info["context"][i]} if "context" in info else {}
 
 
-def _checked(world: int, reward: Any, terminated: Any, truncated: Any) -> tuple[float, bool, bool]:
+def _check_outcome(world: int, reward: Any, terminated: Any, truncated: Any) -> None:
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, (bool, np.bool_)):
             raise WorldError({world: f"{name} is {flag!r}: needs True or False"})
     if np.ndim(reward) != 0:
         raise WorldError({world: f"the reward has shape {list(np.shape(reward))}: needs a number"})
-    return float(reward), bool(terminated), bool(truncated)
 
 
-def _told(world: int, what: str, error: Exception) -> WorldError:
+def _world_error(world: int, what: str, error: Exception) -> WorldError:
     return WorldError({world: f"{what} {type(error).__name__}: {error}"})
 
 

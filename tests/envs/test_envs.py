@@ -134,7 +134,7 @@ def test_plain_pendulum_has_no_context() -> None:
     assert PlainPendulum().spec.context.size == 0
 
 
-def history(cursor: int) -> np.ndarray:
+def history(cursor: int | np.integer) -> np.ndarray:
     """Context entries when row `cursor` of the numbered trace is the newest."""
     rows = np.maximum([cursor - lag for lag in range(LAGS)], 0)
     return np.concatenate([rows, 1000 + rows])

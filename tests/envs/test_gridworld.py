@@ -22,14 +22,14 @@ def move(
     env: GridWorld, cell: tuple[int, int], action: int, *, trap: bool = False
 ) -> tuple[tuple[int, int], Step]:
     state = State(jnp.int32(cell[0]), jnp.int32(cell[1]), jnp.bool_(False), jnp.int32(0))
-    state, step = env.step(state, jnp.array([action]), jnp.array([0.0, trap]), KEY)
+    state, step = env.step(state, jnp.array([action]), jnp.array([0.0, float(trap)]), KEY)
     return (int(state.row), int(state.col)), step
 
 
 def walk(env: GridWorld, actions: list[int], *, trap: bool) -> tuple[float, int, Step]:
     """Return, length and last step of an episode, the last action repeated."""
     state, _ = env.reset(KEY)
-    total, context = 0.0, jnp.array([0.0, trap])
+    total, context = 0.0, jnp.array([0.0, float(trap)])
     for t in range(env.max_steps):
         action = jnp.array([actions[min(t, len(actions) - 1)]])
         state, step = env.step(state, action, context, KEY)

@@ -15,9 +15,13 @@ import pytest
 from lcpo.config import make, to_json
 from lcpo.contexts.paper import WIND_DIVISORS
 from lcpo.envs import ENVS
+from lcpo.envs.mujoco.base import Before, MujocoTask
+from lcpo.envs.mujoco.model import load_model
 from lcpo.envs.mujoco.starts import BLOCK
 from lcpo.envs.mujoco.tasks import INDEX_COST, Reacher
-from lcpo.envs.mujoco.worlds import Before, MujocoTask, MujocoWorlds, load_model
+from lcpo.envs.mujoco.worlds import MujocoWorlds
+from lcpo.errors import MissingPackage
+from lcpo.types import Step
 
 pytest.importorskip("mujoco.batch")
 mujoco = pytest.importorskip("mujoco")
@@ -48,6 +52,11 @@ def stock(name: str) -> Any:
     return getattr(importlib.import_module(f"gymnasium.envs.mujoco.{module}"), cls)()
 
 
+def ends(step: Step) -> np.ndarray:
+    """Which episodes are over, [N]."""
+    return np.asarray(step.terminated) | np.asarray(step.truncated)
+
+
 def play(worlds: MujocoWorlds, steps: int, seed: int = 0) -> list[np.ndarray]:
     """Everything that random actions and winds bring about, with resets; a world has its own."""
     task, out = worlds.task, []
@@ -56,7 +65,7 @@ def play(worlds: MujocoWorlds, steps: int, seed: int = 0) -> list[np.ndarray]:
         action = np.stack([r.integers(0, task.num_bins, task.action_size) for r in rngs])
         wind = np.stack([r.normal(0.0, 0.3, 2) for r in rngs])
         step = worlds.step(action, wind)
-        ended = step.terminated | step.truncated
+        ended = ends(step)
         fresh = worlds.reset(ended)
         out.append(np.column_stack([step.obs, step.reward, ended, step.truncated, fresh]))
     return out
@@ -183,7 +192,7 @@ def test_returns_of_a_random_policy(name: str) -> None:
     while episode.min() < num_episodes:  # each world plays the same number: no short ones favoured
         step = worlds.step(rng.integers(0, 15, (num_worlds, task.action_size)), wind)
         returns[np.arange(num_worlds), episode] += step.reward
-        ended = step.terminated | step.truncated
+        ended = ends(step)
         episode = np.minimum(episode + ended, num_episodes)
         worlds.reset(ended)
     found = returns[:, :num_episodes].reshape(len(WINDS), -1)
@@ -230,7 +239,8 @@ def test_truncation_comes_with_the_clock() -> None:
         step = worlds.step(np.zeros((2, 2), int), np.zeros((2, 2)))
         assert not step.terminated.any()
         np.testing.assert_array_equal(step.truncated, [t % 7 == 0, t >= 7])
-        worlds.reset(step.truncated & [True, False])  # world 1 is never reset: nor does `step`
+        # World 1 is never reset, not by `step` either.
+        worlds.reset(np.array([step.truncated[0], False]))
 
 
 def starts_of(name: str, count: int = 3000) -> tuple[np.ndarray, np.ndarray, Any]:
@@ -418,5 +428,6 @@ def test_without_mujoco_the_error_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}
     )
-    assert "ImportError: the MuJoCo tasks need mujoco.batch" in done.stderr
+    assert "MissingPackage: the MuJoCo tasks need mujoco.batch" in done.stderr
+    assert issubclass(MissingPackage, ImportError)
     assert "pip install 'lcpo[mujoco]'" in done.stderr

@@ -15,6 +15,7 @@ import pytest
 from golden_files import cases, load
 
 from lcpo.core import ood
+from lcpo.envs.mujoco.base import Before, MujocoTask
 from lcpo.envs.mujoco.tasks import (
     INDEX_COST,
     Hopper,
@@ -22,7 +23,7 @@ from lcpo.envs.mujoco.tasks import (
     InvertedPendulum,
     Reacher,
 )
-from lcpo.envs.mujoco.worlds import Before, MujocoTask, MujocoWorlds
+from lcpo.envs.mujoco.worlds import MujocoWorlds
 from lcpo.types import ContextSlice
 
 pytest.importorskip("mujoco.batch")

@@ -38,15 +38,16 @@ def test_an_episode(name: str) -> None:
         env = gymnasium.make(name)
         obs, info = env.reset(seed=3)
         env.action_space.seed(3)
+        assert info["context"].shape == (2,)
         seen, over = [obs], False
         while not over:
             obs, _, terminated, truncated, info = env.step(env.action_space.sample())
             assert env.observation_space.contains(obs)
+            assert info["context"].shape == (2,)
             seen.append(obs)
             over = terminated or truncated
         runs.append(np.stack(seen))
         env.close()
-    assert info["context"].shape == (2,)
     np.testing.assert_array_equal(*runs)
 
 

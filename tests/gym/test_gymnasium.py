@@ -12,8 +12,8 @@ import pytest
 from gymnasium import spaces
 from host_examples import Drift
 
-from lcpo.envs import from_gymnasium
 from lcpo.envs.base import WorldError
+from lcpo.gym import from_gymnasium
 from lcpo.gym.spaces import action_decoder, observation_encoder
 from lcpo.run.plan.job import find_env
 
@@ -46,7 +46,8 @@ def test_observations_become_vectors(space: Any, size: int) -> None:
         encoded = encoder.encode(value)
         assert encoded.shape == (encoder.size,) == (size,)
         assert encoded.dtype == np.float32
-        np.testing.assert_allclose(encoded, spaces.flatten(space, value), rtol=1e-6)
+        expected: Any = spaces.flatten(space, value)
+        np.testing.assert_allclose(encoded, expected, rtol=1e-6)
 
 
 def test_finite_observations_as_numbers_have_levels() -> None:
@@ -150,14 +151,15 @@ def test_the_context_is_put_last_with_its_history(where: str) -> None:
     worlds = env.open(1, [0])
     obs = worlds.reset(np.array([True]))[0]
     np.testing.assert_array_equal(obs[1:], [-1.0, -1.0, -1.0])
-    for t in range(1, 13):
-        step = worlds.step(np.array([[1]]), NONE)
+    steps = [worlds.step(np.array([[1]]), NONE) for _ in range(12)]
+    for t, step in enumerate(steps, 1):
         wind = [1.0 if max(t - lag, 0) // 7 % 2 else -1.0 for lag in range(3)]
         np.testing.assert_array_equal(step.obs[0, 1:], wind)
-    assert step.truncated[0]
+    last = steps[-1]
+    assert last.truncated[0]
     fresh = worlds.reset(np.array([True]))[0]
-    np.testing.assert_array_equal(fresh[1:], step.obs[0, 1:])
-    assert fresh[0] != step.obs[0, 0]
+    np.testing.assert_array_equal(fresh[1:], last.obs[0, 1:])
+    assert fresh[0] != last.obs[0, 0]
 
 
 def test_an_environment_may_give_the_history_itself() -> None:
@@ -184,7 +186,7 @@ def test_a_world_is_its_environment() -> None:
         np.testing.assert_array_equal(step.terminated, [r[2] for r in results])
         if step.terminated.any():
             ends += 1
-            obs = worlds.reset(step.terminated)
+            obs = worlds.reset(np.asarray(step.terminated))
             for i in np.flatnonzero(step.terminated):
                 np.testing.assert_array_equal(obs[i], mirror[i].reset()[0])
             np.testing.assert_array_equal(obs[~step.terminated], step.obs[~step.terminated])
@@ -254,7 +256,7 @@ def test_what_cannot_be_saved_says_so(name: str) -> None:
 )
 def test_a_faulty_step_names_its_world(fault: str, match: str) -> None:
     sound, faulty = walk().open(1, [0]), walk(arguments={"fault": fault, "at": 2}).open(1, [0])
-    sound.blocks += faulty.blocks
+    sound.environments += faulty.environments
     sound.seeds, sound.obs = [0, 0], np.zeros((2, sound.obs.shape[1]), np.float32)
     sound.reset(np.ones(2, bool))
     sound.step(np.ones((2, 1), int), np.zeros((2, 0)))

@@ -30,14 +30,14 @@ class Walk(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
         super().reset(seed=seed)
         self.place, self.time = self.np_random.normal(), 0
-        return self._told()
+        return self._observe()
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict]:
         assert self.action_space.contains(action), action
         self.steps += 1
         self.time += 1
         self.place += 0.2 * int(action) + 0.1 * self.wind + 0.01 * self.np_random.normal()
-        obs, info = self._told()
+        obs, info = self._observe()
         reward, truncated = -abs(self.place), self.time >= self.length
         if self.fault and self.steps == self.at:
             if self.fault == "raises":
@@ -60,7 +60,7 @@ class Walk(gymnasium.Env):
     def wind(self) -> float:
         return 1.0 if self.steps // 7 % 2 else -1.0
 
-    def _told(self) -> tuple[Any, dict]:
+    def _observe(self) -> tuple[Any, dict]:
         place, wind = np.array([self.place], np.float32), np.array([self.wind], np.float32)
         if self.where == "key":
             return {"wind": wind, "place": place}, {}

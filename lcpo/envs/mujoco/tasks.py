@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from lcpo.config import config, static
-from lcpo.envs.mujoco.worlds import Before, MujocoTask, Sim
+from lcpo.envs.mujoco.base import Before, MujocoTask, Sim
 
 FINGERTIP, TARGET = 3, 4
 """Bodies of the reacher's model."""

@@ -1,9 +1,8 @@
 """Many MuJoCo worlds of one task, stepped together by `mujoco.batch` on a pool of threads.
 
-A task (lcpo.envs.mujoco.tasks) is a frozen config with a few vectorised functions of arrays
-[N, ...]; `MujocoWorlds` is the host environment made of them (lcpo.envs.base). One step is
+One step of all worlds of a task (lcpo.envs.mujoco.base) is
 
-    ctrl = task.control(torque, wind, qpos); `frame_skip` steps of MuJoCo
+    ctrl = task.control(chosen, wind, qpos); `frame_skip` steps of MuJoCo
     task.features, task.reward, task.terminated, of the arrays as MuJoCo leaves them
 
 MuJoCo leaves the positions of bodies and the constraint forces at the last stage of its last
@@ -16,98 +15,18 @@ is not finite, or huge, and puts the world back to its default state) is termina
 
 from __future__ import annotations
 
-import abc
-import importlib
-import importlib.util
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lcpo.config import config, static
-from lcpo.envs.base import Advance
+from lcpo.envs.mujoco.base import CHANNELS, Before, MujocoTask, Sim
+from lcpo.envs.mujoco.model import import_mujoco, load_model
 from lcpo.envs.mujoco.starts import Starts
-from lcpo.errors import InputError, MissingPackage
-from lcpo.types import ContextSlice, Spec, Step
-
-CHANNELS = 2
-LAGS = 3
-
-
-class Sim(NamedTuple):
-    """Live float64 arrays of all worlds, [N, ...]. The last three are read-only."""
-
-    qpos: np.ndarray
-    qvel: np.ndarray
-    ctrl: np.ndarray
-    xpos: np.ndarray
-    site_xpos: np.ndarray
-    qfrc_constraint: np.ndarray
-
-
-class Before(NamedTuple):
-    """What a reward may need to know of the state before the step, [N, ...]."""
-
-    qpos: np.ndarray
-    features: np.ndarray
-
-
-@config
-class MujocoTask(abc.ABC):
-    """A robot in a wind (wx, wy). Its actions are indices into a grid of motor inputs."""
-
-    num_bins: int = static(15, "motor inputs per action dimension, evenly spaced", low=2)
-    max_steps: int = static(200, "steps after which an episode is truncated", low=1)
-
-    xml: ClassVar[str]
-    """One of Gymnasium's models."""
-    wind_joints: ClassVar[tuple[str, ...]] = ()
-    """Joints that get a motor of their own for the wind."""
-    frame_skip: ClassVar[int]
-    max_input: ClassVar[float]
-    action_size: ClassVar[int]
-    num_features: ClassVar[int]
-
-    @property
-    def spec(self) -> Spec:
-        context = ContextSlice(start=self.num_features, channels=CHANNELS, lags=LAGS)
-        num_actions = (self.num_bins,) * self.action_size
-        return Spec(self.num_features + context.size, context, num_actions)
-
-    @property
-    def advance(self) -> Advance:
-        return "step"
-
-    def open(
-        self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
-    ) -> MujocoWorlds:
-        """Worlds of this task, as in lcpo.envs.base.HostEnv."""
-        return MujocoWorlds(self, num_worlds, seeds, threads)
-
-    @abc.abstractmethod
-    def draw(self, rng: np.random.Generator, default: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Initial states qpos, qvel [count, nq] about the model's `default` qpos [count, nq]."""
-
-    @abc.abstractmethod
-    def control(self, chosen: np.ndarray, wind: np.ndarray, qpos: np.ndarray) -> np.ndarray:
-        """Inputs of all motors [N, nu], which MuJoCo will clip: those chosen [N, A], and wind."""
-
-    @abc.abstractmethod
-    def features(self, sim: Sim) -> np.ndarray:
-        """What is observed beside the wind, [N, F]."""
-
-    @abc.abstractmethod
-    def reward(
-        self, before: Before, sim: Sim, action: np.ndarray, chosen: np.ndarray
-    ) -> np.ndarray:
-        """Reward [N] of a step: `action` [N, A] are the indices of the inputs `chosen`."""
-
-    @abc.abstractmethod
-    def terminated(self, sim: Sim) -> np.ndarray:
-        """Whether an episode is over, other than by its length, [N] bool."""
+from lcpo.errors import InputError
+from lcpo.types import Step
 
 
 class MujocoWorlds:
@@ -116,7 +35,7 @@ class MujocoWorlds:
     def __init__(
         self, task: MujocoTask, num_worlds: int, seeds: Sequence[int], threads: int | None
     ) -> None:
-        mujoco_batch = _imported("mujoco.batch")
+        mujoco_batch = import_mujoco("mujoco.batch")
         if num_worlds < 1 or len(seeds) != num_worlds:
             raise InputError(f"{num_worlds} worlds, {len(seeds)} seeds: needs one seed per world")
         if threads is not None and threads < 1:
@@ -222,7 +141,7 @@ class MujocoWorlds:
     def data_of(self, world: int) -> Any:
         """A `mujoco.MjData` of one world, to go with `model`: for rendering and inspection."""
         data = self.batch.get_data(world)
-        _imported("mujoco").mj_forward(self.model, data)
+        import_mujoco("mujoco").mj_forward(self.model, data)
         return data
 
     def _check(self, action: np.ndarray, context: np.ndarray) -> None:
@@ -256,56 +175,11 @@ class MujocoWorlds:
         warned = np.count_nonzero(self.batch.warning)  # a quarter of the time of `any`
         if not warned and math.isfinite(features.sum() + reward.sum()):
             return None
-        kinds = _imported("mujoco").mjtWarning
+        kinds = import_mujoco("mujoco").mjtWarning
         bad = slice(int(kinds.mjWARN_BADQPOS), int(kinds.mjWARN_BADQACC) + 1)
         put_back = self.batch.warning[:, bad, 1].any(axis=1)
         self.batch.warning[:] = 0  # a count that is never cleared would be met again
         return put_back | ~np.isfinite(features).all(axis=1) | ~np.isfinite(reward)
-
-
-def load_model(xml: str, wind_joints: Sequence[str]) -> Any:
-    """A `mujoco.MjModel` of one of Gymnasium's models, with a motor more on some joints."""
-    mujoco = _imported("mujoco")
-    found = importlib.util.find_spec("gymnasium")
-    if found is None or found.origin is None:
-        raise MissingPackage("the MuJoCo tasks use Gymnasium's models: pip install 'lcpo[mujoco]'")
-    # Not through gymnasium.envs.mujoco: importing that needs a renderer's packages.
-    path = Path(found.origin).parent / "envs" / "mujoco" / "assets" / xml
-    spec = mujoco.MjSpec.from_file(str(path))
-    for joint in wind_joints:
-        motor = spec.add_actuator(name=f"wind-{joint}", target=joint)
-        motor.trntype = mujoco.mjtTrn.mjTRN_JOINT
-        motor.set_to_motor()
-        motor.gear[0] = 100.0
-        motor.ctrllimited, motor.ctrlrange = True, [-10.0, 10.0]
-    model = spec.compile()
-    model.opt.disableflags |= _in_vain(model)
-    return model
-
-
-def _in_vain(model: Any) -> int:
-    """What MuJoCo would look for at every step and cannot find, as flags that turn it off.
-
-    Contacts, where no two geoms may collide; separate islands of constraints, where all bodies
-    hang on one tree. The numbers are the same, bit for bit.
-    """
-    bits, flags = _imported("mujoco").mjtDisableBit, 0
-    collides = model.geom_contype[:, None] & model.geom_conaffinity
-    if not collides.any() and model.npair == 0:
-        flags |= int(bits.mjDSBL_CONTACT)
-    if model.ntree == 1:
-        flags |= int(bits.mjDSBL_ISLAND)
-    return flags
-
-
-def _imported(name: str) -> Any:
-    """mujoco, or a module of it, which not every user has installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingPackage(
-            f"the MuJoCo tasks need {name} (MuJoCo 4 or later): pip install 'lcpo[mujoco]'"
-        ) from error
 
 
 def _num_cores() -> int:
