@@ -68,6 +68,13 @@ TRACES: dict[str, Trace] = {
         "three winds that take turns, 125,000 steps each", 2, None,
         _synthetic(generators.revisit), partial(generators.revisit_switches, seed=0),
     ),
+    "turns-100": Trace(
+        "contexts 0, 1 and 2 take turns, 100 episodes each", 1, 300,
+        partial(generators.turns, dwell=100),
+    ),
+    "turns-3": Trace(
+        "contexts 0, 1 and 2 take turns, 3 steps each", 1, None, partial(generators.turns, dwell=3)
+    ),
     "mixture": Trace("drift, sines and steps by turns", 2, None, _mixture),
 }  # fmt: skip
 
