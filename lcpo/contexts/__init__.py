@@ -115,12 +115,17 @@ def get(name: str, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
             f"trace {name!r} has {trace.length:,} rows, the run needs {rows:,}: "
             "run fewer steps or use a longer trace"
         )
-    values = check(trace.make(rows if trace.length is None else trace.length), name)  # pyright: ignore
+    length = rows if trace.length is None else trace.length
+    assert length is not None
+    try:
+        values = check(trace.make(length), name)
+    except MemoryError as error:
+        raise InputError(f"trace {name!r}: {length:,} rows do not fit into memory") from error
     return values if scale == 1.0 else values * np.float32(scale)
 
 
 def check(values: np.ndarray, name: str) -> np.ndarray:
-    """Raise ValueError unless `values` is a usable trace; returns it as float32."""
+    """Raise InputError unless `values` is a usable trace; returns it as float32."""
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"trace {name!r} has shape {values.shape}: needs [rows, channels]")
     size = generators.BLOCK
