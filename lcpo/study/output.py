@@ -43,7 +43,7 @@ def write_files(
 def made(results: Sequence[Result], command: str | None = None) -> dict[str, Any]:
     """How a report was made: the command, and what the manifests of its runs say.
 
-    A list holds every value that occurs: runs that were resumed elsewhere may differ.
+    Lists hold every value that occurs: runs that were resumed elsewhere may differ. Empty: unknown.
     """
     jobs = [result.job for result in results]
 
@@ -51,7 +51,7 @@ def made(results: Sequence[Result], command: str | None = None) -> dict[str, Any
         return _distinct([result.provenance.get(name) for result in results])
 
     return {
-        "command": command,
+        "command": [] if command is None else [command],
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "commit": values("commit"),
         "device": values("device"),

@@ -105,7 +105,7 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     assert paths[7].read_text() == "agent\na2c\n"
     assert paths[-1].read_bytes() == b"png"
     made = json.loads(paths[-2].read_text())
-    assert made["command"] == "lcpo compare --seeds 2"
+    assert made["command"] == ["lcpo compare --seeds 2"]
     assert (made["commit"], made["device"]) == (["abc", "def"], ["cpu:cpu"])
     assert (made["versions"]["jax"], made["versions"]["numpy"]) == (["1.0"], [])
     assert (made["agents"], made["envs"]) == (["a2c", "lcpo"], ["pendulum"])
@@ -125,7 +125,7 @@ def test_reproduce_runs_and_reports_a_study(
     assert "all assumptions hold" in shown
     assert f"figure: {out / 'figure.png'}" in shown
     made = json.loads((out / "made.json").read_text())
-    assert made["command"].startswith("lcpo reproduce theorem --seeds 1")
+    assert made["command"][0].startswith("lcpo reproduce theorem --seeds 1")
     assert made["versions"]["jax"]
     assert len((out / "seeds.csv").read_text().splitlines()) == 1 + 5
     assert run(*command) == 2
