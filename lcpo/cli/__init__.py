@@ -1,1 +1,1 @@
-"""The command `lcpo`."""
+"""The command `lcpo`: `main` finds the command, one file per group of commands runs it."""

@@ -7,18 +7,18 @@ import inspect
 import json
 import re
 import typing
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
 from lcpo.errors import InputError
 
-BAD_INPUT = 2
-RUN_FAILED = 1
-"""Exit codes."""
+RUN_FAILED, BAD_INPUT, BUG, STOPPED = 1, 2, 70, 130
+"""Exit codes; 70 is EX_SOFTWARE of sysexits.h."""
 
 Option = tuple[str, Any, str, Any]
 """(name, type, help, default)"""
+T = TypeVar("T")
 
 
 def parse(
@@ -38,6 +38,12 @@ def parse(
     return tyro.cli(cls, prog=f"lcpo {name}", description=description, args=arguments)
 
 
+def parse_class(cls: type[T], name: str, description: str, arguments: list[str]) -> T:
+    """An options class from the command line."""
+    found = parse(name, description, arguments, class_fields(cls))
+    return cls(**{option[0]: getattr(found, option[0]) for option in class_fields(cls)})
+
+
 def _field(option: Option) -> Any:
     name, type_, help, default = option
     annotated = Annotated[type_, tyro.conf.arg(help=help)]
@@ -46,16 +52,23 @@ def _field(option: Option) -> Any:
     return (name, annotated, dataclasses.field(default=default))
 
 
-def fields_of(cls: type) -> list[Option]:
+def class_fields(cls: type) -> list[Option]:
     """The fields of an options class; the string under each is its help."""
     hints = typing.get_type_hints(cls)
-    source = inspect.getsource(cls)
-    out = []
-    for field in dataclasses.fields(cls):
-        found = re.search(rf'\n    {field.name}:[^\n]*\n    """(.*?)"""', source, re.S)
-        help = " ".join(found.group(1).split()) if found else ""
-        out.append((field.name, hints[field.name], help, field.default))
-    return out
+    return [
+        (field.name, hints[field.name], _help(cls, field.name), field.default)
+        for field in dataclasses.fields(cls)
+    ]
+
+
+def _help(cls: type, name: str) -> str:
+    """The string under a field, in the class or in the one that it extends."""
+    for base in cls.__mro__[:-1]:
+        pattern = rf'\n    {name}:[^\n]*\n    """(.*?)"""'
+        found = re.search(pattern, inspect.getsource(base), re.S)
+        if found:
+            return " ".join(found.group(1).split())
+    return ""
 
 
 def config_fields(config: Any) -> list[Option]:
@@ -67,16 +80,11 @@ def config_fields(config: Any) -> list[Option]:
     ]
 
 
-def changed(options: Any, default: Any) -> dict[str, Any]:
+def config_changes(options: Any, default: Any) -> dict[str, Any]:
     """Config values that differ from the defaults."""
     names = [f.name for f in dataclasses.fields(default)]
     values = {name: getattr(options, name) for name in names}
     return {k: v for k, v in values.items() if v != getattr(default, k)}
-
-
-def escaped(text: str) -> str:
-    """Text that rich prints as it is."""
-    return text.replace("[", r"\[")
 
 
 def peek(arguments: list[str], name: str) -> str | None:
@@ -89,7 +97,7 @@ def peek(arguments: list[str], name: str) -> str | None:
     return None
 
 
-def seeds(text: str) -> list[int]:
+def read_seeds(text: str) -> list[int]:
     """A number of seeds, or a list of them."""
     try:
         if "," in text:
@@ -101,7 +109,7 @@ def seeds(text: str) -> list[int]:
         ) from None
 
 
-def sweep(text: str) -> tuple[str, list[Any]]:
+def read_sweep(text: str) -> tuple[str, list[Any]]:
     """field=a,b,c as (field, [a, b, c])."""
     field, _, values = text.partition("=")
     if not field or not values:

@@ -69,6 +69,13 @@ TRACES: dict[str, Trace] = {
         "three winds that take turns, 125,000 steps each", 2, None,
         _synthetic(generators.revisit), partial(generators.revisit_switches, seed=0),
     ),
+    "turns-100": Trace(
+        "contexts 0, 1 and 2 take turns, 100 episodes each", 1, 300,
+        partial(generators.turns, dwell=100),
+    ),
+    "turns-3": Trace(
+        "contexts 0, 1 and 2 take turns, 3 steps each", 1, None, partial(generators.turns, dwell=3)
+    ),
     "mixture": Trace("drift, sines and steps by turns", 2, None, _mixture),
 }  # fmt: skip
 
@@ -128,11 +135,17 @@ def _num_rows(trace: Trace, name: str, rows: int | None) -> int:
             f"trace {name!r} has {trace.length:,} rows, the run needs {rows:,}: "
             "run fewer steps or use a longer trace"
         )
-    return trace.length
+    length = rows if trace.length is None else trace.length
+    assert length is not None
+    try:
+        values = check(trace.make(length), name)
+    except MemoryError as error:
+        raise InputError(f"trace {name!r}: {length:,} rows do not fit into memory") from error
+    return values if scale == 1.0 else values * np.float32(scale)
 
 
 def check(values: np.ndarray, name: str) -> np.ndarray:
-    """Raise ValueError unless `values` is a usable trace; returns it as float32."""
+    """Raise InputError unless `values` is a usable trace; returns it as float32."""
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"trace {name!r} has shape {values.shape}: needs [rows, channels]")
     size = generators.BLOCK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable
@@ -19,7 +20,7 @@ LAYOUT = "numbers separated by commas, and at most one line of names above them"
 def is_file(name: str) -> bool:
     """Whether `name` means a file: it has a suffix or a folder, or stands on the disk."""
     suffix = re.search(r"\.[A-Za-z]\w*$", name)
-    return suffix is not None or "/" in name or "\\" in name or Path(name).is_file()
+    return suffix is not None or "/" in name or "\\" in name or os.path.isfile(name)
 
 
 def read(name: str) -> np.ndarray:
@@ -27,9 +28,13 @@ def read(name: str) -> np.ndarray:
     path = Path(name).expanduser()
     if path.suffix.lower() not in READERS:
         raise InputError(f"trace file {name}: needs a name that ends in {' or '.join(READERS)}")
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise MissingFile(f"trace file {name} {what}: give the path of a file")
+    try:
+        path.open("rb").close()
+    except (FileNotFoundError, IsADirectoryError) as error:
+        what = "is a folder" if isinstance(error, IsADirectoryError) else "does not exist"
+        raise MissingFile(f"trace file {name} {what}: give the path of a file") from error
+    except OSError as error:
+        raise InputError(f"trace file {name} cannot be read: {error.strerror}") from error
     values = READERS[path.suffix.lower()](path)
     if values.dtype.kind not in "fiub":
         raise InputError(f"trace file {name} holds {values.dtype} entries: needs real numbers")
@@ -68,7 +73,7 @@ def _read_csv(path: Path) -> np.ndarray:
             values = np.loadtxt(
                 file, delimiter=",", quotechar='"', comments=None, skiprows=skip, ndmin=2
             )
-    except ValueError as error:
+    except (ValueError, csv.Error) as error:
         fault = _csv_fault(path) or f"{error} Needs {LAYOUT}"
         raise InputError(f"trace file {path}: {fault}") from error
     if values.size == 0:
@@ -138,6 +143,8 @@ def _csv_fault(path: Path) -> str | None:
                             f"{line}, column {i + 1} is {cell.strip()!r}: "
                             "every entry must be finite"
                         )
+    except csv.Error as error:
+        return f"not a csv file ({error}): needs {LAYOUT}"
     except UnicodeDecodeError as error:
         return f"not UTF-8 text ({error.reason} at byte {error.start}): needs {LAYOUT}"
     return None

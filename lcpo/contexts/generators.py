@@ -216,6 +216,12 @@ def revisit_switches(
     return _visits(starts, num_contexts, order, order_rng)
 
 
+def turns(rows: int, *, num_contexts: int = 3, dwell: int) -> np.ndarray:
+    """The numbers 0, 1, ... of the contexts, which take turns of `dwell` rows, [rows, 1]."""
+    _need(rows, num_contexts=num_contexts, dwell=dwell)
+    return (np.arange(rows) // dwell % num_contexts).astype(np.float32)[:, None]
+
+
 def mixture(
     rows: int,
     parts: Sequence[Callable[[int], np.ndarray]],

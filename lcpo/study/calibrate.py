@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lcpo import contexts
 from lcpo.errors import InputError
-from lcpo.study import trace_figure
+from lcpo.study import figures, trace_figure
 
 SIGMAS = (0.125, 0.25, 0.5, 0.707, 1.0, 1.414, 2.0, 4.0)
 """Tabulated by default; the paper's ablation has sigma^2 = 0.25, 0.5, 1, 2, 4."""
@@ -67,49 +67,46 @@ class Calibration(NamedTuple):
         return {p: float(np.percentile(self.distances, p)) for p in PERCENTILES}
 
 
+class Lookback(NamedTuple):
+    """How LCPO looks back: sizes of the environment and of the agent."""
+
+    rollout_length: int = 200
+    lags: int = 3
+    buffer_size: int | None = None
+    """Of the reservoir; None: 1 % of the rows."""
+    rounds: int = 5
+
+
 def calibrate(
     trace: str | np.ndarray,
     sigmas: tuple[float, ...] = SIGMAS,
-    rollout_length: int = 200,
-    lags: int = 3,
-    buffer_size: int | None = None,
-    rounds: int = 5,
+    lookback: Lookback = Lookback(),  # noqa: B008 - a value
     scale: float = 1.0,
     rows: int | None = None,
     seed: int = 0,
 ) -> Calibration:
     """Simulate the detector along a trace (a name, a file, or an array [rows, channels]).
 
-    `lags`, `buffer_size` (None: 1 % of the rows) and `rounds` are those of the environment and of
-    LCPO; `scale` multiplies the contexts; `rows` are the steps of the run (None: all of the trace,
-    or 2 million where it can have any length).
+    `scale` multiplies the contexts; `rows` are the steps of the run (None: all of the trace, or 2
+    million where it can have any length).
     """
+    _check_settings(lookback, scale)
     name, values = _load(trace, rows)
     rows = len(values) if rows is None else rows
-    num_updates = rows // rollout_length
+    length = lookback.rollout_length
+    num_updates = rows // length
     if num_updates < 2:
         raise InputError(
-            f"trace {name!r}: {rows:,} rows are {num_updates} updates of {rollout_length} steps: "
+            f"trace {name!r}: {rows:,} rows are {num_updates} updates of {length} steps: "
             "needs at least 2"
         )
-    rng = np.random.default_rng(seed)
-    buffer_size = max(1, round(0.01 * rows)) if buffer_size is None else buffer_size
+    if lookback.buffer_size is None:
+        lookback = lookback._replace(buffer_size=max(1, round(0.01 * rows)))
     count = min(num_updates, MAX_UPDATES)
     updates = np.unique(np.linspace(0, num_updates - 1, count).round().astype(np.int64))
-    reach, distances, within = np.zeros(len(updates)), [], []
-    for i, update in enumerate(updates):
-        first = int(update) * rollout_length
-        recent = _history_means(values, np.arange(first, first + rollout_length), lags)
-        centre = recent.mean(axis=0)
-        within.append(np.linalg.norm(recent - centre, axis=1))
-        if first == 0:
-            continue  # nothing to look back on
-        drawn = _draw(first, buffer_size, rounds * rollout_length, rng)
-        found = np.linalg.norm(_history_means(values, drawn, lags) - centre, axis=1)
-        reach[i] = np.partition(found, -rollout_length)[-rollout_length]
-        distances.append(found)
+    reach, distances, within = _simulate(values, updates, lookback, seed)
     size = abs(scale)
-    noise = size * float(np.percentile(np.concatenate(within), 99))
+    noise = size * float(np.percentile(within, 99))
     reach *= size
     differing = reach[reach > noise]
     far = float(np.percentile(differing, 10)) if len(differing) >= RARE * len(reach) else None
@@ -118,14 +115,44 @@ def calibrate(
         rows=rows,
         num_updates=num_updates,
         scale=scale,
-        step=updates * rollout_length,
+        step=updates * length,
         reach=reach,
-        distances=size * np.sort(np.concatenate(distances)),
+        distances=size * np.sort(distances),
         noise=noise,
         far=far,
         sigmas=tuple(sigmas),
         suggested=None if far is None else _two_digits(0.5 * (noise + far)),
     )
+
+
+def _simulate(
+    values: np.ndarray, updates: np.ndarray, lookback: Lookback, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(reach of each update, distances to the past, distances within the rollouts)."""
+    length, lags, capacity, rounds = lookback
+    assert capacity is not None
+    rng = np.random.default_rng(seed)
+    reach, distances, within = np.zeros(len(updates)), [], []
+    for i, update in enumerate(updates):
+        first = int(update) * length
+        recent = _history_means(values, np.arange(first, first + length), lags)
+        centre = recent.mean(axis=0)
+        within.append(np.linalg.norm(recent - centre, axis=1))
+        if first == 0:
+            continue  # nothing to look back on
+        drawn = _draw(first, capacity, rounds * length, rng)
+        found = np.linalg.norm(_history_means(values, drawn, lags) - centre, axis=1)
+        reach[i] = np.partition(found, -length)[-length]
+        distances.append(found)
+    return reach, np.concatenate(distances), np.concatenate(within)
+
+
+def _check_settings(lookback: Lookback, scale: float) -> None:
+    for name, value in lookback._asdict().items():
+        if value is not None and value < 1:
+            raise InputError(f"{name.replace('_', ' ')} = {value}: needs a number above 0")
+    if not math.isfinite(scale):
+        raise InputError(f"scale = {scale}: needs a finite number")
 
 
 def summary(calibration: Calibration) -> str:
@@ -158,7 +185,10 @@ ALIKE = "the contexts of the past differ no more than those within one rollout"
 
 
 def inactivity_warning(
-    trace: str | np.ndarray | Calibration, sigma: float, active: float | None = None, **settings
+    trace: str | np.ndarray | Calibration,
+    sigma: float,
+    active: float | None = None,
+    **settings: Any,
 ) -> str | None:
     """The warning for an LCPO run whose constraint is (almost) never active, else None.
 
@@ -187,14 +217,10 @@ def inactivity_warning(
 
 def plot(calibration: Calibration, path: str | Path) -> None:
     """Distances, activity against sigma, and the reach along the trace, as a picture."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     c = calibration
     top = max(float(c.distances[-1]), float(c.reach.max()), 1e-6) * 1.03
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
+    figure = figures.new_figure(12, 3.4)
+    axes = figure.subplots(1, 3)
     axes[0].hist(c.distances, bins=120, range=(0, top), density=True, color="#7f9fbf")
     axes[0].set(xlabel="context distance", ylabel="density", title="Past against recent contexts")
     grid = np.linspace(0.0, top, 400)
@@ -220,9 +246,7 @@ def plot(calibration: Calibration, path: str | Path) -> None:
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"trace {c.name}" + (f", times {c.scale:g}" if c.scale != 1.0 else ""))
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    figures.save(figure, path)
 
 
 def _load(trace: str | np.ndarray, rows: int | None) -> tuple[str, np.ndarray]:
@@ -236,8 +260,13 @@ def _load(trace: str | np.ndarray, rows: int | None) -> tuple[str, np.ndarray]:
 
 def _history_means(values: np.ndarray, index: np.ndarray, lags: int) -> np.ndarray:
     """Contexts as the detector sees them: means over the last `lags` rows; row 0 repeats."""
-    window = np.maximum(index[:, None] - np.arange(lags), 0)
+    window = _trace_rows(index[:, None] - np.arange(lags), len(values))
     return values[window].mean(axis=1, dtype=np.float64)
+
+
+def _trace_rows(index: np.ndarray, num_rows: int) -> np.ndarray:
+    """Before row 0 the history repeats row 0; after the last row the trace starts again."""
+    return np.maximum(index, 0) % num_rows
 
 
 def _draw(seen: int, capacity: int, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -20,8 +20,9 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import stats
 from lcpo.study.calibrate import RARE
+from lcpo.study.seeds import run_label
 from lcpo.study.stats import Estimate
-from lcpo.study.tables import short
+from lcpo.study.tables import short_count
 
 PAPER_WARMUP = 6_000_000
 REVISIT_EPOCHS = 20
@@ -64,6 +65,8 @@ class Comparison(NamedTuple):
     notes: tuple[str, ...]
     switches: contexts.Switches | None
     """Schedule of the trace, in steps, where it has one."""
+    window: int
+    """Steps after a context came back that count as its revisit."""
 
 
 def summarise(
@@ -91,7 +94,7 @@ def summarise(
         for label, members in groups.items()
     )
     notes = tuple(_notes(groups, rows, window))
-    return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, switches)
+    return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, switches, window)
 
 
 def default_warmup(steps: int) -> int:
@@ -103,15 +106,8 @@ def group(results: Sequence[Result]) -> dict[str, list[Result]]:
     """The runs of each agent: those whose names differ in the seed only, under a short label."""
     groups: dict[str, list[Result]] = {}
     for result in results:
-        groups.setdefault(_label(result.job), []).append(result)
+        groups.setdefault(run_label(result.job), []).append(result)
     return groups
-
-
-def _label(job: Job) -> str:
-    """The run's name without seed, environment and trace: the agent, and its point of a sweep."""
-    stem = job.name.removesuffix(f"-s{job.seed}")
-    shared = f"{job.agent}-{job.env}-{job.trace or 'none'}".replace("/", "_").replace(":", ".")
-    return job.agent + stem.removeprefix(shared) if stem.startswith(shared) else stem
 
 
 def schedule(job: Job) -> contexts.Switches | None:
@@ -211,7 +207,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int:
-    """Raise ValueError unless the runs can be compared; returns their length in steps."""
+    """Raise InputError unless the runs can be compared; returns their length in steps."""
     finished = finished_runs(results)
     if not finished:
         ended = f"{len(results)} failed" if results else "none has ended"
@@ -233,7 +229,7 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
 
 
 def _same(what: str, field: str, values: Sequence[Any]) -> None:
-    """Raise ValueError that names the field, or the entry of it, in which the values differ."""
+    """Raise InputError that names the field, or the entry of it, in which the values differ."""
     if all(value == values[0] for value in values):
         return
     if isinstance(values[0], dict):
@@ -249,7 +245,7 @@ def _notes(groups: Mapping[str, list[Result]], rows: Sequence[Row], window: int)
     for (label, members), row in zip(groups.items(), rows, strict=True):
         training = members[0].job.training
         if training:
-            before = f"{short(training['steps'])} steps from random starts on the trace"
+            before = f"{short_count(training['steps'])} steps from random starts on the trace"
             notes.append(f"{label}: trained on {before}; here it only acts")
         failures = [_failure(r) for r in members if r.status != "finished"]
         if failures:

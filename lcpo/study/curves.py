@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from lcpo.run.store.record import Record
 from lcpo.study import stats
+from lcpo.study.figures import new_figure, to_png
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by all readers; further curves repeat them dashed, then dotted."""
@@ -18,7 +18,7 @@ SMOOTH = 0.01
 """Share of a run that a point averages over."""
 
 
-def smoothed(record: Record, share: float = SMOOTH) -> np.ndarray:
+def smooth(record: Record, share: float = SMOOTH) -> np.ndarray:
     """`epoch_return` as a mean over the epochs of a window around each row; NaN without any."""
     window = np.ones(max(1, round(share * len(record["step"]))))
     epochs = record["epochs"].astype(np.float64)
@@ -35,12 +35,10 @@ def draw(
     `groups` has the records by label and seed. Bands: Student's 95 % interval at each point, in
     the lower panel of the differences by seed. Light vertical lines mark the steps `switches`.
     """
-    from matplotlib.figure import Figure
-
     last = max(int(run["step"][-1]) for runs in groups.values() for run in runs.values())
     unit, name = (1e6, "million steps") if last >= 200_000 else (1.0, "steps")
     paired = len(groups) > 1 and len(groups[reference]) > 0
-    figure = Figure(figsize=(7.2, 5.4 if paired else 3.6), layout="constrained")
+    figure = new_figure(7.2, 5.4 if paired else 3.6)
     axes = figure.subplots(2 if paired else 1, sharex=True, squeeze=False)[:, 0]
     curves = {k: {seed: _curve(r, unit) for seed, r in v.items()} for k, v in groups.items()}
     base = curves[reference]
@@ -62,13 +60,11 @@ def draw(
     axes[-1].set_xlabel(name)
     above = {"loc": "outside upper left", "ncols": min(len(groups), 4)}
     figure.legend(frameon=False, fontsize=9, handlelength=1.4, **above)
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=150)
-    return file.getvalue()
+    return to_png(figure)
 
 
 def _curve(record: Record, unit: float) -> tuple[np.ndarray, np.ndarray]:
-    return (record["step"] - 0.5 * np.diff(record["step"], prepend=0)) / unit, smoothed(record)
+    return (record["step"] - 0.5 * np.diff(record["step"], prepend=0)) / unit, smooth(record)
 
 
 def _band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], **style: Any) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, MissingPackage
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result, load_results
+from lcpo.study.output import write_bytes
 
 SUFFIXES = (".parquet", ".csv")
 
@@ -31,34 +32,33 @@ def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False)
     try:
         import polars as pl
     except ImportError as error:
-        raise InputError('export needs polars: pip install "lcpo[study]"') from error
+        raise MissingPackage('export needs polars: pip install "lcpo[study]"') from error
     results = load_results(out_folder)
     if not any(result.record for result in results):
         raise InputError(f"{out_folder} holds no run that has ended: nothing to export")
-    names, rows = _columns([r.job for r in results]), 0
+    names, rows = _differing_settings([r.job for r in results]), 0
     frames = []
     for result in results:
         if result.record:
-            values = {**_job(result), **{n: _setting(result.job, n) for n in names}}
+            values = {**_run_columns(result), **{n: _setting(result.job, n) for n in names}}
             columns = [pl.lit(value).alias(name) for name, value in values.items()]
             frames.append(pl.DataFrame(result.record).select(*columns, pl.all()))
             rows += len(frames[-1])
     # Agents differ in their metrics, and a setting may be null in one run and a number in another.
     table = pl.concat(frames, how="diagonal_relaxed")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    (table.write_csv if file.suffix == ".csv" else table.write_parquet)(temporary)
-    os.replace(temporary, file)
+    content = io.BytesIO()
+    (table.write_csv if file.suffix == ".csv" else table.write_parquet)(content)
+    write_bytes(file, content.getvalue())
     return rows
 
 
-def _job(result: Result) -> dict[str, Any]:
+def _run_columns(result: Result) -> dict[str, Any]:
     job = result.job
     fields = {"name": job.name, "agent": job.agent, "env": job.env, "trace": job.trace}
     return {**fields, "seed": job.seed, "status": result.status}
 
 
-def _columns(jobs: Sequence[Job]) -> list[str]:
+def _differing_settings(jobs: Sequence[Job]) -> list[str]:
     """Settings in which the runs differ."""
     known = {"scale": None, "steps": None, "training": None}
     for job in jobs:

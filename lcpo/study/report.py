@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from lcpo.run.store.files import save_bytes
+from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, curves, stats, tables
 from lcpo.study.compare import Comparison, Row
+from lcpo.study.output import write_files
+from lcpo.study.seeds import seeds_table
 from lcpo.study.stats import Estimate
+from lcpo.study.study import Report
 from lcpo.study.tables import Table
 
 
@@ -24,11 +25,14 @@ def to_table(comparison: Comparison) -> Table:
     columns: list[tuple[str, Callable[[Row], str]]] = [
         ("agent", lambda r: r.label),
         ("seeds", _seeds),
-        (f"return after {tables.short(c.warmup)}", lambda r: tables.plus_minus(r.after_warmup)),
+        (
+            f"return after {tables.short_count(c.warmup)}",
+            lambda r: tables.plus_minus(r.after_warmup),
+        ),
         ("whole run", lambda r: tables.plus_minus(r.whole_run)),
         ("revisits", lambda r: tables.plus_minus(r.revisits)),
         (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
-        ("P(better)", lambda r: tables.bracketed(r.improvement)),
+        ("P(better)", lambda r: tables.with_bounds(r.improvement)),
         ("active", lambda r: tables.NONE if r.activity is None else f"{100 * r.activity:.1f} %"),
         ("accepted step", lambda r: tables.number(r.step_fraction)),
         ("anchor KL", lambda r: tables.NONE if r.anchor_kl is None else f"{r.anchor_kl:.1e}"),
@@ -77,38 +81,42 @@ def to_data(comparison: Comparison) -> Table:
     return Table(list(rows[0]), cells, "l" * len(rows[0]))
 
 
-def write_report(comparison: Comparison, results: Sequence[Result], out: str | Path) -> list[Path]:
-    """Write table.txt, .md, .tex (for readers), .csv (numbers) and curves.png; their paths."""
-    out = Path(out)
+def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+    """What seeds.csv says of a finished run."""
+    record, switches = result.record, comparison.switches
+    numbers: dict[str, float | None] = {
+        "return_after_warmup": records.lifelong_return(record, comparison.warmup),
+        "whole_run": records.lifelong_return(record),
+    }
+    if switches is not None and switches.seen.any():
+        numbers["revisits"] = compare.revisit_return(record, switches, comparison.window)
+    return {**numbers, "constraint_active": records.activity(record)}
+
+
+def make_report(comparison: Comparison, results: Sequence[Result]) -> Report:
+    """The table and the learning curves of a comparison of `results`."""
     readers = to_table(comparison)
     groups = {
         label: {r.job.seed: r.record for r in compare.finished_runs(runs)}
         for label, runs in compare.group(results).items()
     }
     lines = [] if comparison.switches is None else comparison.switches.start[1:].tolist()
-    picture = curves.draw(groups, comparison.reference, lines, readers.title)
-    written = write_table(out, readers, to_data(comparison))
-    save_bytes(out / "curves.png", picture)
-    return [*written, out / "curves.png"]
+    return Report(
+        seeds=seeds_table(results, lambda result: seed_numbers(comparison, result)),
+        tables={"table": readers},
+        numbers={"table": to_data(comparison)},
+        figures={"curves": curves.draw(groups, comparison.reference, lines, readers.title)},
+    )
 
 
-def write_table(out: Path, readers: Table, programs: Table | None = None) -> list[Path]:
-    """Write table.txt, .md, .tex and .csv, the last from `programs` where given; their paths."""
-    paths = []
-    for suffix, render in tables.FORMATS.items():
-        table = programs if programs is not None and suffix == "csv" else readers
-        paths.append(out / f"table.{suffix}")
-        save_bytes(paths[-1], render(table).encode())
-    return paths
+def write_report(
+    comparison: Comparison,
+    results: Sequence[Result],
+    out: str | Path,
+    command: str | None = None,
+) -> list[Path]:
+    """Write table.txt, .md, .tex (for readers), .csv (numbers), seeds.csv, made.json, curves.png.
 
-
-def conclude(table: Table | None, out: Path, problems: Sequence[str]) -> int:
-    """End an experiment: write and print its table, say what went wrong; the exit code."""
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    if table is not None:
-        write_table(out, table)
-        console.print(table.to_text())
-    for problem in problems:
-        console.print(problem)
-    console.print(f"results: {out}")
-    return 1 if problems else 0
+    `command`: the command line that made it. Returns the paths.
+    """
+    return write_files(make_report(comparison, results), results, out, command)

@@ -1,4 +1,7 @@
-"""Intervals over seeds. A number that cannot be had is NaN: one seed has a mean and no interval."""
+"""Intervals over seeds. A number that cannot be had is NaN: one seed has a mean and no interval.
+
+SciPy is imported where it is used: a machine that only runs agents need not have it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 RESAMPLES = 4000
 NAN = float("nan")
@@ -26,6 +28,8 @@ def half_width(values: np.ndarray, level: float = 0.95) -> np.ndarray:
     n = len(values)
     if n < 2:
         return np.full(np.shape(values)[1:], NAN)
+    from scipy import stats
+
     t = stats.t.ppf(0.5 + 0.5 * level, n - 1)
     return t * np.std(values, axis=0, ddof=1) / np.sqrt(n)
 
@@ -58,18 +62,20 @@ def probability_of_improvement(
     n = min(len(x), len(y))
     if n == 0 or np.isnan(x).any() or np.isnan(y).any():
         return Estimate(NAN, NAN, NAN, n)
-    mean = float(_wins(x, y))
+    mean = float(_share_won(x, y))
     if n < 2:
         return Estimate(mean, NAN, NAN, n)
+    from scipy import stats
+
     found = stats.bootstrap(
-        (x, y), _wins, n_resamples=RESAMPLES, batch=max(1, 2_000_000 // (len(x) * len(y))),
+        (x, y), _share_won, n_resamples=RESAMPLES, batch=max(1, 2_000_000 // (len(x) * len(y))),
         vectorized=True, confidence_level=level, method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval  # fmt: skip
     return Estimate(mean, float(found.low), float(found.high), n)
 
 
-def _wins(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
+def _share_won(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
     """Share of pairs (x, y) with x > y, ties counted half."""
     del axis  # scipy passes the last one
     x, y = x[..., :, None], y[..., None, :]

@@ -1,4 +1,4 @@
-"""A table of strings, and its four dresses: text, Markdown, LaTeX, CSV.
+"""A table of strings, and how to write it as text, Markdown, LaTeX or CSV.
 
 Cells are written once, in plain characters ("-373 ± 3"); each format only escapes and joins them.
 """
@@ -91,7 +91,7 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 """By suffix of a file."""
 
 
-def short(steps: int) -> str:
+def short_count(steps: int) -> str:
     """6M for 6,000,000."""
     return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"
 
@@ -105,7 +105,7 @@ def number(value: float | None, sign: bool = False) -> str:
     """A number in the paper's format; `sign`: with a plus."""
     if value is None or math.isnan(value):
         return NONE
-    return _fixed(value, places(value), sign)
+    return _decimals(value, places(value), sign)
 
 
 def plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
@@ -118,10 +118,10 @@ def plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
     digits = min(places(estimate.mean), places(half))
     if 0.0 < half < 0.5 * 10**-digits:
         digits = min(-math.floor(math.log10(half)), 9)
-    return f"{_fixed(estimate.mean, digits, sign)} ± {half:.{digits}f}"
+    return f"{_decimals(estimate.mean, digits, sign)} ± {half:.{digits}f}"
 
 
-def bracketed(estimate: Estimate | None) -> str:
+def with_bounds(estimate: Estimate | None) -> str:
     """Mean [low, high], for an interval that is not symmetric; two decimals."""
     if estimate is None or math.isnan(estimate.mean):
         return NONE
@@ -130,6 +130,6 @@ def bracketed(estimate: Estimate | None) -> str:
     return f"{estimate.mean:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def _fixed(value: float, digits: int, sign: bool) -> str:
+def _decimals(value: float, digits: int, sign: bool) -> str:
     value = round(value, digits) + 0.0  # no "-0"
     return f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from lcpo import contexts
 from lcpo.errors import InputError
+from lcpo.study import figures
 
 BLOCK = 200
 """Rows per point: one rollout."""
@@ -20,6 +21,8 @@ COLOURS = ("#1f4e79", "#c0504d", "#6a994e", "#b08900", "#7b4f9d", "#4f9d97")
 
 def load(name: str, rows: int | None = None) -> np.ndarray:
     """A trace for display: `rows` rows, or all, or 2 million where any number would do."""
+    if rows is not None and rows < 1:
+        raise InputError(f"rows = {rows}: needs a number above 0")
     if rows is None and contexts.any_length(name):
         rows = ANY_LENGTH_ROWS
     return contexts.get(name, rows)[:rows]
@@ -54,22 +57,15 @@ def plot_traces(names: Sequence[str], path: str | Path, rows: int | None = None)
     """Draw one panel per trace into `path` (its suffix chooses the format)."""
     if not names:
         raise InputError("no trace to draw: give at least one name")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     columns = min(2, len(names))
     lines = -(-len(names) // columns)
-    size = (5.2 * columns + 0.6, 2.3 * lines + 0.5)
-    figure, axes = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained")
+    figure = figures.new_figure(5.2 * columns + 0.6, 2.3 * lines + 0.5)
+    axes = figure.subplots(lines, columns, squeeze=False)
     for axis, name in zip(axes.flat, names, strict=False):
         _draw(axis, name, load(name, rows))
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    figures.save(figure, path)
 
 
 def _draw(axis: Any, name: str, values: np.ndarray) -> None:

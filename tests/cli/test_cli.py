@@ -7,19 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import QUICK, run
 
-from lcpo.cli.main import main
 from lcpo.run.store.results import load_results
-
-QUICK = ["--hidden", "8", "8", "--rollout-length", "20", "--workers", "0"]
-
-
-def run(*arguments: str) -> int:
-    """Exit code of a command."""
-    try:
-        return main(list(arguments))
-    except SystemExit as stop:
-        return int(stop.code or 0)
 
 
 def test_list_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

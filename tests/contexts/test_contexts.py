@@ -12,6 +12,7 @@ import pytest
 
 from lcpo import contexts
 from lcpo.contexts import families, files, generators, paper
+from lcpo.errors import InputError
 from lcpo.study import trace_figure
 
 GENERATORS = {
@@ -48,7 +49,8 @@ def test_short_trace_is_the_head_of_a_long_one(name: str) -> None:
 def test_members_of_a_family_differ(kind: str) -> None:
     members = [families.settings(f"family:{kind}:{seed}")[1] for seed in range(20)]
     assert len({m["seed"] for m in members}) == 20
-    spread = [float(np.mean(m.get("levels", m.get("mean", m.get("radius"))))) for m in members]
+    (key, *_) = [key for key in ("levels", "mean", "radius") if key in members[0]]
+    spread = [float(np.mean(m[key])) for m in members]
     assert np.std(spread) > 0.1
 
 
@@ -311,7 +313,7 @@ def test_csv_with_one_column(tmp_path: Path) -> None:
 def test_parquet(tmp_path: Path) -> None:
     pl.DataFrame({"wx": VALUES[:, 0], "wy": [-1, 3, 4]}).write_parquet(tmp_path / "mine.parquet")
     found = contexts.get(str(tmp_path / "mine.parquet"), 3)
-    np.testing.assert_array_equal(found, np.float32([[0.5, -1], [2, 3], [1e-3, 4]]))
+    np.testing.assert_array_equal(found, np.array([[0.5, -1], [2, 3], [1e-3, 4]], np.float32))
 
 
 def test_parquet_without_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,3 +434,42 @@ def test_summary_and_figure(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "mine.svg").read_text()
     with pytest.raises(ValueError, match="no trace to draw"):
         trace_figure.plot_traces([], tmp_path / "none.png")
+
+
+# Contexts that take turns, by number
+
+
+def test_turns() -> None:
+    """What the theorem's runs need: by episode a whole cycle, by step as many rows as they take."""
+    by_episode, by_step = contexts.get("turns-100"), contexts.get("turns-3", 20)
+    np.testing.assert_array_equal(by_episode[:, 0], np.repeat([0, 1, 2], 100))
+    np.testing.assert_array_equal(by_step[:, 0], np.resize(np.repeat([0, 1, 2], 3), 20))
+    assert by_episode.dtype == by_step.dtype == np.float32
+
+
+# What a user can mend is told as such
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        contexts.get(f"{tmp_path}/{'x' * 300}.npy")
+    with pytest.raises(InputError, match="unknown trace"):
+        contexts.get("x" * 300)
+    (tmp_path / "wide.csv").write_text("1," + "2" * 200_000 + "\n")
+    with pytest.raises(InputError, match=r"wide\.csv: not a csv file \(field larger"):
+        contexts.get(str(tmp_path / "wide.csv"))
+
+
+def test_rows_that_no_memory_holds() -> None:
+    with pytest.raises(InputError, match="rows do not fit into memory"):
+        contexts.get("turns-3", 10**17)
+
+
+def test_pictures_that_cannot_be_drawn(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot draw '\.xyz': use \.png"):
+        trace_figure.plot_traces(["turns-100"], tmp_path / "figure.xyz")
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(InputError, match=r"cannot write .*folder\.png: Is a directory"):
+        trace_figure.plot_traces(["turns-100"], tmp_path / "folder.png")
+    with pytest.raises(InputError, match="rows = 0: needs a number above 0"):
+        trace_figure.plot_traces(["3"], tmp_path / "figure.png", rows=0)

@@ -12,7 +12,14 @@ import pytest
 from lcpo import contexts
 from lcpo.contexts import generators
 from lcpo.core import buffers, ood
-from lcpo.study.calibrate import Calibration, calibrate, inactivity_warning, plot, summary
+from lcpo.study.calibrate import (
+    Calibration,
+    Lookback,
+    calibrate,
+    inactivity_warning,
+    plot,
+    summary,
+)
 from lcpo.types import ContextSlice
 
 SQUARED_SIGMAS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -59,7 +66,7 @@ def test_activity_of_lcpo_s_own_detector() -> None:
     keys = jax.random.split(jax.random.key(0), len(obs))
     memory = buffers.reservoir_init(capacity, (6,))
     active = np.asarray(jax.lax.scan(update, memory, (jnp.asarray(obs), keys))[1])
-    simulated = calibrate(trace, buffer_size=capacity)
+    simulated = calibrate(trace, lookback=Lookback(buffer_size=capacity))
     np.testing.assert_array_equal(simulated.step, length * np.arange(len(obs)))
     assert 0.2 < active.mean() < 0.8
     assert np.mean((simulated.reach > sigma) == active) > 0.94
@@ -69,7 +76,7 @@ def test_activity_of_lcpo_s_own_detector() -> None:
 def test_reach_and_quantiles_by_hand() -> None:
     """Half the run at 0, half at 3: active from the switch on, while a fifth of the past is 0."""
     trace = np.repeat([0.0, 3.0], 50_000)[:, None]
-    found = calibrate(trace, rollout_length=100)
+    found = calibrate(trace, lookback=Lookback(100))
     np.testing.assert_allclose(found.reach[found.step < 50_000], 0.0)
     np.testing.assert_allclose(found.reach[found.step > 50_100], 3.0)
     assert found.activity(2.9) == pytest.approx(0.5, abs=0.01)
@@ -78,23 +85,23 @@ def test_reach_and_quantiles_by_hand() -> None:
     assert found.quantiles[1] == 0.0
     assert found.quantiles[100] == 3.0
     assert found.percentile(1.0) == pytest.approx(100 * (0.5 + 0.5 * np.log(2.0) / 2), abs=12)
-    doubled = calibrate(trace, rollout_length=100, scale=-2.0)
+    doubled = calibrate(trace, lookback=Lookback(100), scale=-2.0)
     assert doubled.suggested == 3.0
 
 
 def test_contexts_are_means_over_their_lags() -> None:
     trace = np.tile([1.0, -1.0], 5_000)[:, None]
-    assert calibrate(trace, lags=1).noise == pytest.approx(1.0)
-    assert calibrate(trace, lags=2).noise == pytest.approx(0.0, abs=0.01)
-    assert calibrate(trace, lags=3).noise == pytest.approx(1 / 3, abs=0.01)
+    assert calibrate(trace, lookback=Lookback(lags=1)).noise == pytest.approx(1.0)
+    assert calibrate(trace, lookback=Lookback(lags=2)).noise == pytest.approx(0.0, abs=0.01)
+    assert calibrate(trace, lookback=Lookback(lags=3)).noise == pytest.approx(1 / 3, abs=0.01)
 
 
 def test_a_fifth_of_the_past_must_differ() -> None:
     trace = np.concatenate([np.full(10_000, 3.0), np.zeros(90_000)])[:, None]
-    found = calibrate(trace, rollout_length=100, buffer_size=100_000)
+    found = calibrate(trace, lookback=Lookback(100, buffer_size=100_000))
     assert found.step[found.reach > 1.0].min() == 10_000
     assert found.activity(1.0) == pytest.approx(0.4, abs=0.02)  # until 10,000 of 50,000
-    more = calibrate(trace, rollout_length=100, buffer_size=100_000, rounds=8)
+    more = calibrate(trace, lookback=Lookback(100, buffer_size=100_000, rounds=8))
     assert more.activity(1.0) == pytest.approx(0.7, abs=0.03)  # an eighth is enough
 
 
@@ -150,7 +157,7 @@ def test_warning_names_the_true_percentile() -> None:
     """Never a fifth of the past, yet some of it is farther away than sigma."""
     trace = np.concatenate([np.zeros(90_000), np.full(2_000, 3.0), np.zeros(8_000)])
     far = trace + 0.1 * np.sin(np.arange(100_000) / 9_000)
-    warning = inactivity_warning(far[:, None], 1.5, rows=100_000, rounds=1)
+    warning = inactivity_warning(far[:, None], 1.5, rows=100_000, lookback=Lookback(rounds=1))
     assert warning is not None
     assert "above the 97th percentile" in warning or "above the 96th percentile" in warning
 

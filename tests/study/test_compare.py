@@ -119,7 +119,7 @@ def test_all_runs_of_an_agent_failed(tmp_path: Path) -> None:
         text = report.to_table(found).to_text()
         assert "0 of 4, 4 failed" in text
         assert "seed 2 at step 0 (policy_loss = nan), and 1 more" in text
-        assert len(report.write_report(found, results, tmp_path / reference)) == 5
+        assert len(report.write_report(found, results, tmp_path / reference)) == 7
 
 
 def test_runs_that_have_not_ended_and_single_seeds(tmp_path: Path) -> None:
@@ -205,7 +205,8 @@ def test_revisit_column(tmp_path: Path) -> None:
 def test_report(out: Path) -> None:
     results = load_results(out)
     paths = report.write_report(compare.summarise(results), results, out / "report")
-    names = ["table.txt", "table.md", "table.tex", "table.csv", "curves.png"]
+    written = ["table.txt", "table.md", "table.tex", "table.csv"]
+    names = [*written, "seeds.csv", "made.json", "curves.png"]
     assert [p.name for p in paths] == names
     assert sorted(p.name for p in (out / "report").iterdir()) == sorted(names)
     assert paths[0].read_text() == GOLDEN_REPORT
@@ -280,9 +281,9 @@ def test_plus_minus(mean: float, half: float, text: str) -> None:
 
 
 def test_bracketed() -> None:
-    assert tables.bracketed(Estimate(0.914, 0.777, 1.0, 16)) == "0.91 [0.78, 1.00]"
-    assert tables.bracketed(Estimate(1.0, math.nan, math.nan, 1)) == "1.00 (no interval)"
-    assert tables.bracketed(None) == "-"
+    assert tables.with_bounds(Estimate(0.914, 0.777, 1.0, 16)) == "0.91 [0.78, 1.00]"
+    assert tables.with_bounds(Estimate(1.0, math.nan, math.nan, 1)) == "1.00 (no interval)"
+    assert tables.with_bounds(None) == "-"
 
 
 def test_smoothing_weighs_epochs() -> None:
@@ -292,7 +293,7 @@ def test_smoothing_weighs_epochs() -> None:
         "epochs": np.array([1, 3, 0, 0, 0, 2]),
         "epoch_return": np.array([0.0, 4.0, 0.0, 0.0, 0.0, 9.0]),
     }
-    found = curves.smoothed(record, share=0.5)  # windows of three rows
+    found = curves.smooth(record, share=0.5)  # windows of three rows
     np.testing.assert_allclose(found, [3.0, 3.0, 4.0, np.nan, 9.0, 9.0])
 
 

@@ -10,31 +10,35 @@ import pytest
 from lcpo.agents import AGENTS, a2c, lcpo, tabular_q
 from lcpo.agents.presets import published
 from lcpo.cli.main import main
+from lcpo.config import published_faults
 from lcpo.envs.pendulum import Pendulum
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result, load_results
-from lcpo.study import printed as paper
+from lcpo.study import paper_numbers
 from lcpo.study.paper import discretisation
 
 
 def test_published_is_all_faults() -> None:
-    assert published(a2c.Config) == {"faults": ("truncation-leaks",)}
-    assert set(published(lcpo.Config)["faults"]) >= {"truncation-leaks", "add-before-sample"}
-    assert published(tabular_q.Config) == {}
-    assert published(Pendulum) == {}
+    assert published(a2c.agent, "pendulum") == {"faults": ("truncation-leaks",)}
+    assert set(published(lcpo.agent, "pendulum")["faults"]) >= {
+        "truncation-leaks",
+        "add-before-sample",
+    }
+    assert published(tabular_q.agent, "pendulum") == {}
+    assert published_faults(Pendulum) == {}
     for agent in AGENTS.values():
-        agent.config(**published(agent.Config))
+        agent.config(**published(agent, "pendulum"))
 
 
 def test_paper_numbers_are_as_printed() -> None:
-    printed = paper.printed
+    printed = paper_numbers.paper_number
     assert printed("discretisation", "a2c", "pendulum", variant="discrete-15") == "-165 ± 5"
     assert printed("discretisation", "trpo", "pendulum", variant="sb3-rl-zoo") == "-224"
     assert printed("gym-all", "lcpo", "pendulum", "4") == "-378 ± 3.02"
     assert printed("gym-all", "nobody", "pendulum", "4") == "-"
-    assert len(paper.read("gym-all")) == 320
+    assert len(paper_numbers.read_table("gym-all")) == 320
     with pytest.raises(ValueError, match="did you mean 'gym-all'"):
-        paper.read("gym-al")
+        paper_numbers.read_table("gym-al")
 
 
 def result(agent: str, steps_per_update: int, steps: int = 2_000_000) -> Result:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import QUICK, run
 from stopping import assert_same_results
-from test_cli import QUICK, run
 
 from lcpo.run.plan.job import Job, plan
 from lcpo.run.store import record as records

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lcpo import api
 from lcpo.envs.probes import Place, SwitchingMDP
 from lcpo.run.plan.check import check_env
+from lcpo.run.store.results import Result, load_results
 from lcpo.study.paper import theorem
 
 
@@ -22,7 +28,7 @@ def test_switching_mdp_moves_as_its_tables_say() -> None:
     for here in [(0, 1, 2), (2, 3, 0)]:
         context, state, action = (jnp.array([x]) for x in here)
         place = Place(state[0], jnp.int32(0))
-        after, outcome = step(place, action, context.astype(float), keys)
+        after, outcome = step(place, action, context.astype(jnp.float32), keys)
         share = np.bincount(after.number, minlength=5) / len(keys)
         np.testing.assert_allclose(share, probabilities[here], atol=0.03)
         np.testing.assert_allclose(outcome.reward, rewards[here], rtol=1e-6)
@@ -66,10 +72,68 @@ def test_optimum_and_distances() -> None:
     assert regret[[0, 2]].max() < 1e-9
 
 
+def run(out: Path, seeds: int, steps: int) -> list[Result]:
+    """The runs of the study, in this process."""
+    jobs = theorem.plan_runs(theorem.TheoremOptions(seeds=seeds, steps=steps))
+    assert api.run(jobs, out, workers=0, progress=False) == []
+    return load_results(out, jobs)
+
+
+def test_metrics_of_a_run_agree_with_its_final_table(tmp_path: Path) -> None:
+    """One row is one update here, so the last row is the end of the run."""
+    results = run(tmp_path, seeds=1, steps=2000)
+    assert len(results) == len(theorem.SETTINGS)
+    for result in results:
+        error, regret = theorem.distances(theorem.ENV, theorem.final_q(result))
+        assert len(result.record["step"]) == 20
+        for context in range(3):
+            last = [result.record[f"{name}_{context}"][-1] for name in ("q_error", "regret")]
+            np.testing.assert_allclose(last, [error[context], regret[context]], atol=1e-6)
+    report = theorem.study.report(theorem.TheoremOptions(), results)
+    assert report.figures["figure"].startswith(b"\x89PNG")
+    assert [row[1] for row in report.seeds.rows] == list(theorem.SETTINGS)
+    assert [row[0] for row in report.tables["table"].rows] == [
+        setting.label for setting in theorem.SETTINGS.values()
+    ]
+
+
+def test_every_policy_has_its_regret() -> None:
+    env = theorem.ENV
+    regrets = theorem.policy_regrets(env, theorem.GAMMA)
+    assert regrets.shape == (3, 81)
+    for number, policy in enumerate([(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 0, 2), (0, 0, 1, 0)]):
+        q = np.zeros((3, 5, 3))
+        q[:, np.arange(4), list(policy)] = 1.0
+        np.testing.assert_allclose(theorem.distances(env, q)[1], regrets[:, number], atol=1e-12)
+
+
+BARE = """
+import sys
+for name in ("tyro", "rich", "polars", "gymnasium", "mujoco", "scipy.stats", "matplotlib"):
+    sys.modules[name] = None
+from lcpo.run import worker
+sys.exit(worker.main(sys.argv[1:]))
+"""
+
+
+def test_a_bare_machine_runs_the_jobs(tmp_path: Path) -> None:
+    """A worker imports the agent of the study, and nothing that draws or prints."""
+    from lcpo.run.engines.local import write_plan
+
+    jobs = theorem.plan_runs(theorem.TheoremOptions(seeds=1, steps=200))[:1]
+    write_plan(jobs, tmp_path)
+    command = [sys.executable, "-c", BARE, str(tmp_path / "plan.json")]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert load_results(tmp_path)[0].status == "finished"
+
+
 @pytest.mark.learn
-def test_q_learning_is_optimal_in_every_context_unless_an_assumption_breaks() -> None:
+def test_q_learning_is_optimal_in_every_context_unless_an_assumption_breaks(
+    tmp_path: Path,
+) -> None:
     """Values are up to 3. All seeds, the worst context; each broken case stays far off."""
-    found = {k: theorem.measure(s, seeds=4, steps=200_000) for k, s in theorem.SETTINGS.items()}
+    found = theorem.measure(run(tmp_path, seeds=4, steps=200_000))
     assert found["holds"].regret[-1].max() < 1e-9  # [seeds, contexts]
     assert found["holds"].error[-1].max() < 0.3
     assert (found["holds"].error[-1] < 0.25 * found["holds"].error[0]).all()

@@ -8,13 +8,15 @@ says 1000 test episodes after 8000 epochs.)
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
+from collections.abc import Sequence
 
-from lcpo.run.plan.plan import plan_agents
+from lcpo.run.plan.job import Job, plan_agents
 from lcpo.run.store import record as records
-from lcpo.run.store.results import Result, load_results
-from lcpo.study import printed as paper
-from lcpo.study import report, stats, tables
+from lcpo.run.store.results import Result
+from lcpo.study import stats, tables
+from lcpo.study.paper_numbers import paper_number
+from lcpo.study.seeds import seeds_table
+from lcpo.study.study import Options, Report, Study
 
 ENV = "pendulum-v1"
 FROM, UNTIL = 0.8, 0.9
@@ -22,8 +24,8 @@ FROM, UNTIL = 0.8, 0.9
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """Options of the experiment."""
+class DiscretisationOptions(Options):
+    """Options of the study."""
 
     agents: str = "a2c,trpo,ddqn,sac"
     """Agents, separated by commas."""
@@ -31,21 +33,14 @@ class Options:
     """Seeds of each agent."""
     steps: int = 2_000_000
     """Interactions of each run."""
-    out: Path = Path("out/discretisation")
-    """Folder for the runs and the table."""
     published: bool = True
-    """Repeat the faults of the published code, as the paper's numbers do."""
-    resume: bool = False
-    """Go on with the runs that the folder holds."""
-    workers: int | None = None
-    """Processes at a time; default: one per core."""
+    """With the values and all faults of the published code; on here, as the paper's numbers were
+    made so."""
 
 
-def run(options: Options) -> int:
-    """Train the agents, write and print the table."""
-    from lcpo import api
-
-    jobs = plan_agents(
+def plan_runs(options: DiscretisationOptions) -> list[Job]:
+    """Every agent with every seed."""
+    return plan_agents(
         options.agents,
         ENV,
         trace=None,
@@ -53,8 +48,13 @@ def run(options: Options) -> int:
         seeds=range(options.seeds),
         published=options.published,
     )
-    problems = api.run(jobs, options.out, options.resume, options.workers)
-    return report.conclude(summary(load_results(options.out, jobs)), options.out, problems)
+
+
+def report(options: DiscretisationOptions, results: Sequence[Result]) -> Report:
+    """The table, beside the paper's."""
+    del options
+    seeds = seeds_table(results, lambda result: {"return": late_return(result)})
+    return Report(seeds, tables={"table": summary(results)})
 
 
 def late_return(result: Result) -> float:
@@ -63,7 +63,7 @@ def late_return(result: Result) -> float:
     return records.lifelong_return(result.record, first, last)
 
 
-def summary(results: list[Result]) -> tables.Table:
+def summary(results: Sequence[Result]) -> tables.Table:
     """A row per agent: ours with its interval over seeds, and what the paper prints."""
     rows = []
     for agent in dict.fromkeys(r.job.agent for r in results):
@@ -71,7 +71,7 @@ def summary(results: list[Result]) -> tables.Table:
         finished = [r for r in mine if r.status == "finished"]
         ours = stats.mean_ci([late_return(r) for r in finished])
         printed = [
-            paper.printed("discretisation", agent, "pendulum", variant=variant)
+            paper_number("discretisation", agent, "pendulum", variant=variant)
             for variant in ("discrete-15", "sb3-rl-zoo")
         ]
         faults = ", ".join(mine[0].job.config.get("faults", ())) or "none"
@@ -85,3 +85,11 @@ def summary(results: list[Result]) -> tables.Table:
         f"Pendulum-v1, 15 torques, {steps:,} steps: mean return in training from 80 % to 90 % of "
         "the run; 95 % intervals over seeds",
     )
+
+
+study = Study(
+    "Table 'pend_original': baselines on Pendulum-v1 with 15 torques, beside the paper's",
+    DiscretisationOptions,
+    plan_runs,
+    report,
+)

@@ -6,17 +6,17 @@ back to it at once. All seeds count; the published figure shows four that were p
 
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from lcpo.run.plan.plan import plan
+from lcpo.run.plan.job import Job, plan
 from lcpo.run.store.record import Record
-from lcpo.run.store.results import Result, load_results
-from lcpo.study import tables
+from lcpo.run.store.results import Result
+from lcpo.study import figures, tables
+from lcpo.study.seeds import seeds_table
+from lcpo.study.study import Options, Report, Study
 
 AGENTS = {"a2c": "A2C", "tabular-a2c": "Tabular A2C", "lcpo": "LCPO"}
 COLOURS = {"a2c": "#D55E00", "tabular-a2c": "#7f7f7f", "lcpo": "#0072B2"}
@@ -24,28 +24,17 @@ STEPS_PER_EPOCH = 200
 TRAP_FROM, TRAP_UNTIL, EPOCHS = 4000, 16_000, 20_000
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """Options of the experiment."""
-
-    seeds: int = 4
-    """Seeds of each agent."""
-    out: Path = Path("out/grid-world")
-    """Folder for the runs and the figure."""
-    published: bool = False
-    """The published hyper-parameters and faults instead of the library's."""
-    resume: bool = False
-    """Go on with the runs that the folder holds."""
-    workers: int | None = None
-    """Processes at a time; default: one per core."""
+MEANING = (
+    "The trap is there from epoch 4,000 to 16,000. Best returns: -3 without it, -5 with it.",
+    "back: epochs after it left until ten epochs average -3.3 or better.",
+    "TV: largest distance to the best action beside the start, with the trap's context, after the "
+    "trap left: 0 remembers it, 1 has forgotten it.",
+)
 
 
-def run(options: Options) -> int:
-    """Train the three agents, draw the figure, say what it shows."""
-    from lcpo import api
-
-    # The slowest agent first: no core waits for it at the end.
-    jobs = [
+def plan_runs(options: Options) -> list[Job]:
+    """The slowest agent first: no core waits for it at the end."""
+    return [
         job
         for agent in ("lcpo", "a2c", "tabular-a2c")
         for job in plan(
@@ -57,23 +46,26 @@ def run(options: Options) -> int:
             published=options.published,
         )
     ]
-    print(f"grid world: {len(jobs)} runs of {EPOCHS:,} epochs, {EPOCHS * STEPS_PER_EPOCH:,} steps")
-    problems = api.run(jobs, options.out, options.resume, options.workers)
-    results = load_results(options.out, jobs)
-    picture = options.out / "figure.png"
-    figure(results, picture)
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(summary(results).to_text())
-    console.print(
-        "The trap is there from epoch 4,000 to 16,000. Best returns: -3 without it, -5 with it.\n"
-        "back: epochs after it left until ten epochs average -3.3 or better.\n"
-        "TV: largest distance to the best action beside the start, with the trap's context, after "
-        "the trap left: 0 remembers it, 1 has forgotten it."
+
+
+def report(options: Options, results: Sequence[Result]) -> Report:
+    """The figure, and what it shows in numbers."""
+    del options
+    return Report(
+        seeds=seeds_table(results, seed_numbers),
+        tables={"table": summary(results)},
+        figures={"figure": draw(results)},
+        text=MEANING,
     )
-    for problem in problems:
-        console.print(problem, markup=False)
-    console.print(f"figure: {picture}")
-    return 1 if problems else 0
+
+
+def seed_numbers(result: Result) -> dict[str, float]:
+    """What seeds.csv says of a run."""
+    return {
+        "return_with_trap": trap_return(result.record),
+        "epochs_to_return": epochs_to_return(result.record),
+        "worst_tv_trap": worst_distance(result.record),
+    }
 
 
 def trap_return(record: Record) -> float:
@@ -97,7 +89,7 @@ def worst_distance(record: Record, landmark: str = "trap") -> float:
     return float(record[f"tv_{landmark}"][late].max())
 
 
-def summary(results: list[Result]) -> tables.Table:
+def summary(results: Sequence[Result]) -> tables.Table:
     """Median over all seeds, and the worst one."""
     rows = []
     for agent, title in AGENTS.items():
@@ -121,14 +113,9 @@ def summary(results: list[Result]) -> tables.Table:
     return tables.Table(header, rows, align="lrrrr")
 
 
-def figure(results: list[Result], path: Path) -> None:
+def draw(results: Sequence[Result]) -> bytes:
     """The two modes with their best paths, returns over time, distance to the best action."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    shape = plt.figure(figsize=(11, 6.4), layout="constrained")
+    shape = figures.new_figure(11, 6.4)
     grid = shape.add_gridspec(2, 3, width_ratios=[1, 2.6, 2.6])
     _draw_mode(shape.add_subplot(grid[0, 0]), trap=False)
     _draw_mode(shape.add_subplot(grid[1, 0]), trap=True)
@@ -151,9 +138,7 @@ def figure(results: list[Result], path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     for axis in (no_trap, trap):
         axis.set_ylim(-0.03, 1.03)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    shape.savefig(path, dpi=130)
-    plt.close(shape)
+    return figures.to_png(shape, dpi=130)
 
 
 def _curve(axis: Any, records: list[Record], column: str, colour: str, label: str) -> None:
@@ -204,3 +189,6 @@ def _mean(record: Record, column: str, first: int, last: int) -> float:
 
 def _epochs(value: float) -> str:
     return "never" if value == float("inf") else f"{value:.0f}"
+
+
+study = Study("Figure 1: what A2C forgets, and LCPO and tables do not", Options, plan_runs, report)

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lcpo.agents import AGENTS
-from lcpo.run.plan.plan import plan_agents
+from lcpo.run.plan.job import Job, plan_agents
 from lcpo.run.store import record as records
-from lcpo.run.store.results import Result, load_results
-from lcpo.study import compare, report, stats, tables
-from lcpo.study import printed as paper
+from lcpo.run.store.results import Result
+from lcpo.study import compare, stats, tables
+from lcpo.study.paper_numbers import paper_number
+from lcpo.study.seeds import seeds_table
 from lcpo.study.stats import Estimate
+from lcpo.study.study import Options, Report, Study
 
 NAMES = ("prescient-a2c", "prescient-trpo", "prescient-ddqn", "prescient-sac")
 """The paper's."""
@@ -26,14 +27,14 @@ TABLE = "gym-all"
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """Options of the experiment."""
+class PrescientOptions(Options):
+    """Options of the study."""
 
     env: str = "pendulum"
     """Environment."""
     trace: str = "4"
     """Context: a name or a file."""
-    agents: str = ",".join(name for name in NAMES if name in AGENTS)
+    agents: str = ",".join(NAMES)
     """Agents, separated by commas."""
     seeds: int = 5
     """Seeds of each agent."""
@@ -41,16 +42,13 @@ class Options:
     """Interactions of the evaluation; default: the length of the trace."""
     training_steps: int | None = None
     """Interactions of the training; default: each agent's own."""
-    out: Path | None = None
-    """Folder for the runs and the table; default: out/ and a name."""
-    published: bool = False
-    """Repeat the faults of the published code, as the paper's numbers do."""
     warmup: int | None = None
     """Steps of the evaluation that are left out; default: 6 million, or a tenth of a short run."""
-    resume: bool = False
-    """Go on with the runs that the folder holds."""
-    workers: int | None = None
-    """Processes at a time; default: one per core."""
+
+    def folder(self, study: str) -> Path:
+        """A folder for each environment, trace and setting."""
+        name = f"{study}-{self.env}-{self.trace}{'-published' if self.published else ''}"
+        return super().folder(name.replace("/", "_").replace(":", "."))
 
 
 class Row(NamedTuple):
@@ -69,11 +67,9 @@ class Row(NamedTuple):
     """The best seed."""
 
 
-def run(options: Options) -> int:
-    """Train and evaluate the agents, write and print the table."""
-    from lcpo import api
-
-    jobs = plan_agents(
+def plan_runs(options: PrescientOptions) -> list[Job]:
+    """Every agent with every seed."""
+    return plan_agents(
         options.agents,
         options.env,
         trace=options.trace,
@@ -82,12 +78,18 @@ def run(options: Options) -> int:
         training_steps=options.training_steps,
         published=options.published,
     )
-    name = f"prescient-{options.env}-{options.trace}{'-published' if options.published else ''}"
-    out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
-    problems = api.run(jobs, out, options.resume, options.workers)
-    results = load_results(out, jobs)
-    table = summary(results, options.warmup) if compare.finished_runs(results) else None
-    return report.conclude(table, out, problems)
+
+
+def report(options: PrescientOptions, results: Sequence[Result]) -> Report:
+    """The table, beside the paper's."""
+    comparison = compare.summarise(results, options.warmup)  # checks that they can be compared
+
+    def numbers(result: Result) -> dict[str, float]:
+        late = records.lifelong_return(result.record, comparison.warmup)
+        return {"end_of_training": _late_training(result), "return_after_warmup": late}
+
+    table = summary(results, options.warmup)
+    return Report(seeds_table(results, numbers), tables={"table": table})
 
 
 def judge(results: Sequence[Result], warmup: int) -> list[Row]:
@@ -122,15 +124,15 @@ def summary(results: Sequence[Result], warmup: int | None = None) -> tables.Tabl
             tables.plus_minus(row.training),
             tables.plus_minus(row.mean),
             tables.NONE if row.seed is None else f"{tables.number(row.best)} (seed {row.seed})",
-            paper.printed(TABLE, row.label, env, trace),
+            paper_number(TABLE, row.label, env, trace),
         ]
         for row in rows
     ]
     cells.append(_best(rows, env, trace))
     where = f"{env}, trace {trace}" if trace else env
+    late = f"return after {tables.short_count(comparison.warmup)}"
     return tables.Table(
-        ["agent", "seeds", "end of training", f"return after {tables.short(comparison.warmup)}",
-         "best seed", "paper"],
+        ["agent", "seeds", "end of training", late, "best seed", "paper"],
         cells,
         "lrrrrr",
         f"{where}, {comparison.steps:,} steps after training; 95 % intervals over seeds",
@@ -142,20 +144,28 @@ def summary(results: Sequence[Result], warmup: int | None = None) -> tables.Tabl
 def _best(rows: Sequence[Row], env: str, trace: str) -> list[str]:
     """The last row: who is best, by the mean over seeds, by the best seed, and in the paper."""
 
-    def named(text: str, label: str) -> str:
+    def with_name(text: str, label: str) -> str:
         return f"{text} ({label.removeprefix('prescient-')})"
 
     by_mean = max((r for r in rows if r.mean.mean == r.mean.mean), default=None,
                   key=lambda r: r.mean.mean)  # fmt: skip
     by_seed = max((r for r in rows if r.seed is not None), default=None, key=lambda r: r.best)
-    printed = {a: paper.printed(TABLE, a, env, trace) for a in NAMES}
+    printed = {a: paper_number(TABLE, a, env, trace) for a in NAMES}
     known = {a: text for a, text in printed.items() if text != tables.NONE}
     theirs = max(known, key=lambda a: float(known[a].split()[0]), default=None)
     return [
         "best prescient",
         "",
         "",
-        named(tables.plus_minus(by_mean.mean), by_mean.label) if by_mean else tables.NONE,
-        named(tables.number(by_seed.best), by_seed.label) if by_seed else tables.NONE,
-        named(known[theirs], theirs) if theirs else tables.NONE,
+        with_name(tables.plus_minus(by_mean.mean), by_mean.label) if by_mean else tables.NONE,
+        with_name(tables.number(by_seed.best), by_seed.label) if by_seed else tables.NONE,
+        with_name(known[theirs], theirs) if theirs else tables.NONE,
     ]
+
+
+study = Study(
+    "Table 'gym_all', prescient columns: agents that were trained on the whole trace before",
+    PrescientOptions,
+    plan_runs,
+    report,
+)

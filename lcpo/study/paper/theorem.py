@@ -10,31 +10,32 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
 
-from lcpo import config as configs
-from lcpo.agents import AGENTS
+from lcpo.agents import tabular_q
 from lcpo.envs.base import Advance
 from lcpo.envs.probes import SwitchingMDP
-from lcpo.run.drive.compiled import load_contexts, make_chunk, make_init
-from lcpo.study import report, tables
+from lcpo.run.plan.job import Job, plan
+from lcpo.run.store import checkpoint as checkpoints
+from lcpo.run.store.record import load_arrays
+from lcpo.run.store.results import Result
+from lcpo.study import figures, tables
 from lcpo.study.curves import COLOURS, STYLES
-from lcpo.types import Spec
+from lcpo.study.seeds import name_part, seeds_table
+from lcpo.study.study import Options, Report, Study
+from lcpo.types import Array, Metrics, Spec, Transition
 
+ENV = SwitchingMDP()
+"""The MDPs of all runs; they differ in what moves the context only."""
 GAMMA = 0.8
 ROLLOUT = 100
 POINTS = 40
-"""Looks at a run, evenly spaced in the logarithm of time."""
-DWELL = 100
-"""Rows of the trace for which a context holds before the next one's turn."""
-HOLD_STEPS = 3
-"""The same where the context moves by step: several times in an episode."""
+"""Points of a curve, evenly spaced in the logarithm of time."""
 
 
 class Setting(NamedTuple):
@@ -43,6 +44,7 @@ class Setting(NamedTuple):
     label: str
     config: dict[str, float]
     advance: Advance = "episode"
+    trace: str = "turns-100"
 
 
 SETTINGS: dict[str, Setting] = {
@@ -50,71 +52,130 @@ SETTINGS: dict[str, Setting] = {
     "greedy": Setting("no exploration", {"epsilon": 0.0}),
     "short": Setting("rates 1 / n^2: finite sum", {"omega": 2.0}),
     "constant": Setting("rate 1 / 5: squares do not sum", {"omega": 0.0, "learning_rate": 0.2}),
-    "within": Setting(f"context changes every {HOLD_STEPS} steps", {}, "step"),
+    "within": Setting("context changes every 3 steps", {}, "step", "turns-3"),
 }
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """Options of the experiment."""
+class TheoremOptions(Options):
+    """Options of the study."""
 
     seeds: int = 8
     """Seeds of each setting."""
     steps: int = 1_000_000
     """Interactions of each run."""
-    out: Path = Path("out/theorem")
-    """Folder for the figure and the table."""
+
+
+def plan_runs(options: TheoremOptions) -> list[Job]:
+    """Every setting with every seed."""
+    return [
+        job
+        for name, setting in SETTINGS.items()
+        for job in plan(
+            f"{__name__}:agent",
+            f"{SwitchingMDP.__module__}:{SwitchingMDP.__name__}",
+            trace=setting.trace,
+            steps=options.steps,
+            seeds=range(options.seeds),
+            overrides={"rollout_length": ROLLOUT, "gamma": GAMMA, **setting.config},
+            env_overrides={"advance": setting.advance},
+            published=options.published,
+            label=name,
+        )
+    ]
+
+
+def report(options: TheoremOptions, results: Sequence[Result]) -> Report:
+    """How far from the optimum the runs end, and the way there."""
+    del options
+    found = measure(results)
+    return Report(
+        seeds=seeds_table(results, seed_numbers),
+        tables={"table": summary(found)},
+        figures={"figure": draw(found)},
+    )
+
+
+def update(
+    config: tabular_q.Config,
+    spec: Spec,
+    state: tabular_q.State,
+    batch: Transition,
+    key: Array,
+) -> tuple[tabular_q.State, Metrics]:
+    """Tabular Q-learning's; its metrics say how far the table is from the optimum."""
+    state, metrics = tabular_q.update(config, spec, state, batch, key)
+    q = jnp.swapaxes(q_table(state), 0, 1)[:, :-1]  # [C, S - 1, A], without the terminal state
+    best = jnp.asarray(optimum(ENV, GAMMA)[:, :-1], jnp.float32)
+    error = jnp.max(jnp.abs(q - best), axis=(1, 2))
+    # There are so few policies (81 in each context) that the regret of each can be looked up.
+    place = np.asarray(_places(ENV), np.int32)
+    policy = jnp.sum(jnp.argmax(q, axis=-1).astype(jnp.int32) * place[None], axis=-1)
+    regrets = jnp.asarray(policy_regrets(ENV, GAMMA), jnp.float32)
+    for context in range(ENV.num_contexts):
+        metrics[f"q_error_{context}"] = error[context]
+        metrics[f"regret_{context}"] = regrets[context, policy[context]]
+    return state, metrics
+
+
+agent = dataclasses.replace(tabular_q.agent, name="tabular-q-measured", update=update)
+
+
+def q_table(state: tabular_q.State) -> Array:
+    """Q, [states, contexts, actions]."""
+    (entries,) = jax.tree.leaves(state.q)
+    return entries
 
 
 class Curves(NamedTuple):
-    """Of one setting: how far from the optimum, in each context, as time goes by."""
+    """Of one setting: how far from the optimum, in each context, as time goes by.
+
+    The last point is the end of the runs, exactly; the others are means over a row of the record.
+    """
 
     step: np.ndarray  # [P]
     error: np.ndarray  # [P, seeds, contexts], max over s, a of |Q - Q*|
     regret: np.ndarray  # [P, seeds, contexts], max over s of V* - V of the greedy policy
 
 
-def run(options: Options) -> int:
-    """Run all settings, draw the figure, say what it shows."""
-    console = Console(soft_wrap=True, highlight=False)
+def measure(results: Sequence[Result]) -> dict[str, Curves]:
+    """The curves of each setting that has a finished run."""
     found = {}
-    for name, setting in SETTINGS.items():
-        console.print(f"{setting.label} ...")
-        found[name] = measure(setting, options.seeds, options.steps)
-    table = summary(found)
-    report.write_table(options.out, table)
-    picture = options.out / "figure.png"
-    figure(found, picture)
-    console.print(table.to_text())
-    console.print(f"figure: {picture}")
-    return 0
+    for name in SETTINGS:
+        runs = [r for r in results if name_part(r.job) == name and r.status == "finished"]
+        if not runs:
+            continue
+        rows = np.unique(np.geomspace(1, len(runs[0].record["step"]), POINTS).astype(int)) - 1
+        error, regret = (
+            np.stack([_by_context(run, metric)[rows] for run in runs], axis=1)
+            for metric in ("q_error", "regret")
+        )
+        error[-1], regret[-1] = distances(ENV, np.stack([final_q(run) for run in runs]))
+        found[name] = Curves(runs[0].record["step"][rows], error, regret)
+    return found
 
 
-def measure(setting: Setting, seeds: int, steps: int) -> Curves:
-    """Run a setting with every seed, and stop now and then to look at its tables."""
-    env, agent = SwitchingMDP(advance=setting.advance), AGENTS["tabular-q"]
-    config = agent.config(rollout_length=ROLLOUT, gamma=GAMMA, **setting.config)
-    updates = steps // ROLLOUT
-    by_step = env.advance == "step"
-    cycle = np.repeat(np.arange(env.num_contexts), HOLD_STEPS if by_step else DWELL)[:, None]
-    contexts = load_contexts(cycle, 0, updates * ROLLOUT + 1 if by_step else len(cycle), lags=1)
-    args = (configs.stack([config] * seeds), configs.stack([env] * seeds), jnp.arange(seeds))
-    cuts = np.unique(np.geomspace(1, updates, POINTS).astype(int))
-    init, chunk = _compiled(env.spec, int(np.diff(cuts, prepend=0).max()))
-    state, q = init(*args, contexts), []
-    for first, last in itertools.pairwise([0, *cuts]):
-        state, _ = chunk(*args, state, contexts, jnp.int32(first), jnp.int32(last - first))
-        q.append(np.swapaxes(state.agent.q.entries, 1, 2))  # [seeds, contexts, states, actions]
-    return Curves(cuts * ROLLOUT, *distances(env, np.array(q)))
+def _by_context(result: Result, metric: str) -> np.ndarray:
+    columns = [result.record[f"{metric}_{context}"] for context in range(ENV.num_contexts)]
+    return np.stack(columns, axis=-1).astype(np.float64)  # [rows, contexts]
+
+
+def final_q(result: Result) -> np.ndarray:
+    """Q at the end of a finished run, [contexts, states, actions]."""
+    shapes = jax.eval_shape(
+        lambda key: agent.init(agent.config(), ENV.spec, key), jax.random.key(0)
+    )
+    state = checkpoints.unflatten(shapes, load_arrays(result.folder / "policy.npz"))
+    return np.swapaxes(np.asarray(q_table(state)), 0, 1)
+
+
+def seed_numbers(result: Result) -> dict[str, float]:
+    """What seeds.csv says of a run: its end, in the worst context."""
+    error, regret = distances(ENV, final_q(result))
+    return {"max_q_error": float(error.max()), "max_regret": float(regret.max())}
 
 
 @functools.cache
-def _compiled(spec: Spec, max_updates: int) -> tuple[Callable, Callable]:
-    """The settings that differ in numbers only share a program."""
-    agent = AGENTS["tabular-q"]
-    return make_init(agent, spec, many=True), make_chunk(agent, spec, max_updates, many=True)
-
-
 def optimum(env: SwitchingMDP, gamma: float) -> np.ndarray:
     """Q* of each context by value iteration, [contexts, states, actions]."""
     probabilities, rewards = env.tables()
@@ -135,6 +196,24 @@ def policy_value(env: SwitchingMDP, policy: np.ndarray, gamma: float) -> np.ndar
     stay = probabilities[context, state, chosen][..., :-1]  # [..., contexts, states, states]
     reward = rewards[context, state, chosen]
     return np.linalg.solve(np.eye(env.num_states - 1) - gamma * stay, reward[..., None])[..., 0]
+
+
+@functools.cache
+def policy_regrets(env: SwitchingMDP, gamma: float) -> np.ndarray:
+    """max V* - V of every deterministic policy in each context, [contexts, policies].
+
+    A policy's number is the sum of its actions times `_places`.
+    """
+    states, actions = env.num_states - 1, range(env.num_actions)
+    policies = np.array([(*p, 0) for p in itertools.product(actions, repeat=states)])
+    each = np.broadcast_to(policies[:, None], (len(policies), env.num_contexts, states + 1))
+    best = optimum(env, gamma).max(-1)[:, :-1]
+    return np.maximum((best - policy_value(env, each, gamma)).max(-1), 0.0).T
+
+
+def _places(env: SwitchingMDP) -> np.ndarray:
+    """What an action counts in the number of a policy, by state."""
+    return env.num_actions ** np.arange(env.num_states - 2, -1, -1)
 
 
 def distances(env: SwitchingMDP, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -193,11 +272,9 @@ def subsequence(name: str, length: int) -> tuple[np.ndarray, np.ndarray]:
     return index, rate[index - 1]
 
 
-def figure(found: dict[str, Curves], path: Path) -> None:
+def draw(found: dict[str, Curves]) -> bytes:
     """Distance of Q and of the policy in the worst context; sums of learning rates."""
-    from matplotlib.figure import Figure
-
-    shape = Figure(figsize=(12.5, 4.2), layout="constrained")
+    shape = figures.new_figure(12.5, 4.2)
     errors, regrets, sums = shape.subplots(1, 3)
     for i, (name, curves) in enumerate(found.items()):
         style = {"color": COLOURS[i], "label": SETTINGS[name].label}
@@ -216,5 +293,12 @@ def figure(found: dict[str, Curves], path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     errors.legend(frameon=False, fontsize=8, loc="lower left")
     sums.legend(frameon=False, fontsize=8, loc="upper left")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    shape.savefig(path, dpi=130)
+    return figures.to_png(shape, dpi=130)
+
+
+study = Study(
+    "Theorem B.2: tabular Q-learning in every context, and what breaks it",
+    TheoremOptions,
+    plan_runs,
+    report,
+)

@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 
 
 @functools.cache
-def read(table: str) -> dict[tuple[str, str, str, str], Cell]:
+def read_table(table: str) -> dict[tuple[str, str, str, str], Cell]:
     """The cells of a table by (agent, env, trace, variant); trace and variant may be ""."""
     if table not in TABLES:
         raise InputError(unknown("table of the paper", table, TABLES))
@@ -41,6 +41,6 @@ def read(table: str) -> dict[tuple[str, str, str, str], Cell]:
         }
 
 
-def printed(table: str, agent: str, env: str, trace: str = "", variant: str = "") -> str:
+def paper_number(table: str, agent: str, env: str, trace: str = "", variant: str = "") -> str:
     """What the paper prints, as in "-165 ± 5"; "-" where it prints nothing."""
-    return str(read(table).get((agent, env, trace, variant), tables.NONE))
+    return str(read_table(table).get((agent, env, trace, variant), tables.NONE))

@@ -1,0 +1,101 @@
+"""The commands that look at what there is: names, environments, the speed of the machine."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lcpo import config as configs
+from lcpo.cli import options as flags
+from lcpo.cli import show
+from lcpo.errors import InputError
+
+
+def list_names(arguments: list[str]) -> None:
+    """List agents, environments, detectors, traces and experiments."""
+    from lcpo.agents import AGENTS
+    from lcpo.contexts import FAMILIES, TRACES
+    from lcpo.core.ood import DETECTORS
+    from lcpo.envs import ENVS
+    from lcpo.study.paper import STUDIES
+
+    options = flags.parse("list", "What there is.", arguments, [("json", bool, "As JSON.", False)])
+    families = {f"family:{kind}:SEED": help for kind, help in FAMILIES.items()}
+    known = {
+        "agents": {name: _agent_help(agent) for name, agent in AGENTS.items()},
+        "envs": {name: _first_line(env) for name, env in ENVS.items()},
+        "detectors": {name: _first_line(f) for name, f in DETECTORS.items()},
+        "traces": {**{name: t.help for name, t in TRACES.items()}, **families},
+        "experiments": {name: study.help for name, study in STUDIES.items()},
+    }
+    if options.json:
+        print(json.dumps({kind: list(names) for kind, names in known.items()}))
+        return
+    for kind, names in known.items():
+        table = Table(title=kind, title_justify="left", box=None, show_header=False)
+        for name, help in names.items():
+            table.add_row(f"  {name}", help)
+        Console().print(table)
+
+
+def _agent_help(agent: Any) -> str:
+    changed = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}"
+                        for k, v in agent.presets.items())  # fmt: skip
+    text = f"{_first_line(agent.Config)} {changed}".strip()
+    if agent.training:
+        text += f" Trained on {agent.training.steps:,} steps from random starts, then only acts."
+    return text
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().splitlines()[0]
+
+
+def check_env(arguments: list[str]) -> int:
+    """Play with an environment of yours, and tell what is wrong with it."""
+    from lcpo.examine import examine
+    from lcpo.run.plan.job import find_env
+
+    if not arguments or arguments[0].startswith("-"):
+        raise InputError("name an environment: package.module:Class, or gym:ID")
+    name, *rest = arguments
+    default = configs.make(find_env(name), {})
+    help = "Play with an environment, and tell what is wrong with it."
+    options = flags.parse(f"check-env {name}", help, rest, [], flags.config_fields(default))
+    env = configs.make(type(default), flags.config_changes(options.env_config, default))
+    colours, problems = {"ok": "green", "note": "yellow", "problem": "red"}, 0
+    for level, text in examine(env, name):
+        problems += level == "problem"
+        show.line(text, f"{level:<7}", colours[level])
+    print(f"{problems} problem(s)" if problems else f"{name} is fit for use")
+    return flags.RUN_FAILED if problems else 0
+
+
+def bench(arguments: list[str]) -> None:
+    """Measure the speed of this machine."""
+    from lcpo.bench import bench as measure
+
+    options = flags.parse(
+        "bench",
+        "Microseconds per interaction on one core; interactions per second on all.",
+        arguments,
+        [
+            ("json", bool, "As one JSON object.", False),
+            ("gpu_runs", int, "Runs at once, if there is a GPU.", 96),
+        ],
+    )
+    result = measure(options.gpu_runs)
+    if options.json:
+        print(json.dumps(result))
+        return
+    table = Table(box=None, show_header=False)
+    table.add_row("A2C, one core", f"{result['a2c_us']:.1f} us per interaction")
+    table.add_row("LCPO, constraint active, one core", f"{result['lcpo_us']:.1f} us")
+    table.add_row(f"LCPO, {result['cores']} core(s)", f"{result['all_cores_per_s']:,} per second")
+    if "gpu_per_s" in result:
+        table.add_row(f"LCPO, {result['gpu_runs']} runs on the GPU", f"{result['gpu_per_s']:,} /s")
+    table.add_row("device", result["device"])
+    Console().print(table)

@@ -1,0 +1,184 @@
+"""The commands that run agents: train, compare."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from lcpo import config as configs
+from lcpo.cli import options as flags
+from lcpo.cli import show
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """Options of every command that runs agents."""
+
+    env: str = "pendulum"
+    """Environment: a name (`lcpo list`), gym:ID, or your own as package.module:Class."""
+    trace: str | None = None
+    """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet)."""
+    steps: int | None = None
+    """Interactions per run; default: the length of the trace."""
+    seeds: str = "4"
+    """How many seeds (0, 1, ...), or which ones, as in 3,7 (a single one: 7,)."""
+    out: Path | None = None
+    """Folder for results; default: out/ and a name."""
+    scale: float | None = None
+    """The trace is multiplied by this; default: the environment's own."""
+    training_steps: int | None = None
+    """Interactions of a prescient agent before its run along the trace; default: its own."""
+    resume: bool = False
+    """Go on with the runs that the folder holds."""
+    workers: int | None = None
+    """Processes at a time; default: one per core."""
+    checkpoint_seconds: float = 60.0
+    """Time between checkpoints."""
+
+
+def train(arguments: list[str]) -> int:
+    """Train an agent with several seeds; a summary table at the end."""
+    from lcpo import api
+    from lcpo.agents import find_agent, presets
+    from lcpo.run.plan.job import find_env, plan
+
+    agent_name = flags.peek(arguments, "agent") or "lcpo"
+    env_name = flags.peek(arguments, "env") or "pendulum"
+    agent, env_class = find_agent(agent_name), find_env(env_name)
+    default = configs.make(agent.Config, presets.settings(agent, env_name))
+    default_env = configs.make(env_class, {})
+    options = flags.parse(
+        "train",
+        f"Train {agent_name} on {env_name}.",
+        arguments,
+        [
+            ("agent", str, "Agent: a name (`lcpo list`), or your own as package.module:agent.",
+             agent_name),
+            *flags.class_fields(RunOptions),
+            ("sweep", tuple[str, ...], "Values of config fields: field=a,b,c ...", ()),
+            ("plan_only", bool, "Write the plan for `python -m lcpo.run.worker` and stop.", False),
+            *flags.config_fields(default),
+        ],
+        flags.config_fields(default_env),
+    )  # fmt: skip
+    jobs = plan(
+        agent_name,
+        env_name,
+        trace=options.trace,
+        steps=options.steps,
+        seeds=flags.read_seeds(options.seeds),
+        scale=options.scale,
+        overrides=flags.config_changes(options, default),
+        env_overrides=flags.config_changes(options.env_config, default_env),
+        sweep=dict(flags.read_sweep(text) for text in options.sweep),
+        training_steps=options.training_steps,
+    )
+    out = options.out or api.default_out(jobs[0])
+    if options.plan_only:
+        return _write_plan(jobs, out, options.resume)
+    problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
+    return _conclude(out, jobs, problems)
+
+
+def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
+    from lcpo.run.engines.local import PLAN, prepare, write_plan
+
+    prepare(jobs, out, resume)
+    write_plan(jobs, out)
+    print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {out / PLAN}")
+    return 0
+
+
+def compare(arguments: list[str]) -> int:
+    """Train several agents on one environment and trace; tables and learning curves."""
+    from lcpo import api
+    from lcpo.run.plan.job import find_env, plan_agents
+
+    default_env = configs.make(find_env(flags.peek(arguments, "env") or "pendulum"), {})
+    options = flags.parse(
+        "compare",
+        "Compare agents: the same environment, trace and seeds for each.",
+        arguments,
+        [
+            ("agents", str, "Agents, separated by commas; the first is the reference.",
+             "lcpo,a2c-entropy,a2c"),
+            *flags.class_fields(RunOptions),
+            ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+            ("published", bool, "With the values and all faults of the published code.", False),
+        ],
+        flags.config_fields(default_env),
+    )  # fmt: skip
+    jobs = plan_agents(
+        options.agents,
+        options.env,
+        trace=options.trace,
+        steps=options.steps,
+        seeds=flags.read_seeds(options.seeds),
+        scale=options.scale,
+        env_overrides=flags.config_changes(options.env_config, default_env),
+        training_steps=options.training_steps,
+        published=options.published,
+    )
+    trace = jobs[0].trace or "none"
+    name = f"compare-{options.env}-{trace}{'-published' if options.published else ''}"
+    out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
+    problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
+    command = shlex.join(["lcpo", "compare", *arguments])
+    return _conclude(out, jobs, problems, options.warmup, command)
+
+
+def _conclude(
+    out: Path,
+    jobs: list[Job],
+    problems: Sequence[str],
+    warmup: int | None = None,
+    command: str | None = None,
+) -> int:
+    """Print the table of these runs, what went wrong, and where things are; the exit code.
+
+    With `command`, the command line, the report is written as well.
+    """
+    from lcpo.run.store.results import load_results
+    from lcpo.study import compare, report
+
+    results = load_results(out, jobs)
+    finished = compare.finished_runs(results)
+    if finished:
+        comparison = compare.summarise(results, warmup=warmup)
+        show.line(report.to_table(comparison).to_text())
+        if command is not None:
+            for path in report.write_report(comparison, results, out, command):
+                show.line(f"wrote {path}")
+        for warning in _inactivity(finished):
+            show.line(warning, "warning:", "yellow")
+    for problem in problems:
+        show.line(problem, colour="red")
+    show.line(f"results: {out}")
+    return flags.RUN_FAILED if problems else 0
+
+
+def _inactivity(results: Sequence[Result]) -> list[str]:
+    """A warning for every LCPO variant whose constraint was (almost) never active."""
+    from lcpo.core import ood
+    from lcpo.run.plan.job import job_trace
+    from lcpo.run.store import record
+    from lcpo.study.calibrate import RARE, inactivity_warning
+
+    warnings = {}
+    for result in results:
+        job, active = result.job, record.activity(result.record)
+        group = job.name.rsplit("-s", 1)[0]
+        sizes = job.config
+        if active is None or active >= RARE or job.trace is None or group in warnings:
+            continue
+        if ood.detector(sizes["detector"]) is not ood.l2:
+            warnings[group] = f"{group}: active in {100 * active:.1f} % of updates"
+            continue
+        text = inactivity_warning(job_trace(job)[: job.steps], sizes["sigma"], active=active)
+        if text:
+            warnings[group] = f"{group}: {text}"
+    return list(warnings.values())

@@ -1,0 +1,12 @@
+"""Lines for a terminal: as they are, without wrapping, marks or colours that nobody asked for."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+
+def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = False) -> None:
+    """Print `text` after a coloured label, or in the colour where there is no label."""
+    parts = [(label, f"bold {colour}"), " ", text] if label else [(text, colour)]
+    Console(stderr=stderr).print(Text.assemble(*parts), soft_wrap=True)

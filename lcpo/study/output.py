@@ -1,0 +1,78 @@
+"""The files of a report: tables, figures, the runs behind them, and how they were made."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lcpo.errors import InputError
+from lcpo.run.store.record import save_bytes, save_json
+from lcpo.run.store.results import Result
+from lcpo.study import tables
+from lcpo.study.study import Report
+
+PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
+
+
+def write_files(
+    report: Report, results: Sequence[Result], out: str | Path, command: str | None = None
+) -> list[Path]:
+    """Write a report into a folder: NAME.txt, .md, .tex, .csv, seeds.csv, made.json, NAME.png.
+
+    `results`: the runs that it was made from; `command`: the command line that made it. Returns
+    the paths, in this order.
+    """
+    out, paths = Path(out), []
+    for name, table in report.tables.items():
+        for suffix, render in tables.FORMATS.items():
+            chosen = report.numbers.get(name, table) if suffix == "csv" else table
+            paths.append(out / f"{name}.{suffix}")
+            write_bytes(paths[-1], render(chosen).encode())
+    paths.append(out / "seeds.csv")
+    write_bytes(paths[-1], report.seeds.to_csv().encode())
+    paths.append(out / "made.json")
+    save_json(paths[-1], made(results, command))
+    for name, picture in report.figures.items():
+        paths.append(out / f"{name}.png")
+        write_bytes(paths[-1], picture)
+    return paths
+
+
+def made(results: Sequence[Result], command: str | None = None) -> dict[str, Any]:
+    """How a report was made: the command, and what the manifests of its runs say.
+
+    Lists hold every value that occurs: runs that were resumed elsewhere may differ. Empty: unknown.
+    """
+    jobs = [result.job for result in results]
+
+    def values(name: str) -> list[Any]:
+        return _distinct([result.provenance.get(name) for result in results])
+
+    return {
+        "command": [] if command is None else [command],
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "commit": values("commit"),
+        "device": values("device"),
+        "versions": {name: values(name) for name in PACKAGES},
+        "agents": _distinct([job.agent for job in jobs]),
+        "envs": _distinct([job.env for job in jobs]),
+        "traces": _distinct([job.trace for job in jobs]),
+        "steps": _distinct([job.steps for job in jobs]),
+        "seeds": len({job.seed for job in jobs}),
+        "finished": sum(result.status == "finished" for result in results),
+        "failed": sum(result.status != "finished" for result in results),
+    }
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file that the user asked for, atomically."""
+    try:
+        save_bytes(path, content)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    return [value for value in dict.fromkeys(values) if value is not None]

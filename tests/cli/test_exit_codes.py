@@ -1,0 +1,107 @@
+"""How a command ends: 0, 1 if a run failed, 2 for bad input, 70 for a bug, 130 when stopped."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import QUICK, run
+
+from lcpo.cli import main
+from lcpo.errors import InputError, MissingFile, MissingPackage, RunError
+
+
+def command_that_raises(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def command(arguments: list[str]) -> int:
+        raise error
+
+    monkeypatch.setitem(main.COMMANDS, "list", command)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("sigma = [red]5[/]: needs\nless"), 2),
+        (MissingFile("sigma = [red]5[/]: needs\nless"), 2),
+        (MissingPackage("sigma = [red]5[/]: needs\nless"), 2),
+        (RunError("sigma = [red]5[/]: needs\nless"), 1),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command_that_raises(monkeypatch, error)
+    assert run("list") == code
+    shown = capsys.readouterr()
+    assert shown.err == "error: sigma = [red]5[/]: needs less\n"
+    assert shown.out == ""
+
+
+def test_long_errors_are_not_wrapped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command_that_raises(monkeypatch, InputError("word " * 200 + "end"))
+    assert run("list") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), FileNotFoundError("x"), ImportError("x"), RuntimeError("x")]
+)
+def test_a_bug_keeps_its_traceback(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("lcpo.study.trace_figure.trace_summary", broken)
+    assert run("trace", "turns-100") == 70
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback (most recent call last):")
+    assert "in broken" in shown
+    assert f"{type(error).__name__}: x" in shown
+    assert "bug of lcpo: please report it" in shown.splitlines()[-1]
+
+
+def test_stopped_by_the_user(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command_that_raises(monkeypatch, KeyboardInterrupt())
+    assert run("list") == 130
+    assert "--resume goes on" in capsys.readouterr().err
+
+
+def test_a_failed_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A learning rate at which nothing stays finite."""
+    command = ["train", "--agent", "a2c", "--trace", "revisit", "--steps", "2000", "--seeds", "1",
+               "--learning-rate", "1e30", "--out", str(tmp_path / "o"), *QUICK]  # fmt: skip
+    assert run(*command) == 1
+    assert "stopped:" in capsys.readouterr().out
+
+
+def test_what_users_can_mend(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "mine.npy", np.zeros((500, 2), np.float32))
+    picture = str(tmp_path / "c.png")
+    for arguments, expected in (
+        (["trace", "3", "--rows", "-5"], "rows = -5"),
+        (["trace", "turns-100", "--out", str(tmp_path)], "use .png"),
+        (["trace", str(tmp_path / "none.npy")], "does not exist"),
+        (["calibrate", "--trace", "3", "--rollout-length", "0"], "rollout length = 0"),
+        (["calibrate", "--trace", "3", "--lags", "0"], "lags = 0"),
+        (["calibrate", "--trace", "3", "--scale", "nan"], "scale = nan"),
+        (["calibrate", "--trace", str(tmp_path / "mine.npy"), "--rollout-length", "300"],
+         "needs at least 2"),
+        (["export", str(tmp_path / "none"), str(tmp_path / "t.csv")], "holds no runs"),
+        (["reproduce", "grid-world", "--seeds", "0"], "at least one"),
+        (["reproduce"], "name an experiment"),
+    ):  # fmt: skip
+        assert run(*arguments) == 2, arguments
+        assert expected in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert run("trace", "turns-100", "--out", picture) == 2
+    assert "pip install matplotlib" in capsys.readouterr().err
+    assert not Path(picture).exists()
