@@ -44,7 +44,8 @@ def train(arguments: list[str]) -> int:
     """Train an agent with several seeds; a summary table at the end."""
     from lcpo import api
     from lcpo.agents import find_agent, presets
-    from lcpo.run.plan.job import find_env, plan
+    from lcpo.run.plan.job import find_env
+    from lcpo.run.plan.plan import plan
 
     agent_name = flags.peek(arguments, "agent") or "lcpo"
     env_name = flags.peek(arguments, "env") or "pendulum"
@@ -85,18 +86,20 @@ def train(arguments: list[str]) -> int:
 
 
 def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
-    from lcpo.run.engines.local import PLAN, prepare, write_plan
+    from lcpo.run.engines.base import prepare, write_plan
+    from lcpo.run.store.layout import plan_file
 
     prepare(jobs, out, resume)
     write_plan(jobs, out)
-    print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {out / PLAN}")
+    print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
     return 0
 
 
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
-    from lcpo.run.plan.job import find_env, plan_agents
+    from lcpo.run.plan.job import find_env
+    from lcpo.run.plan.plan import plan_agents
 
     default_env = configs.make(find_env(flags.peek(arguments, "env") or "pendulum"), {})
     options = flags.parse(
@@ -164,7 +167,7 @@ def _conclude(
 def _inactivity(results: Sequence[Result]) -> list[str]:
     """A warning for every LCPO variant whose constraint was (almost) never active."""
     from lcpo.core import ood
-    from lcpo.run.plan.job import job_trace
+    from lcpo.run.plan.job import Setup
     from lcpo.run.store import record
     from lcpo.study.calibrate import RARE, inactivity_warning
 
@@ -178,7 +181,7 @@ def _inactivity(results: Sequence[Result]) -> list[str]:
         if ood.detector(sizes["detector"]) is not ood.l2:
             warnings[group] = f"{group}: active in {100 * active:.1f} % of updates"
             continue
-        text = inactivity_warning(job_trace(job)[: job.steps], sizes["sigma"], active=active)
+        text = inactivity_warning(Setup(job).trace()[: job.steps], sizes["sigma"], active=active)
         if text:
             warnings[group] = f"{group}: {text}"
     return list(warnings.values())

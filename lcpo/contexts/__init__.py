@@ -120,7 +120,11 @@ def get(name: str, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
     multiplies every entry: the wind scale of an environment.
     """
     trace = describe(name)
-    values = check(trace.make(_num_rows(trace, name, rows)), name)
+    length = _num_rows(trace, name, rows)
+    try:
+        values = check(trace.make(length), name)
+    except MemoryError as error:
+        raise InputError(f"trace {name!r}: {length:,} rows do not fit into memory") from error
     return values if scale == 1.0 else values * np.float32(scale)
 
 
@@ -135,13 +139,7 @@ def _num_rows(trace: Trace, name: str, rows: int | None) -> int:
             f"trace {name!r} has {trace.length:,} rows, the run needs {rows:,}: "
             "run fewer steps or use a longer trace"
         )
-    length = rows if trace.length is None else trace.length
-    assert length is not None
-    try:
-        values = check(trace.make(length), name)
-    except MemoryError as error:
-        raise InputError(f"trace {name!r}: {length:,} rows do not fit into memory") from error
-    return values if scale == 1.0 else values * np.float32(scale)
+    return trace.length
 
 
 def check(values: np.ndarray, name: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lcpo.errors import InputError
-from lcpo.run.store.record import save_bytes, save_json
+from lcpo.run.store.files import save_bytes, save_json
 from lcpo.run.store.results import Result
 from lcpo.study import tables
 from lcpo.study.study import Report

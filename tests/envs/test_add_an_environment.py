@@ -11,7 +11,7 @@ import pytest
 
 from lcpo import examine
 from lcpo.cli import main as cli
-from lcpo.run.store.record import load_json
+from lcpo.run.store.files import load_json
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/add_an_environment.md").read_text()

@@ -13,7 +13,8 @@ import pytest
 from lcpo.agents import a2c
 from lcpo.envs import probes
 from lcpo.envs.pendulum import LAGS, Pendulum, PlainPendulum, State
-from lcpo.run.drive.compiled import init_run, load_contexts, rollout
+from lcpo.run.drive.base import Program, Run
+from lcpo.run.drive.rollout import init_run, load_contexts, rollout
 from lcpo.run.plan.check import check_env
 from lcpo.types import Transition
 
@@ -112,11 +113,10 @@ def random_walk(env: Any, trace: np.ndarray, steps: int) -> Transition:
     """One rollout of an untrained policy through the driver, from step 0."""
     config = a2c.Config(rollout_length=steps, hidden=(8,))
     contexts = load_contexts(trace, 0, len(trace), env.spec.context.lags)
-    run = init_run(a2c.agent, config, env, env.spec, jnp.int32(0), contexts)
-    collect = jax.jit(
-        lambda run: rollout(a2c.agent, config, env, env.spec, run, contexts, jnp.int32(0), KEY)[1]
-    )
-    return jax.tree.map(lambda x: np.asarray(x)[:, 0], collect(run))
+    program, run = Program(a2c.agent, env.spec), Run(config, env, jnp.int32(0))
+    state = init_run(program, run, contexts)
+    collect = jax.jit(lambda state: rollout(program, run, state, contexts, jnp.int32(0), KEY)[1])
+    return jax.tree.map(lambda x: np.asarray(x)[:, 0], collect(state))
 
 
 def numbered(rows: int) -> np.ndarray:

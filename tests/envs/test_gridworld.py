@@ -11,7 +11,9 @@ from lcpo.agents import a2c, tabular_a2c
 from lcpo.contexts.paper import trap_schedule
 from lcpo.envs.gridworld import GridWorld, State
 from lcpo.envs.pendulum import Pendulum
-from lcpo.run.drive.compiled import init_run, load_contexts, make_chunk, make_init, rollout
+from lcpo.run.drive.base import Program, Run
+from lcpo.run.drive.compiled import make_chunk, make_init
+from lcpo.run.drive.rollout import init_run, load_contexts, rollout
 from lcpo.types import Step, Transition
 
 LEFT, UP, RIGHT, DOWN = range(4)
@@ -109,10 +111,10 @@ def random_walk(env: GridWorld, trace: np.ndarray) -> Transition:
     """One rollout of a fresh table."""
     agent, config = tabular_a2c.agent, tabular_a2c.Config(rollout_length=400)
     contexts = load_contexts(trace, 0, len(trace), 1)
-    run = init_run(agent, config, env, env.spec, jnp.int32(0), contexts)
-    return jax.jit(
-        lambda run: rollout(agent, config, env, env.spec, run, contexts, jnp.int32(0), KEY)[1]
-    )(run)
+    program, run = Program(agent, env.spec), Run(config, env, jnp.int32(0))
+    state = init_run(program, run, contexts)
+    collect = jax.jit(lambda state: rollout(program, run, state, contexts, jnp.int32(0), KEY)[1])
+    return collect(state)
 
 
 def test_tabular_agent_needs_levels() -> None:
@@ -133,13 +135,13 @@ def test_a_table_keeps_what_it_does_not_visit(value: str) -> None:
     env, config = GridWorld(), tabular_a2c.Config(value=value, value_learning_rate=0.01)
     agent, spec = tabular_a2c.agent, env.spec
     contexts = load_contexts(np.zeros((3000, 2)), 0, 3000, 1)
-    seed = jnp.int32(0)
-    run = make_init(agent, spec, many=False)(config, env, seed, contexts)
-    chunk = make_chunk(agent, spec, 300, many=False)
-    run, metrics = chunk(config, env, seed, run, contexts, jnp.int32(0), jnp.int32(300))
+    program, run = Program(agent, spec), Run(config, env, jnp.int32(0))
+    state = make_init(program)(run, contexts)
+    chunk = make_chunk(program, 300)
+    state, metrics = chunk(run, state, contexts, jnp.int32(0), jnp.int32(300))
     last = metrics["episode_return_sum"][-20:].sum() / metrics["episodes"][-20:].sum()
     assert last > -3.5
-    policy = a2c.logits(spec, run.agent.policy, jnp.array([[2.0, 2.0, 0.0, 0.0]]))
+    policy = a2c.logits(spec, state.agent.policy, jnp.array([[2.0, 2.0, 0.0, 0.0]]))
     assert policy.argmax() == LEFT
-    assert not np.any(run.agent.policy.entries[:, :, :, 1])
-    assert (value == "table") == isinstance(run.agent.value, tabular_a2c.Table)
+    assert not np.any(state.agent.policy.entries[:, :, :, 1])
+    assert (value == "table") == isinstance(state.agent.value, tabular_a2c.Table)

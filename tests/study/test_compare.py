@@ -14,8 +14,10 @@ import polars as pl
 import pytest
 
 from lcpo import contexts
-from lcpo.run.plan.job import Job, plan
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan
 from lcpo.run.store import record as records
+from lcpo.run.store.files import save_arrays, save_json
 from lcpo.run.store.results import Result, load_results
 from lcpo.study import compare, curves, report, stats, tables
 from lcpo.study.export import export
@@ -45,14 +47,14 @@ def write(out: Path, job: Job, values: dict[str, np.ndarray], failed_at: int | N
     if failed_at != 0:
         block = records.block_size(job.steps // PER_UPDATE)
         kept = {k: v[: (failed_at or job.steps) // PER_UPDATE] for k, v in values.items()}
-        records.save_arrays(folder / "record.npz", records.thin(kept, 0, block, PER_UPDATE))
+        save_arrays(folder / "record.npz", records.thin(kept, 0, block, PER_UPDATE))
     failure = {"quantity": "policy_loss", "value": "nan", "step": failed_at}
     outcome = {
         "status": "finished" if failed_at is None else "failed",
         **({} if failed_at is None else {"failure": failure}),
         "job": job.to_json(), "seconds": 20.0, "provenance": {"device": "cpu:cpu"},
     }  # fmt: skip
-    records.save_json(folder / "manifest.json", outcome)
+    save_json(folder / "manifest.json", outcome)
 
 
 def jobs(agent: str, seeds: range = range(4), **more: Any) -> list[Job]:
@@ -66,7 +68,7 @@ def out(tmp_path: Path) -> Path:
     for job in every:
         failed_at = 40_000 if job.name.startswith("a2c") and job.seed == 3 else None
         write(tmp_path, job, metrics(job, LEVEL[job.agent]), failed_at)
-    records.save_json(tmp_path / "plan.json", {"jobs": [job.to_json() for job in every]})
+    save_json(tmp_path / "plan.json", {"jobs": [job.to_json() for job in every]})
     return tmp_path
 
 

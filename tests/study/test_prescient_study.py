@@ -16,8 +16,10 @@ import pytest
 from commands import QUICK, run
 from stopping import assert_same_results
 
-from lcpo.run.plan.job import Job, plan
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan
 from lcpo.run.store import record as records
+from lcpo.run.store.files import load_json, save_arrays, save_json
 from lcpo.run.store.results import load_results
 from lcpo.study import compare
 from lcpo.study.paper import prescient
@@ -38,15 +40,15 @@ def write(out: Path, job: Job, level: float, failed: bool = False) -> None:
 
     assert job.training is not None
     training = thinned(level - 10.0, job.training["steps"], 3200)
-    records.save_arrays(folder / "training.npz", training)
+    save_arrays(folder / "training.npz", training)
     if not failed:
-        records.save_arrays(folder / "record.npz", thinned(level, job.steps, 200))
+        save_arrays(folder / "record.npz", thinned(level, job.steps, 200))
     failure = {"quantity": "value_loss", "value": "nan", "step": 6400, "phase": "training"}
     outcome = {
         "status": "failed" if failed else "finished", **({"failure": failure} if failed else {}),
         "job": job.to_json(), "seconds": 1.0, "provenance": {"device": "cpu:cpu"},
     }  # fmt: skip
-    records.save_json(folder / "manifest.json", outcome)
+    save_json(folder / "manifest.json", outcome)
 
 
 @pytest.fixture
@@ -165,10 +167,10 @@ def test_killed_in_each_phase(tmp_path: Path) -> None:
         update = 0
         while not first < update:
             assert process.poll() is None, "it ended before the kill: no test"
-            update = records.load_json(manifest)["update"] if manifest.exists() else 0
+            update = load_json(manifest)["update"] if manifest.exists() else 0
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        assert first < records.load_json(manifest)["update"] < last
+        assert first < load_json(manifest)["update"] < last
     assert subprocess.run(command(out, "--resume"), **quiet).returncode == 0
     assert_same_results(tmp_path / "whole" / "runs", out / "runs")

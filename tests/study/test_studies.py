@@ -13,7 +13,8 @@ import pytest
 from commands import run
 
 from lcpo.cli.options import class_fields
-from lcpo.run.plan.job import Job, plan
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.study import output, seeds, stats
 from lcpo.study.paper import STUDIES, grid_world

@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from lcpo.run.plan.job import Job, plan_agents
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan_agents
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import stats, tables

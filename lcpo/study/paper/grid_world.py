@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lcpo.run.plan.job import Job, plan
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan
 from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result
 from lcpo.study import figures, tables

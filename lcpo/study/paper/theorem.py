@@ -20,9 +20,10 @@ import numpy as np
 from lcpo.agents import tabular_q
 from lcpo.envs.base import Advance
 from lcpo.envs.probes import SwitchingMDP
-from lcpo.run.plan.job import Job, plan
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store.record import load_arrays
+from lcpo.run.store.files import load_arrays
 from lcpo.run.store.results import Result
 from lcpo.study import figures, tables
 from lcpo.study.curves import COLOURS, STYLES
