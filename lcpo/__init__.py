@@ -9,25 +9,47 @@ action = lcpo.load("out/demo").act(obs)
 from __future__ import annotations
 
 import contextlib
+import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lcpo.api import Policy, load, train
+    from lcpo.errors import InputError, RunError
+    from lcpo.gym import from_gymnasium
+
+__all__ = [
+    "InputError",
+    "Policy",
+    "RunError",
+    "__version__",
+    "from_gymnasium",
+    "load",
+    "train",
+]
+
+_HOMES = {
+    "InputError": "lcpo.errors",
+    "Policy": "lcpo.api",
+    "RunError": "lcpo.errors",
+    "from_gymnasium": "lcpo.gym",
+    "load": "lcpo.api",
+    "train": "lcpo.api",
+}
+"""Loaded on first use: a worker on a bare machine needs none of it."""
 
 with contextlib.suppress(ImportError):  # a bare machine has no gymnasium
     from lcpo.gym.ids import register
 
     register()
 
-__all__ = ["Policy", "__version__", "load", "train"]
-
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: a worker on a bare machine needs none of it.
-    if name in ("Policy", "load", "train"):
-        from lcpo import api
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lcpo' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
-        return getattr(api, name)
-    raise AttributeError(f"module 'lcpo' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return __all__
