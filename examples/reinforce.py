@@ -32,23 +32,27 @@ class Config:
 class State(NamedTuple):
     """Arrays only, of fixed shapes."""
 
-    params: tuple[nets.Params, nets.Params]  # policy, value
+    params: tuple[Any, Any]  # policy, value
     opt: Any
 
 
+def networks(config: Config, spec: Spec) -> tuple[nets.Network, nets.Network]:
+    """Logits for every action, [..., A, K], and a value, [..., 1]."""
+    return nets.for_actions(spec, config.hidden), nets.for_spec(spec, config.hidden, num_outputs=1)
+
+
 def init(config: Config, spec: Spec, key: Array) -> State:
-    """Fresh networks: logits for every action, and a value."""
+    """Fresh networks."""
     policy_key, value_key = jax.random.split(key)
-    width = spec.action_size * max(spec.num_actions)
-    policy = nets.mlp_init(policy_key, (spec.obs_size, *config.hidden, width))
-    value = nets.mlp_init(value_key, (spec.obs_size, *config.hidden, 1))
-    return State((policy, value), optax.adam(0.0).init((policy, value)))
+    policy, value = networks(config, spec)
+    params = policy.init(policy_key), value.init(value_key)
+    return State(params, optax.adam(0.0).init(params))
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, Any]:
     """Sample from the policy: obs [N, D] -> actions [N, A], and nothing to remember."""
-    del config
-    logits = dists.to_logits(nets.mlp(state.params[0], obs), spec.num_actions)
+    policy, _ = networks(config, spec)
+    logits = policy.apply(state.params[0], obs)
     return dists.sample(logits, jax.random.uniform(key, (obs.shape[0], spec.action_size))), ()
 
 
@@ -57,17 +61,18 @@ def update(
 ) -> tuple[State, Metrics]:
     """One Adam step on the batch, leaves [T, N, ...]."""
     del key
+    policy, value = networks(config, spec)
     target = returns.returns(
         config.reward_scale * batch.reward,
-        nets.mlp(state.params[1], batch.next_obs)[..., 0],
+        value.apply(state.params[1], batch.next_obs)[..., 0],
         returns.discounts(config.gamma, batch.elapsed),
         batch.terminated.astype(jnp.float32),
         batch.truncated.astype(jnp.float32),
     )
 
-    def loss(params: tuple[nets.Params, nets.Params]) -> tuple[Array, Metrics]:
-        logits = dists.to_logits(nets.mlp(params[0], batch.obs), spec.num_actions)
-        advantage = target - nets.mlp(params[1], batch.obs)[..., 0]
+    def loss(params: tuple[Any, Any]) -> tuple[Array, Metrics]:
+        logits = policy.apply(params[0], batch.obs)
+        advantage = target - value.apply(params[1], batch.obs)[..., 0]
         gain = jax.lax.stop_gradient(advantage) * dists.log_prob(logits, batch.action)
         policy_loss = -stats.weighted_mean(gain, batch.weight)
         value_loss = jnp.mean(advantage**2)

@@ -54,6 +54,12 @@ def static(
     return dataclasses.field(default=default, metadata={**metadata, "share": share_of_steps})
 
 
+def with_default(cls: type, name: str, default: Any) -> Any:
+    """The field `name` of the config class `cls` with another default: help and bounds stay."""
+    field = next(f for f in dataclasses.fields(cls) if f.name == name)
+    return dataclasses.field(default=default, metadata=field.metadata)
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def config(cls: type[T]) -> type[T]:
     """Class decorator: a frozen, keyword-only dataclass that is also a pytree."""

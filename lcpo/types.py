@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 
 from lcpo import config as configs
 
@@ -22,7 +23,7 @@ Metrics = dict[str, Array]
 class ContextSlice(NamedTuple):
     """Where the context history stands in an observation: `channels` blocks of `lags` entries.
 
-    Each block runs from the newest value to the oldest.
+    Each block runs from the newest value to the oldest. The methods read observations [..., D].
     """
 
     start: int
@@ -32,6 +33,31 @@ class ContextSlice(NamedTuple):
     @property
     def size(self) -> int:
         return self.channels * self.lags
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+    def entries(self, obs: Array) -> Array:
+        """The context history as it stands in `obs`: [..., channels * lags]."""
+        return obs[..., self.start : self.end]
+
+    def history(self, obs: Array) -> Array:
+        """The context history by channel and lag, the newest first: [..., channels, lags]."""
+        return self.entries(obs).reshape(*obs.shape[:-1], self.channels, self.lags)
+
+    def newest(self, obs: Array) -> Array:
+        """The newest context: [..., channels]."""
+        return self.entries(obs)[..., :: max(self.lags, 1)]
+
+    def remove(self, obs: Array) -> Array:
+        """All that is not context history: [..., D - channels * lags]."""
+        return jnp.concatenate([obs[..., : self.start], obs[..., self.end :]], axis=-1)
+
+    def insert(self, rest: Array, history: Array) -> Array:
+        """The observation with this rest [..., D - size] and history [..., channels, lags]."""
+        entries = history.reshape(*history.shape[:-2], self.size)
+        return jnp.concatenate([rest[..., : self.start], entries, rest[..., self.start :]], axis=-1)
 
 
 class Spec(NamedTuple):

@@ -43,7 +43,7 @@ _ALL: tuple[AnyAgent, ...] = (
     tabular_a2c.agent,
     tabular_q.agent,
     prescient(a2c.agent, rollout_length=3200),
-    prescient(trpo.agent, steps=10_000_000, rollout_length=10_000),
+    prescient(trpo.agent, steps=10_000_000, halve=(), rollout_length=10_000),
     # Random for 1000 updates; DDQN's epsilon falls in the 5000 after them.
     prescient(ddqn.agent, rollout_length=3200, random_steps=3_200_000, epsilon_steps=16_000_000),
     prescient(sac.agent, rollout_length=3200, random_steps=3_200_000),

@@ -18,10 +18,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from lcpo.agents import off_policy
+from lcpo.agents import common, off_policy
 from lcpo.agents.off_policy import State
 from lcpo.config import config, static, traced
-from lcpo.core import dists, nets, optim, stats
+from lcpo.core import dists, optim, stats
+from lcpo.core.nets import Network
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
@@ -38,15 +39,15 @@ class Config(off_policy.Config):
 class Learner(NamedTuple):
     """What gradient steps change."""
 
-    q: nets.Params
-    target: nets.Params
+    q: Any  # parameters of `off_policy.make_network`
+    target: Any
     opt: Any
     target_stats: stats.RunningMoments
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
     """A fresh network, its copy as the target, and an empty replay."""
-    q = off_policy.network_init(config, spec, key)
+    q = off_policy.make_network(config, spec).init(key)
     learner = Learner(q, q, optim.adam(0.0, 1.0).init(q), stats.moments_init())
     return off_policy.state_init(config, spec, learner)
 
@@ -55,7 +56,8 @@ def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tup
     """All dimensions random with probability epsilon, else all greedy."""
     uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size + 1))
     explore = uniform[:, :1] < epsilon(config, spec, state)
-    greedy = jnp.argmax(off_policy.outputs(spec, state.learner.q, obs), axis=-1)
+    q = off_policy.make_network(config, spec).apply(state.learner.q, obs)
+    greedy = jnp.argmax(q, axis=-1)
     return jnp.where(explore, off_policy.random_action(spec, uniform[:, 1:]), greedy), ()
 
 
@@ -77,14 +79,17 @@ def epsilon(config: Config, spec: Spec, state: State) -> Array:
 def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
     """One gradient step on transitions [B], then the target network follows."""
     y = target(config, spec, learner, data)
-    loss, q_value, grads = gradient(spec, learner.q, data, y)
-    optimiser = optim.adam(config.learning_rate, config.max_grad_norm)
+    network = off_policy.make_network(config, spec)
+    loss, q_value, grads = gradient(network, learner.q, data, y)
+    optimiser = optim.adam(
+        config.learning_rate, config.max_grad_norm, weight_decay=network.weight_decay
+    )
     q, opt = optim.apply(optimiser, grads, learner.opt, learner.q)
     metrics = {
         "value_loss": loss,
         "grad_norm": optax.tree.norm(grads),
         "q_value": jnp.mean(q_value),
-        "reward_scale": off_policy.reward_scale(config, learner.target_stats),
+        "reward_scale": common.reward_scale(config, learner.target_stats),
     }
     following = optim.polyak(learner.target, q, config.target_rate)
     moments = stats.moments_add(learner.target_stats, y)
@@ -93,19 +98,17 @@ def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tupl
 
 def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Array:
     """y [B]: the online network chooses a*, the target network says what it is worth."""
-    best = jnp.argmax(off_policy.outputs(spec, learner.q, data.next_obs), axis=-1)
-    next_q = off_policy.outputs(spec, learner.target, data.next_obs)
-    next_value = off_policy.total_q(next_q, best)
+    network = off_policy.make_network(config, spec)
+    best = jnp.argmax(network.apply(learner.q, data.next_obs), axis=-1)
+    next_value = off_policy.total_q(network.apply(learner.target, data.next_obs), best)
     return off_policy.td_target(config, learner.target_stats, data, next_value)
 
 
-def gradient(
-    spec: Spec, q: nets.Params, data: Transition, target: Array
-) -> tuple[Array, Array, nets.Params]:
+def gradient(network: Network, q: Any, data: Transition, target: Array) -> tuple[Array, Array, Any]:
     """Loss E[(Q(s, a) - y)^2], Q(s, a) [B] and the loss's gradient."""
 
-    def value_loss(params: nets.Params) -> tuple[Array, Array]:
-        value = off_policy.total_q(off_policy.outputs(spec, params, data.obs), data.action)
+    def value_loss(params: Any) -> tuple[Array, Array]:
+        value = off_policy.total_q(network.apply(params, data.obs), data.action)
         return jnp.mean((value - target) ** 2), value
 
     (loss, value), grads = jax.value_and_grad(value_loss, has_aux=True)(q)
@@ -114,11 +117,10 @@ def gradient(
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, A, K] of each dimension, as `act` draws them, epsilon included."""
-    q = off_policy.outputs(spec, state.learner.q, obs)
+    q = off_policy.make_network(config, spec).apply(state.learner.q, obs)
     greedy = jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1])
-    equal = jax.nn.softmax(dists.to_logits(jnp.zeros(greedy[0].size), spec.num_actions))
     rate = epsilon(config, spec, state)
-    return (1.0 - rate) * greedy + rate * equal
+    return (1.0 - rate) * greedy + rate * jax.nn.softmax(dists.equal(spec.num_actions))[None]
 
 
 agent = Agent("ddqn", Config, init, act, update, probabilities=probabilities)

@@ -3,7 +3,7 @@
     L(theta) = PPO's clipped loss on B_r + kappa E_{S_c}[ H(pi_old, pi) ] / A             `learn`
 
 H is the cross entropy, summed over the A action dimensions; S_c are LCPO's anchors: as many past
-states with an OOD context as the batch has (`lcpo.recall`). Minibatch i of the batch goes with
+states with an OOD context as the batch has (`anchors.recall`). Minibatch i of the batch goes with
 minibatch i of the anchors. Where too little of the past is OOD, S_c is empty and the step is PPO's.
 
 What is computed is kappa E[ KL(pi_old || pi) ] / A, which differs from the above by a constant.
@@ -17,9 +17,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lcpo.agents import a2c, lcpo, ppo
+from lcpo.agents import anchors as past
+from lcpo.agents import on_policy, ppo
+from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, AnchorConfig, Anchors
+from lcpo.agents.on_policy import Data
 from lcpo.config import config, static, traced
-from lcpo.core import buffers, dists
+from lcpo.core import dists, random
+from lcpo.core.buffers import Reservoir
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 LONG_WINDOW = "long-window"
@@ -28,28 +32,33 @@ WINDOW = 1000
 
 
 @config
-class Config(lcpo.AnchorConfig, ppo.Config):
+class Config(AnchorConfig, ppo.Config):
     """LCPO-P. Defaults are the paper's."""
 
     kappa: float = traced(10.0, "weight of the anchors' loss (paper: kappa)", low=0.0)
     faults: tuple[str, ...] = static(
         (), "published faults to repeat",
-        choices=(a2c.TRUNCATION_LEAKS, lcpo.ADD_BEFORE_SAMPLE, LONG_WINDOW),
+        choices=(on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, LONG_WINDOW),
     )  # fmt: skip
 
 
 class State(NamedTuple):
     """LCPO's state and, for the fault "long-window", the last observations."""
 
-    learner: a2c.State
-    memory: buffers.Reservoir  # B_a, observations
+    learner: on_policy.State
+    memory: Reservoir  # B_a, observations
     window: Array  # [1000 or 0, D], the newest last; zeros where none has been seen yet
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
     """A fresh learner and an empty reservoir."""
-    length = WINDOW if LONG_WINDOW in config.faults else 0
-    return State(*lcpo.init(config, spec, key), jnp.zeros((length, spec.obs_size)))
+    window = jnp.zeros((WINDOW if LONG_WINDOW in config.faults else 0, spec.obs_size))
+    return State(on_policy.init(config, spec, key), past.memory_init(config, spec), window)
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """Sample from the policy."""
+    return on_policy.act(config, spec, state.learner, obs, key)
 
 
 def update(
@@ -57,12 +66,15 @@ def update(
 ) -> tuple[State, Metrics]:
     """Find anchors, then PPO with their loss added."""
     order_key, memory_key = jax.random.split(key)
+    add_key, sample_key = random.scan_keys(memory_key, (2,))
     obs = batch.obs.reshape(-1, spec.obs_size)
     recent, window = look_back(config, state, obs)
-    anchors, found, memory = lcpo.recall(config, spec, state.memory, obs, recent, memory_key)
-    learner, data = a2c.estimate(config, state.learner, batch)
+    anchors, memory = past.recall(config, spec, state.memory, obs, recent, add_key, sample_key)
+    networks = on_policy.make_networks(config, spec)
+    learner, data = on_policy.estimate(config, networks, state.learner, batch)
     order = jax.random.permutation(order_key, obs.shape[0])
-    learner, metrics = learn(config, spec, learner, data, order, anchors, found)
+    learner, metrics = learn(config, spec, learner, data, order, anchors)
+    memory = past.remember(config, memory, obs, anchors, add_key)
     return State(learner, memory, window), metrics
 
 
@@ -80,36 +92,39 @@ def look_back(config: Config, state: State, obs: Array) -> tuple[Array, Array]:
 def learn(
     config: Config,
     spec: Spec,
-    state: a2c.State,
-    data: a2c.Data,
+    state: on_policy.State,
+    data: Data,
     order: Array,
-    anchors: Array,
-    found: Array,
-) -> tuple[a2c.State, Metrics]:
+    anchors: Anchors,
+) -> tuple[on_policy.State, Metrics]:
     """One update with the batch, and the anchors, in this order."""
-    old_logits = a2c.logits(spec, state.policy, anchors)
-    shuffled = ppo.split(config, order, (anchors, old_logits))
+    policy = on_policy.make_networks(config, spec).policy
+    old_logits = policy.apply(state.policy, anchors.obs)
+    shuffled = ppo.split(config, order, (anchors.obs, old_logits))
 
-    def penalty(policy: Any, index: Array) -> Array:
+    def penalty(params: Any, index: Array) -> Array:
         def anchored() -> Array:
             obs, old = jax.tree.map(lambda x: x[index], shuffled)
-            kl = dists.kl(old, a2c.logits(spec, policy, obs))
+            kl = dists.kl(old, policy.apply(params, obs))
             return config.kappa * jnp.mean(kl) / spec.action_size
 
-        return jax.lax.cond(found, anchored, lambda: jnp.float32(0.0))
+        return jax.lax.cond(anchors.found, anchored, lambda: jnp.float32(0.0))
 
     state, metrics = ppo.learn(config, spec, state, data, order, penalty)
-    kl = jnp.mean(dists.kl(old_logits, a2c.logits(spec, state.policy, anchors)))
-    active = found.astype(jnp.float32)
+    kl = jnp.mean(dists.kl(old_logits, policy.apply(state.policy, anchors.obs)))
+    active = anchors.found.astype(jnp.float32)
     return state, {**metrics, "anchor_kl": active * kl, "constraint_active": active}
 
 
 def check(config: Config, spec: Spec) -> None:
     """What LCPO and PPO ask for."""
-    lcpo.check(config, spec)
+    past.check(config, spec)
     ppo.check(config, spec)
 
 
-agent = Agent(
-    "lcpo-p", Config, init, lcpo.act, update, check=check, probabilities=lcpo.probabilities
-)
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Action probabilities [N, A, K]."""
+    return on_policy.probabilities(config, spec, state.learner, obs)
+
+
+agent = Agent("lcpo-p", Config, init, act, update, check=check, probabilities=probabilities)

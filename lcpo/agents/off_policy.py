@@ -17,30 +17,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpo.agents import common
 from lcpo.config import config, static, traced
-from lcpo.core import dists, nets, replay, returns, stats
+from lcpo.core import nets, replay, returns, stats
+from lcpo.core.nets import Network
 from lcpo.types import Array, Metrics, Spec, Transition
 
 
 @config
-class Config:
+class Config(common.Config):
     """What agents with replay have in common. Defaults are the paper's."""
 
-    rollout_length: int = static(200, "interactions per update", low=1)
     updates_per_rollout: int = static(1, "gradient steps per update, each on a new batch", low=1)
     batch_size: int = static(512, "transitions per gradient step, drawn uniformly", low=1)
     buffer_size: int | None = static(
         None, "transitions kept, the newest; None: all of the run", low=1, share_of_steps=1.0
     )
     random_steps: int = static(200_000, "first interactions, all with random actions", low=0)
-    hidden: tuple[int, ...] = static((64, 64), "hidden layer sizes", low=1)
-    max_grad_norm: float = traced(1.0, "global gradient norm limit", low=0.0)
-    gamma: float = traced(0.99, "discount per unit of time", low=0.0, high=1.0)
     target_rate: float = traced(
         0.01, "share of the network that enters its target per step (tau)", low=0.0, high=1.0
     )
-    scale_rewards: bool = static(True, "divide rewards by the std of the targets")
-    reward_var_offset: float = traced(1.0, "added to that variance before the root", low=0.0)
 
 
 class State(NamedTuple):
@@ -58,21 +54,15 @@ def state_init(config: Config, spec: Spec, learner: Any) -> State:
     return State(learner, jnp.int32(0), memory)
 
 
-def network_init(config: Config, spec: Spec, key: Array) -> nets.Params:
-    """A network with an output for every action of every dimension."""
-    width = spec.action_size * max(spec.num_actions)
-    return nets.mlp_init(key, (spec.obs_size, *config.hidden, width))
-
-
-def outputs(spec: Spec, params: nets.Params, obs: Array) -> Array:
-    """Logits, or Q of each action dimension by itself: [B, A, K]."""
-    return dists.to_logits(nets.mlp(params, obs), spec.num_actions)
+def make_network(config: Config, spec: Spec) -> Network:
+    """The kind of all networks here: logits, or Q of each action dimension by itself, [B, A, K]."""
+    return nets.for_actions(spec, config.hidden)
 
 
 def total_q(q: Array, action: Array) -> Array:
     """Q(s, a), a sum over action dimensions: q [B, A, K], action [B, A] -> [B]."""
     # A mask, not an index: its gradient is a product, that of an index a slow scatter.
-    chosen = action[..., None] == jnp.arange(q.shape[-1])
+    chosen = action[..., None] == jnp.arange(q.shape[-1]).reshape(*[1] * action.ndim, -1)
     return jnp.sum(jnp.where(chosen, q, 0.0), axis=(-2, -1))
 
 
@@ -104,19 +94,12 @@ def learn(
     return state, {name: jnp.mean(values) for name, values in metrics.items()}
 
 
-def reward_scale(config: Config, target_stats: stats.RunningMoments) -> Array:
-    """What rewards are multiplied by."""
-    if not config.scale_rewards:
-        return jnp.float32(1.0)
-    return 1.0 / jnp.sqrt(target_stats.var + config.reward_var_offset)
-
-
 def td_target(
     config: Config, target_stats: stats.RunningMoments, data: Transition, next_value: Array
 ) -> Array:
     """One-step targets [B] in units of scaled rewards."""
     return returns.one_step(
-        data.reward * reward_scale(config, target_stats),
+        data.reward * common.reward_scale(config, target_stats),
         next_value,
         returns.discounts(config.gamma, data.elapsed),
         data.terminated.astype(jnp.float32),

@@ -19,9 +19,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lcpo.agents import a2c
+from lcpo.agents import common, on_policy
+from lcpo.agents.on_policy import Data, State
 from lcpo.config import config, static, traced
-from lcpo.core import dists, optim, stats
+from lcpo.core import dists, loops, optim, stats
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -33,7 +34,7 @@ Penalty = Callable[[Any, Array], Array]
 
 
 @config
-class Config(a2c.Config):
+class Config(on_policy.AdamConfig):
     """PPO. Defaults are those of the code behind LCPO's paper."""
 
     policy_max_grad_norm: float = traced(
@@ -45,14 +46,12 @@ class Config(a2c.Config):
     minibatches: int = static(10, "number of minibatches", low=1)
 
 
-State = a2c.State
-
-
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
     """Up to 30 policy steps, one value step, one step of the entropy coefficient."""
-    state, data = a2c.estimate(config, state, batch)
+    networks = on_policy.make_networks(config, spec)
+    state, data = on_policy.estimate(config, networks, state, batch)
     order = jax.random.permutation(key, data.obs.shape[0])
     return learn(config, spec, state, data, order)
 
@@ -61,42 +60,46 @@ def learn(
     config: Config,
     spec: Spec,
     state: State,
-    data: a2c.Data,
+    data: Data,
     order: Array,
     penalty: Penalty = lambda policy, index: jnp.float32(0.0),
 ) -> tuple[State, Metrics]:
     """One update with the batch in this order."""
-    gradient = a2c.policy_gradient(config, spec, state, data)
+    networks = on_policy.make_networks(config, spec)
+    policy = networks.policy
+    gradient = on_policy.policy_gradient(config, policy, state, data)
     shuffled, old_logits = split(config, order, (data, gradient.logits))
-    coefficient = optim.entropy_coefficient(state.entropy, config.entropy_coef)
-    optimiser = optim.adam(config.learning_rate, config.policy_max_grad_norm)
+    coefficient = common.entropy_coefficient(config, state.entropy)
+    optimiser = optim.adam(
+        config.learning_rate, config.policy_max_grad_norm, weight_decay=policy.weight_decay
+    )
     num_steps = config.passes * config.minibatches
 
-    def loss(policy: Any, index: Array) -> tuple[Array, Array]:
+    def loss(params: Any, index: Array) -> tuple[Array, Array]:
         part, old = jax.tree.map(lambda x: x[index], (shuffled, old_logits))
-        new = a2c.logits(spec, policy, part.obs)
-        total = clipped_loss(new, old, part, coefficient, config.clip) + penalty(policy, index)
+        new = policy.apply(params, part.obs)
+        total = clipped_loss(new, old, part, coefficient, config.clip) + penalty(params, index)
         return total, jnp.mean(dists.kl(old, new))
 
     def attempt(carry: tuple) -> tuple:
-        i, _, policy, opt_state = carry
-        grads, kl = jax.grad(loss, has_aux=True)(policy, i % config.minibatches)
+        i, _, params, opt_state = carry
+        grads, kl = jax.grad(loss, has_aux=True)(params, i % config.minibatches)
         near = kl <= STOP_FACTOR * config.max_kl
-        stepped = optim.apply(optimiser, grads, opt_state, policy)
-        policy, opt_state = jax.tree.map(
-            lambda new, old: jnp.where(near, new, old), stepped, (policy, opt_state)
+        stepped = optim.apply(optimiser, grads, opt_state, params)
+        params, opt_state = jax.tree.map(
+            lambda new, old: jnp.where(near, new, old), stepped, (params, opt_state)
         )
-        return i + near, near, policy, opt_state
+        return i + near.astype(jnp.int32), near, params, opt_state
 
-    start = (jnp.int32(0), jnp.bool_(True), state.policy, state.policy_opt)
-    if jax.default_backend() == "cpu":
-        found = jax.lax.while_loop(lambda c: c[1] & (c[0] < num_steps), attempt, start)
-    else:
-        # Where runs are vmapped, a loop that may end for some of them gains nothing. A step that
-        # was refused would be refused again: nothing changes from there on.
-        found = jax.lax.fori_loop(0, num_steps, lambda _, c: attempt(c), start)
-    num_made, _, policy, policy_opt = found
-    state, metrics = a2c.finish(config, spec, state, data, gradient, policy, policy_opt)
+    # A step that was refused would be refused again: nothing changes from there on.
+    num_made, _, params, policy_opt = loops.bounded_while(
+        lambda carry: carry[1] & (carry[0] < num_steps),
+        attempt,
+        (jnp.int32(0), jnp.bool_(True), state.policy, state.policy_opt),
+        num_steps,
+    )
+    state = state._replace(policy=params, policy_opt=policy_opt)
+    state, metrics = on_policy.finish(config, spec, networks, state, data, gradient)
     return state, {**metrics, "policy_steps": num_made.astype(jnp.float32)}
 
 
@@ -106,7 +109,7 @@ def split(config: Config, order: Array, tree: Any) -> Any:
 
 
 def clipped_loss(
-    new_logits: Array, old_logits: Array, data: a2c.Data, coefficient: Array, clip: Array | float
+    new_logits: Array, old_logits: Array, data: Data, coefficient: Array, clip: Array | float
 ) -> Array:
     """The surrogate without the gain of ratios beyond 1 +- clip, and entropy bonus."""
     log_ratio = dists.log_prob(new_logits, data.action) - dists.log_prob(old_logits, data.action)
@@ -128,5 +131,6 @@ def check(config: Config, spec: Spec) -> None:
 
 
 agent = Agent(
-    "ppo", Config, a2c.init, a2c.act, update, check=check, probabilities=a2c.probabilities
-)
+    "ppo", Config, on_policy.init, on_policy.act, update,
+    check=check, probabilities=on_policy.probabilities,
+)  # fmt: skip

@@ -7,11 +7,14 @@
                                                                  targets Q', new pi       `target`
     L(phi_i)  = E[ (Q_i(s, a) - y)^2 ]                                           `ddqn.gradient`
     phi'_i    <- rate * phi_i + (1 - rate) * phi'_i                                     `finish`
-    c         tuned so that the entropy approaches `entropy_target` of its maximum  `tune_entropy`
+    c         tuned so that the entropy approaches `entropy_target` of its maximum        `finish`
 
 In this order, `updates_per_rollout` times after each rollout, from the first one on; actions are
 uniformly random for `random_steps`. The expectations over actions are exact sums. Scaled rewards
 as in `off_policy`. The published code takes pi(s) for pi(s') in y (fault "target-at-s").
+
+An agent that is SAC with other gradients (a penalty on old weights, a projection) calls
+`learner_init` and `step` with its own `Hooks`.
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from lcpo.agents import ddqn, off_policy
+from lcpo.agents import common, ddqn, off_policy
 from lcpo.agents.off_policy import State
-from lcpo.config import config, static, traced
-from lcpo.core import dists, nets, optim, stats
+from lcpo.config import config, static, traced, with_default
+from lcpo.core import dists, optim, stats
+from lcpo.core.nets import Network
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 TARGET_AT_S = "target-at-s"
@@ -33,26 +37,42 @@ TARGET_AT_S = "target-at-s"
 
 
 @config
-class Config(off_policy.Config):
+class Config(common.EntropyConfig, off_policy.Config):
     """SAC. Defaults are the paper's."""
 
     learning_rate: float = traced(4e-4, "policy learning rate (Adam)", low=0.0)
     value_learning_rate: float = traced(1e-3, "critics' learning rate (Adam)", low=0.0)
-    entropy_coef: float = traced(0.1, "entropy coefficient, or its start if tuned", low=0.0)
-    entropy_target: float = traced(
-        0.1, "tune the coefficient towards this share of the maximal entropy; 0: keep it fixed",
-        low=0.0, high=1.0,
-    )  # fmt: skip
-    entropy_learning_rate: float = traced(1e-3, "learning rate of the log coefficient", low=0.0)
+    entropy_coef: float = with_default(common.EntropyConfig, "entropy_coef", 0.1)
+    entropy_target: float = with_default(common.EntropyConfig, "entropy_target", 0.1)
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=(TARGET_AT_S,))
+
+
+Transformation = optax.GradientTransformation
+
+
+class Hooks(NamedTuple):
+    """What the gradients of each network go through before they are clipped and given to Adam.
+
+    A transformation sees the gradient and the parameters of its network, and gives the gradient to
+    be used. Build it where it is used, as an optimiser: it may close over traced values. What it
+    has to keep stands in its optax state, which is the first part of the optimiser's state in the
+    learner (`learner.policy_opt[0]`), or in a state of one's own around SAC's learner. It must be
+    there, with a state of the same shape, in `learner_init` and in every `step`.
+    """
+
+    policy: Transformation | None = None
+    critics: tuple[Transformation | None, Transformation | None] = (None, None)
+
+
+NO_HOOKS = Hooks()
 
 
 class Learner(NamedTuple):
     """What gradient steps change. Pairs: one entry per critic."""
 
-    policy: nets.Params
-    critics: tuple[nets.Params, nets.Params]
-    targets: tuple[nets.Params, nets.Params]
+    policy: Any  # parameters of `off_policy.make_network`, as are the critics and targets
+    critics: tuple[Any, Any]
+    targets: tuple[Any, Any]
     policy_opt: Any
     critic_opts: tuple[Any, Any]
     entropy: optim.EntropyTuner
@@ -64,19 +84,34 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     return off_policy.state_init(config, spec, learner_init(config, spec, key))
 
 
-def learner_init(config: Config, spec: Spec, key: Array) -> Learner:
+def learner_init(config: Config, spec: Spec, key: Array, hooks: Hooks = NO_HOOKS) -> Learner:
     """Fresh networks, and copies of the critics as targets."""
-    policy, *pair = (off_policy.network_init(config, spec, k) for k in jax.random.split(key, 3))
-    critics, empty = (pair[0], pair[1]), optim.adam(0.0, 1.0)
+    network = off_policy.make_network(config, spec)
+    policy, *pair = (network.init(k) for k in jax.random.split(key, 3))
+    critics = (pair[0], pair[1])
+    adam, adams = optimisers(config, network, hooks)
     return Learner(
         policy,
         critics,
         critics,
-        empty.init(policy),
-        (empty.init(critics[0]), empty.init(critics[1])),
+        adam.init(policy),
+        (adams[0].init(critics[0]), adams[1].init(critics[1])),
         optim.entropy_init(),
         stats.moments_init(),
     )
+
+
+def optimisers(
+    config: Config, network: Network, hooks: Hooks
+) -> tuple[Transformation, tuple[Transformation, Transformation]]:
+    """Of the policy, and of each critic: the hook, then the gradient norm limit, L2 and Adam."""
+
+    def adam(rate: float, hook: Transformation | None) -> Transformation:
+        decay = network.weight_decay
+        return optim.adam(rate, config.max_grad_norm, weight_decay=decay, before=hook)
+
+    one, other = (adam(config.value_learning_rate, hook) for hook in hooks.critics)
+    return adam(config.learning_rate, hooks.policy), (one, other)
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
@@ -87,8 +122,9 @@ def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tup
 
 def behaviour(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Logits [N, A, K] that actions are drawn from: equal ones during the random steps."""
-    learned = state.num_steps >= config.random_steps
-    return dists.to_logits(nets.mlp(state.learner.policy, obs) * learned, spec.num_actions)
+    logits = off_policy.make_network(config, spec).apply(state.learner.policy, obs)
+    equal = jnp.broadcast_to(dists.equal(spec.num_actions), logits.shape)
+    return jnp.where(state.num_steps >= config.random_steps, logits, equal)
 
 
 def update(
@@ -98,19 +134,21 @@ def update(
     return off_policy.learn(config, spec, state, batch, key, step)
 
 
-def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
+def step(
+    config: Config, spec: Spec, learner: Learner, data: Transition, hooks: Hooks = NO_HOOKS
+) -> tuple[Learner, Metrics]:
     """One gradient step of every network on transitions [B], in the order of the docstring."""
+    network = off_policy.make_network(config, spec)
+    adam, adams = optimisers(config, network, hooks)
     policy_loss, policy_grads = policy_gradient(config, spec, learner, data)
-    optimiser = optim.adam(config.learning_rate, config.max_grad_norm)
-    policy, policy_opt = optim.apply(optimiser, policy_grads, learner.policy_opt, learner.policy)
+    policy, policy_opt = optim.apply(adam, policy_grads, learner.policy_opt, learner.policy)
     learner = learner._replace(policy=policy, policy_opt=policy_opt)
     y = target(config, spec, learner, data)
-    optimiser = optim.adam(config.value_learning_rate, config.max_grad_norm)
-    found = [ddqn.gradient(spec, critic, data, y) for critic in learner.critics]
+    found = [ddqn.gradient(network, critic, data, y) for critic in learner.critics]
     stepped = [
         optim.apply(optimiser, grads, opt, critic)
-        for (_, _, grads), opt, critic in zip(
-            found, learner.critic_opts, learner.critics, strict=True
+        for optimiser, (_, _, grads), opt, critic in zip(
+            adams, found, learner.critic_opts, learner.critics, strict=True
         )
     ]
     critics, critic_opts = zip(*stepped, strict=True)
@@ -127,13 +165,14 @@ def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tupl
 
 def policy_gradient(
     config: Config, spec: Spec, learner: Learner, data: Transition
-) -> tuple[Array, nets.Params]:
+) -> tuple[Array, Any]:
     """L(theta) and its gradient."""
-    q = _smaller(spec, learner.critics, data.obs)
-    coefficient = optim.entropy_coefficient(learner.entropy, config.entropy_coef)
+    network = off_policy.make_network(config, spec)
+    q = _smaller(network, learner.critics, data.obs)
+    coefficient = common.entropy_coefficient(config, learner.entropy)
 
-    def policy_loss(policy: nets.Params) -> Array:
-        logits = off_policy.outputs(spec, policy, data.obs)
+    def policy_loss(policy: Any) -> Array:
+        logits = network.apply(policy, data.obs)
         return -stats.weighted_mean(soft_value(logits, q, coefficient), data.weight)
 
     return jax.value_and_grad(policy_loss)(learner.policy)
@@ -141,10 +180,12 @@ def policy_gradient(
 
 def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Array:
     """y [B], with the learner's (already updated) policy."""
-    coefficient = optim.entropy_coefficient(learner.entropy, config.entropy_coef)
+    network = off_policy.make_network(config, spec)
+    coefficient = common.entropy_coefficient(config, learner.entropy)
     obs = data.obs if TARGET_AT_S in config.faults else data.next_obs
-    logits = off_policy.outputs(spec, learner.policy, obs)
-    next_value = soft_value(logits, _smaller(spec, learner.targets, data.next_obs), coefficient)
+    logits = network.apply(learner.policy, obs)
+    next_q = _smaller(network, learner.targets, data.next_obs)
+    next_value = soft_value(logits, next_q, coefficient)
     return off_policy.td_target(config, learner.target_stats, data, next_value)
 
 
@@ -152,26 +193,17 @@ def finish(
     config: Config, spec: Spec, learner: Learner, data: Transition, target: Array
 ) -> tuple[Learner, Metrics]:
     """What follows the steps of the networks: target networks, reward scale, entropy."""
-    metrics = {"reward_scale": off_policy.reward_scale(config, learner.target_stats)}
+    metrics = {"reward_scale": common.reward_scale(config, learner.target_stats)}
     learner = learner._replace(
         targets=optim.polyak(learner.targets, learner.critics, config.target_rate),
         target_stats=stats.moments_add(learner.target_stats, target),
     )
-    learner, entropy = tune_entropy(config, spec, learner, data.obs)
-    coefficient = optim.entropy_coefficient(learner.entropy, config.entropy_coef)
-    return learner, {**metrics, "entropy": entropy, "entropy_coef": coefficient}
-
-
-def tune_entropy(config: Config, spec: Spec, learner: Learner, obs: Array) -> tuple[Learner, Array]:
-    """One step of the coefficient's, and the mean entropy on obs [B, D]."""
-    entropy = jnp.mean(dists.entropy(off_policy.outputs(spec, learner.policy, obs)))
-    tuner = optim.entropy_step(
-        learner.entropy, config.entropy_coef, entropy,
-        config.entropy_target * dists.max_entropy(spec.num_actions), config.entropy_learning_rate,
-    )  # fmt: skip
-    tuned = config.entropy_target > 0.0
-    tuner = jax.tree.map(lambda a, b: jnp.where(tuned, a, b), tuner, learner.entropy)
-    return learner._replace(entropy=tuner), entropy
+    logits = off_policy.make_network(config, spec).apply(learner.policy, data.obs)
+    entropy = jnp.mean(dists.entropy(logits))
+    tuner = common.tune_entropy(config, spec, learner.entropy, entropy)
+    coefficient = common.entropy_coefficient(config, tuner)
+    metrics |= {"entropy": entropy, "entropy_coef": coefficient}
+    return learner._replace(entropy=tuner), metrics
 
 
 def soft_value(logits: Array, q: Array, coefficient: Array) -> Array:
@@ -180,9 +212,9 @@ def soft_value(logits: Array, q: Array, coefficient: Array) -> Array:
     return jnp.sum(jnp.exp(log_p) * (q - coefficient * log_p), axis=(-2, -1))
 
 
-def _smaller(spec: Spec, pair: tuple[nets.Params, nets.Params], obs: Array) -> Array:
+def _smaller(network: Network, pair: tuple[Any, Any], obs: Array) -> Array:
     """The smaller of two critics' values, [B, A, K]."""
-    one, other = (off_policy.outputs(spec, critic, obs) for critic in pair)
+    one, other = (network.apply(critic, obs) for critic in pair)
     return jnp.minimum(one, other)
 
 

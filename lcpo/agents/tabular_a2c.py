@@ -9,67 +9,54 @@ an MLP (`value="mlp"`). Tables are not decayed towards zero; the MLP is, as ever
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax.numpy as jnp
-
-from lcpo.agents import a2c
-from lcpo.config import config, static, traced
-from lcpo.core import optim
+from lcpo.agents import a2c, on_policy
+from lcpo.agents.on_policy import Networks, State
+from lcpo.config import config, static, traced, with_default
+from lcpo.core import dists, nets
 from lcpo.errors import InputError
-from lcpo.types import Agent, Array, Spec
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
 @config
 class Config(a2c.Config):
     """Tabular A2C. Defaults are the paper's, but for the value table and its learning rate."""
 
-    learning_rate: float = traced(0.1, "policy learning rate (Adam)", low=0.0)
+    learning_rate: float = with_default(a2c.Config, "learning_rate", 0.1)
     value_learning_rate: float = traced(0.1, "value learning rate (Adam); MLP: 1e-3", low=0.0)
-    gamma: float = traced(0.9, "discount per unit of time", low=0.0, high=1.0)
-    lam: float = traced(0.95, "GAE lambda", low=0.0, high=1.0)
-    reward_var_offset: float = traced(1e-8, "added to that variance before the root", low=0.0)
+    gamma: float = with_default(a2c.Config, "gamma", 0.9)
+    lam: float = with_default(a2c.Config, "lam", 0.95)
+    reward_var_offset: float = with_default(a2c.Config, "reward_var_offset", 1e-8)
     value: str = static("table", "value function", choices=("table", "mlp"))
     hidden: tuple[int, ...] = static((32, 32), "hidden layer sizes of an MLP value", low=1)
 
 
-class Table(NamedTuple):
-    """One row of outputs per observation: parameters that apply themselves (`a2c.outputs`)."""
-
-    entries: Array  # [*levels, outputs]
-
-    weight_decay = 0.0
-
-    def __call__(self, obs: Array) -> Array:
-        """[..., D] -> [..., outputs]."""
-        *levels, num_outputs = self.entries.shape
-        return self.entries.reshape(-1, num_outputs)[row_number(obs, levels)]
-
-
-def row_number(obs: Array, levels: Sequence[int]) -> Array:
-    """Rows [...] of obs [..., D]; entry d of an observation is one of 0 .. levels[d] - 1."""
-    stride = [math.prod(levels[d + 1 :]) for d in range(len(levels))]
-    return obs.astype(jnp.int32) @ jnp.asarray(stride, jnp.int32)
-
-
-State = a2c.State
-"""A2C's, with a `Table` for the policy, and for the value unless it is an MLP."""
+def make_networks(config: Config, spec: Spec) -> Networks:
+    """Tables: of zeros, which is the uniform policy."""
+    assert spec.obs_levels is not None, "checked by `check`"
+    logits = nets.table(spec.obs_levels, dists.num_outputs(spec.num_actions))
+    value = nets.table(spec.obs_levels, 1)
+    if config.value == "mlp":
+        value = nets.for_spec(spec, config.hidden, 1)
+    return Networks(nets.per_action(logits, spec.num_actions), value)
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
-    """Tables of zeros: the uniform policy."""
-    assert spec.obs_levels is not None, "checked by `check`"
-    state = a2c.init(config, spec, key)
-    empty = optim.adam(0.0, 1.0)
-    width = spec.action_size * max(spec.num_actions)
-    policy = Table(jnp.zeros((*spec.obs_levels, width)))
-    state = state._replace(policy=policy, policy_opt=empty.init(policy))
-    if config.value == "table":
-        value = Table(jnp.zeros((*spec.obs_levels, 1)))
-        state = state._replace(value=value, value_opt=empty.init(value))
-    return state
+    """Empty tables."""
+    return on_policy.init(config, spec, key, make_networks(config, spec))
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """Sample from the policy."""
+    return on_policy.act(config, spec, state, obs, key, make_networks(config, spec))
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """A2C's."""
+    return a2c.update(config, spec, state, batch, key, make_networks(config, spec))
 
 
 def check(config: Any, spec: Spec) -> None:
@@ -82,6 +69,9 @@ def check(config: Any, spec: Spec) -> None:
         )
 
 
-agent = Agent(
-    "tabular-a2c", Config, init, a2c.act, a2c.update, check=check, probabilities=a2c.probabilities
-)
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Action probabilities [N, A, K]."""
+    return on_policy.probabilities(config, spec, state, obs, make_networks(config, spec))
+
+
+agent = Agent("tabular-a2c", Config, init, act, update, check=check, probabilities=probabilities)

@@ -20,9 +20,9 @@ import jax
 import jax.numpy as jnp
 
 from lcpo.agents import tabular_a2c
-from lcpo.agents.tabular_a2c import Table, row_number
 from lcpo.config import config, static, traced
-from lcpo.core import dists, returns
+from lcpo.core import dists, nets, returns
+from lcpo.core.nets import Table
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -67,7 +67,7 @@ def update(
     """Learn from each step in turn; worlds take turns within a step."""
     del key
     assert spec.obs_levels is not None, "checked by `check`"
-    rows = row_number(jnp.stack([batch.obs, batch.next_obs]), spec.obs_levels)  # [2, T, N]
+    rows = nets.row_number(jnp.stack([batch.obs, batch.next_obs]), spec.obs_levels)  # [2, T, N]
     discount = returns.discounts(config.gamma, batch.elapsed)
     terminated = batch.terminated.astype(jnp.float32)
     steps = (rows[0], batch.action[..., 0], batch.reward, rows[1], discount, terminated)
@@ -120,8 +120,8 @@ def check(config: Config, spec: Spec) -> None:
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, 1, K] of the behaviour; among equals the first is best."""
-    del spec
-    values = state.q(obs)
+    assert spec.obs_levels is not None, "checked by `check`"
+    values = nets.table(spec.obs_levels, spec.num_actions[0]).apply(state.q, obs)
     best = jax.nn.one_hot(jnp.argmax(values, axis=-1), values.shape[-1])
     return ((1.0 - config.epsilon) * best + config.epsilon / values.shape[-1])[:, None]
 

@@ -27,7 +27,7 @@ def list_names(arguments: list[str]) -> None:
     known = {
         "agents": {name: _agent_help(agent) for name, agent in AGENTS.items()},
         "envs": {name: _first_line(env) for name, env in ENVS.items()},
-        "detectors": {name: _first_line(f) for name, f in DETECTORS.items()},
+        "detectors": {name: _first_line(d.distance) for name, d in DETECTORS.items()},
         "traces": {**{name: t.help for name, t in TRACES.items()}, **families},
         "experiments": {name: study.help for name, study in STUDIES.items()},
     }

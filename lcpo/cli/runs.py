@@ -178,7 +178,7 @@ def _inactivity(results: Sequence[Result]) -> list[str]:
         sizes = job.config
         if active is None or active >= RARE or job.trace is None or group in warnings:
             continue
-        if ood.detector(sizes["detector"]) is not ood.l2:
+        if ood.find_detector(sizes["detector"]).distance is not ood.l2:
             warnings[group] = f"{group}: active in {100 * active:.1f} % of updates"
             continue
         text = inactivity_warning(Setup(job).trace()[: job.steps], sizes["sigma"], active=active)

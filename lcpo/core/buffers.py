@@ -1,4 +1,4 @@
-"""Reservoir sampling: a uniform sample of everything seen so far, in fixed memory."""
+"""Reservoir sampling (Algorithm 2 of the LCPO paper): a uniform sample of all that was seen."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lcpo.types import Array
 
 
 class Reservoir(NamedTuple):
-    """A uniform sample of the items seen."""
+    """A uniform sample of the items seen, in fixed memory."""
 
-    items: Array  # [capacity, ...]
-    seen: Array  # number of items offered so far, int32
+    items: Array  # [capacity, ...]: B_a
+    seen: Array  # number of items offered so far, int32: n_s
 
 
 def reservoir_init(capacity: int, item_shape: tuple[int, ...]) -> Reservoir:
-    """An empty reservoir."""
+    """An empty reservoir of capacity n_b (lines 1 to 3 of Algorithm 2)."""
     return Reservoir(jnp.zeros((capacity, *item_shape), jnp.float32), jnp.int32(0))
 
 
@@ -28,20 +28,20 @@ def reservoir_filled(reservoir: Reservoir) -> Array:
 
 
 def reservoir_add(reservoir: Reservoir, items: Array, key: Array) -> Reservoir:
-    """Offer a batch [B, ...] (Vitter's algorithm R, batched).
+    """Offer a batch [B, ...] (lines 4 to 14 of Algorithm 2, for all items of the batch at once).
 
     The n-th item fills slot n - 1 while there is room; after that it draws a slot from
     {0, ..., n - 1} and replaces what is there if the slot exists. Where two items of a batch fall
     into one slot the later one wins, as it would one by one.
     """
     capacity, batch = reservoir.items.shape[0], items.shape[0]
-    position = reservoir.seen + jnp.arange(batch)  # n - 1
-    drawn = jax.random.randint(key, (batch,), 0, position + 1)
-    slot = jnp.where(position < capacity, position, drawn)
-    slot = jnp.where(slot < capacity, slot, capacity)  # capacity: out of bounds, dropped
+    position = reservoir.seen + jnp.arange(batch)  # lines 4, 5: n_s - 1 of each item
+    drawn = jax.random.randint(key, (batch,), 0, position + 1)  # line 7
+    slot = jnp.where(position < capacity, position, drawn)  # lines 6, 13: is there room?
+    slot = jnp.where(slot < capacity, slot, capacity)  # lines 8, 10, 11: beyond the end, dropped
     later_same = jnp.triu(slot[:, None] == slot[None, :], k=1).any(axis=1)
     slot = jnp.where(later_same, capacity, slot)
-    stored = reservoir.items.at[slot].set(items, mode="drop")
+    stored = reservoir.items.at[slot].set(items, mode="drop")  # lines 9, 14
     return Reservoir(stored, reservoir.seen + batch)
 
 

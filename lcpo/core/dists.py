@@ -15,6 +15,11 @@ PADDING = -1e9
 """Logit of an action that does not exist, where dimensions have unequal numbers of actions."""
 
 
+def num_outputs(num_actions: tuple[int, ...]) -> int:
+    """Outputs of a network that gives one number per action of every dimension: A * K."""
+    return len(num_actions) * max(num_actions)
+
+
 def to_logits(outputs: Array, num_actions: tuple[int, ...]) -> Array:
     """Reshape network outputs [..., A * K] to logits [..., A, K], K = max(num_actions)."""
     width = max(num_actions)
@@ -22,7 +27,12 @@ def to_logits(outputs: Array, num_actions: tuple[int, ...]) -> Array:
     if min(num_actions) == width:
         return logits
     exists = np.arange(width) < np.asarray(num_actions)[:, None]
-    return jnp.where(exists, logits, PADDING)
+    return jnp.where(np.broadcast_to(exists, logits.shape), logits, PADDING)
+
+
+def equal(num_actions: tuple[int, ...]) -> Array:
+    """Logits [A, K] with which all actions of a dimension are equally likely."""
+    return to_logits(jnp.zeros(num_outputs(num_actions)), num_actions)
 
 
 def sample(logits: Array, uniform: Array) -> Array:
@@ -34,7 +44,7 @@ def sample(logits: Array, uniform: Array) -> Array:
     action, cumulative = jnp.int32(0), 0.0
     for k in range(p.shape[-1] - 1):  # one by one: XLA fuses it with the environment's step
         cumulative = cumulative + p[..., k]
-        action = action + (cumulative <= uniform)
+        action = action + (cumulative <= uniform).astype(jnp.int32)
     return action
 
 

@@ -1,13 +1,58 @@
-"""Multi-layer perceptrons on plain pytrees."""
+"""Networks as values: MLPs, tables, deep sets, ensembles.
+
+An agent asks for one by what the spec says (`for_spec`, `for_actions`) and never by its kind, so
+that a new kind is one function here and a line in `for_spec`.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from lcpo.types import Array
+from lcpo.core import dists, optim
+from lcpo.types import Array, Spec
+
+
+class Network(NamedTuple):
+    """A function with parameters. A kind of network is a function that returns one of these.
+
+    init(key) -> params                  fresh parameters: any pytree of float32 arrays, of fixed
+                                         shapes; everything random comes from the key
+    apply(params, x [..., inputs])       the outputs [..., outputs] for any number of leading axes;
+        -> [..., outputs]                pure, and differentiable in `params`
+
+    The parameters are plain data: agents keep them in their state, copy, average and save them, and
+    never look inside. A kind that is not meant to be pulled towards zero has a weight decay of 0.
+    """
+
+    init: Callable[[Array], Any]
+    apply: Callable[[Any, Array], Array]
+    weight_decay: float = optim.WEIGHT_DECAY
+    """Share of the parameters that is added to their gradient (L2)."""
+
+
+def for_spec(spec: Spec, hidden: Sequence[int], num_outputs: int) -> Network:
+    """The network that suits the observation: a deep set where it has elements, else an MLP."""
+    if spec.elements is not None:
+        return deep_set(spec.elements, spec.obs_size, hidden, num_outputs)
+    return mlp((spec.obs_size, *hidden, num_outputs))
+
+
+def for_actions(spec: Spec, hidden: Sequence[int]) -> Network:
+    """`for_spec` with an output for every action: [..., D] -> [..., A, K]."""
+    width = dists.num_outputs(spec.num_actions)
+    return per_action(for_spec(spec, hidden, width), spec.num_actions)
+
+
+def per_action(network: Network, num_actions: tuple[int, ...]) -> Network:
+    """`network` with its outputs told apart by action: [..., A * K] -> [..., A, K]."""
+    return network._replace(
+        apply=lambda params, x: dists.to_logits(network.apply(params, x), num_actions)
+    )
 
 
 class Layer(NamedTuple):
@@ -17,10 +62,16 @@ class Layer(NamedTuple):
     b: Array  # [outputs]
 
 
-Params = tuple[Layer, ...]
+Layers = tuple[Layer, ...]
+"""Parameters of an MLP."""
 
 
-def mlp_init(key: Array, sizes: tuple[int, ...]) -> Params:
+def mlp(sizes: tuple[int, ...]) -> Network:
+    """A multi-layer perceptron, sizes = (inputs, *hidden, outputs)."""
+    return Network(lambda key: _mlp_init(key, sizes), _mlp_apply)
+
+
+def _mlp_init(key: Array, sizes: tuple[int, ...]) -> Layers:
     """Weights and biases ~ U(-1/sqrt(inputs), 1/sqrt(inputs)), layer by layer."""
     layers = []
     for k, inputs, outputs in zip(
@@ -32,14 +83,89 @@ def mlp_init(key: Array, sizes: tuple[int, ...]) -> Params:
     return tuple(layers)
 
 
-def mlp(params: Params, x: Array) -> Array:
-    """ReLU between layers, nothing after the last: [..., inputs] -> [..., outputs].
+def _mlp_apply(params: Layers, x: Array) -> Array:
+    """ReLU between layers, nothing after the last.
 
     Matrix products run at full float32 precision everywhere. On a GPU the default may be TF32,
     whose rounding is larger than the steps that the trust region takes.
     """
     for i, layer in enumerate(params):
-        x = jnp.dot(x, layer.w, precision=jax.lax.Precision.HIGHEST) + layer.b
+        x = jnp.dot(x, layer.w, precision=jax.lax.Precision.HIGHEST)
+        x = x + jnp.expand_dims(layer.b, range(x.ndim - 1))
         if i < len(params) - 1:
             x = jax.nn.relu(x)
     return x
+
+
+class Table(NamedTuple):
+    """One row of outputs per observation."""
+
+    entries: Array  # [*levels, outputs]
+
+
+def table(levels: tuple[int, ...], num_outputs: int) -> Network:
+    """A table of zeros, for finite observations: entry d is one of 0 .. levels[d] - 1.
+
+    Not decayed: rows that are not visited stay as they are.
+    """
+
+    def apply(params: Table, x: Array) -> Array:
+        return params.entries.reshape(-1, num_outputs)[row_number(x, levels)]
+
+    return Network(lambda key: Table(jnp.zeros((*levels, num_outputs))), apply, weight_decay=0.0)
+
+
+def row_number(x: Array, levels: tuple[int, ...]) -> Array:
+    """Rows [...] of a table for observations [..., D]."""
+    stride = [math.prod(levels[d + 1 :]) for d in range(len(levels))]
+    return x.astype(jnp.int32) @ jnp.asarray(stride, jnp.int32)
+
+
+ELEMENT_HIDDEN = (32, 16)
+"""Hidden layers of the network that looks at one element of a deep set."""
+
+
+class DeepSet(NamedTuple):
+    """Parameters of a deep set."""
+
+    element: Layers
+    whole: Layers
+
+
+def deep_set(
+    elements: tuple[int, int], num_inputs: int, hidden: Sequence[int], num_outputs: int
+) -> Network:
+    """rho(mean_i phi(x_i), rest): the order of the elements does not matter (Zaheer et al. 2017).
+
+    The first `num * size` inputs are `num` elements x_i of `size` numbers, elements = (num, size);
+    the rest follows. phi gives one number, rho has the hidden layers asked for.
+    """
+    num, size = elements
+    phi = mlp((size, *ELEMENT_HIDDEN, 1))
+    rho = mlp((1 + num_inputs - num * size, *hidden, num_outputs))
+
+    def init(key: Array) -> DeepSet:
+        element_key, whole_key = jax.random.split(key)
+        return DeepSet(phi.init(element_key), rho.init(whole_key))
+
+    def apply(params: DeepSet, x: Array) -> Array:
+        each = x[..., : num * size].reshape(*x.shape[:-1], num, size)
+        pooled = jnp.mean(phi.apply(params.element, each), axis=-2)  # [..., 1]
+        return rho.apply(params.whole, jnp.concatenate([pooled, x[..., num * size :]], axis=-1))
+
+    return Network(init, apply)
+
+
+def ensemble(network: Network, count: int) -> Network:
+    """`count` networks with parameters of their own, side by side.
+
+    `apply` gives what each says to the same x [..., inputs]: [count, ..., outputs].
+    """
+
+    def init(key: Array) -> Any:
+        return jax.vmap(network.init)(jax.random.split(key, count))
+
+    def apply(params: Any, x: Array) -> Array:
+        return jax.vmap(network.apply, in_axes=(0, None))(params, x)
+
+    return Network(init, apply, network.weight_decay)

@@ -1,22 +1,40 @@
 """Which past observations are out of distribution with respect to a recent batch?
 
-A detector is a function `distances(context, recent [B, D], data [M, D]) -> [M]` of *squared*
-distances; an observation is out of distribution (OOD) where the distance exceeds sigma^2.
-`context` is the `ContextSlice` of the observation.
+An observation is out of distribution (OOD) where a detector's squared distance exceeds sigma^2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 
 from lcpo.core import buffers
+from lcpo.errors import InputError
 from lcpo.names import find
 from lcpo.types import Array, ContextSlice
 
-Detector = Callable[[ContextSlice, Array, Array], Array]
+Distance = Callable[[ContextSlice, Array, Array], Array]
+
+
+class Detector(NamedTuple):
+    """How far past observations are from the recent ones.
+
+    distance(context, recent [B, D], data [M, D]) -> [M]    *squared* distances of each row of
+        `data` from the batch `recent`; pure, for use under jit and vmap. `context` says where the
+        context history stands in an observation. Infinity: OOD whatever sigma is.
+
+    A new one is a function and a line in `DETECTORS`. A user's own is named as
+    "package.module:name", of a Detector, or of a plain function, which is then taken for the
+    distance of a detector that needs no context.
+    """
+
+    distance: Distance
+    needs_context: bool = False
+    """It cannot serve observations without a context history."""
+
 
 RIDGE = 1e-6
 """Added to the covariance of standardised columns. 1e-4 would change decisions."""
@@ -24,14 +42,13 @@ RIDGE = 1e-6
 
 def l2(context: ContextSlice, recent: Array, data: Array) -> Array:
     """Squared distance between history-mean contexts: each channel averaged over its lags."""
-    centre = _history_mean(context, recent).mean(axis=0)
+    centre = _history_mean(context, recent).mean(axis=0, keepdims=True)
     return jnp.sum((_history_mean(context, data) - centre) ** 2, axis=-1)
 
 
 def mahalanobis(context: ContextSlice, recent: Array, data: Array) -> Array:
     """Squared Mahalanobis distance of the context entries, per dimension."""
-    columns = slice(context.start, context.start + context.size)
-    return _mahalanobis(recent[:, columns], data[:, columns])
+    return _mahalanobis(context.entries(recent), context.entries(data))
 
 
 def mahalanobis_full(context: ContextSlice, recent: Array, data: Array) -> Array:
@@ -47,16 +64,24 @@ def everything(context: ContextSlice, recent: Array, data: Array) -> Array:
 
 
 DETECTORS: dict[str, Detector] = {
-    "l2": l2,
-    "mahalanobis": mahalanobis,
-    "mahalanobis-full": mahalanobis_full,
-    "everything": everything,
+    "l2": Detector(l2, needs_context=True),
+    "mahalanobis": Detector(mahalanobis, needs_context=True),
+    "mahalanobis-full": Detector(mahalanobis_full),
+    "everything": Detector(everything),
 }
 
 
-def detector(name: str) -> Detector:
-    """A detector by name, or a user's own as 'package.module:function'."""
-    return find("detector", name, DETECTORS)
+def find_detector(name: str) -> Detector:
+    """A detector by name, or a user's own as "package.module:name"."""
+    found = find("detector", name, DETECTORS)
+    if isinstance(found, Detector):
+        return found
+    if not callable(found):
+        raise InputError(
+            f"detector {name!r} is a {type(found).__name__}: needs an lcpo.core.ood.Detector, or a "
+            "function distance(context, recent, data)"
+        )
+    return Detector(cast(Distance, found))
 
 
 def sample_ood(
@@ -67,34 +92,35 @@ def sample_ood(
     rounds: int,
     key: Array,
 ) -> tuple[Array, Array]:
-    """Draw `rounds * count` items from the reservoir and keep the first `count` that are OOD.
+    """Algorithm 3: draw `rounds * count` items, keep the first `count` that are OOD.
 
-    Returns (items [count, D], found): `found` is False where fewer than `count` were OOD, and the
-    items are then of no use. So the work is bounded, and a history in which few states are OOD
-    (under 1 / rounds of them) gives no anchors.
+    The paper draws one by one until it has enough (b of at most s); to draw all s at once and keep
+    the first b is the same rule, without a loop. Returns (items [count, D], found): `found` is
+    False where fewer than `count` were OOD, and the items are then of no use. So the work is
+    bounded, and a history in which few states are OOD (under 1 / rounds of them) gives no anchors.
     """
-    drawn = buffers.reservoir_sample(reservoir, rounds * count, key)  # [rounds * count, D]
-    is_ood = (distances(drawn) > jnp.square(sigma)) & (reservoir.seen > 0)
-    rank = jnp.cumsum(is_ood)  # 1-based rank among the OOD ones
-    slot = jnp.where(is_ood & (rank <= count), rank - 1, count)
+    drawn = buffers.reservoir_sample(reservoir, rounds * count, key)  # lines 3-5, 9: z [s, D]
+    is_ood = (distances(drawn) > jnp.square(sigma)) & (reservoir.seen > 0)  # line 6: omega(z, B_r)
+    rank = jnp.cumsum(is_ood)  # 1-based rank among the OOD ones: |B_out|
+    slot = jnp.where(is_ood & (rank <= count), rank - 1, count)  # line 4: the first b of them
     index = jnp.zeros(count, jnp.int32).at[slot].set(jnp.arange(rounds * count), mode="drop")
-    return drawn[index], rank[-1] >= count
+    return drawn[index], rank[-1] >= count  # lines 2, 7: B_out; lines 11-14: is it full?
 
 
 def _history_mean(context: ContextSlice, obs: Array) -> Array:
-    block = obs[:, context.start : context.start + context.size]
-    return block.reshape(-1, context.channels, context.lags).mean(axis=-1)  # [M, channels]
+    return context.history(obs).mean(axis=-1)  # [M, channels]
 
 
 def _mahalanobis(recent: Array, data: Array) -> Array:
     """Columns that do not vary in the recent batch are left out."""
-    mean, std = recent.mean(axis=0), recent.std(axis=0, ddof=1)
+    mean = recent.mean(axis=0, keepdims=True)
+    std = recent.std(axis=0, ddof=1, keepdims=True)
     varies = std > 1e-12
     scale = jnp.where(varies, 1.0 / jnp.where(varies, std, 1.0), 0.0)
     recent, data = (recent - mean) * scale, (data - mean) * scale
     exact = jax.lax.Precision.HIGHEST
     covariance = jnp.matmul(recent.T, recent, precision=exact) / (recent.shape[0] - 1)
-    covariance = covariance + jnp.diag(jnp.where(varies, RIDGE, 1.0))
+    covariance = covariance + jnp.diag(jnp.where(varies[0], RIDGE, 1.0))
     factor = jnp.linalg.cholesky(covariance)
     white = jax.scipy.linalg.solve_triangular(factor, data.T, lower=True)
-    return jnp.sum(white**2, axis=0) / jnp.maximum(varies.sum(), 1)
+    return jnp.sum(white**2, axis=0) / jnp.maximum(varies.sum(), 1).astype(jnp.float32)

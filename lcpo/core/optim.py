@@ -16,12 +16,18 @@ WEIGHT_DECAY = 1e-4
 
 def adam(
     learning_rate: Array | float,
-    max_norm: float | None = None,
+    max_norm: Array | float | None = None,
     eps: float = 1e-5,
     weight_decay: float = WEIGHT_DECAY,
+    before: optax.GradientTransformation | None = None,
 ) -> optax.GradientTransformation:
-    """Clip, add the L2 gradient, then Adam. Build it in the traced code: the rate is traced."""
+    """Clip, add the L2 gradient, then Adam. Build it in the traced code: the rate is traced.
+
+    `before` is the place for methods that change gradients (a penalty, a projection): it sees them
+    first, with the parameters, and its state is the first part of the optimiser's.
+    """
     return optax.chain(
+        *(() if before is None else (before,)),
         optax.identity() if max_norm is None else _clip(max_norm),
         optax.add_decayed_weights(weight_decay),
         _scale_by_adam(eps),
@@ -42,7 +48,7 @@ def polyak(target: Any, online: Any, rate: Array | float) -> Any:
     return optax.incremental_update(online, target, rate)
 
 
-def _clip(max_norm: float) -> optax.GradientTransformation:
+def _clip(max_norm: Array | float) -> optax.GradientTransformation:
     """Scale by min(1, max_norm / (norm + 1e-6)), as PyTorch does."""
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:

@@ -76,13 +76,14 @@ def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
         )
     context = _context(replay, spec)
     flags = batch.terminated.astype(jnp.int32) + 2 * batch.truncated
-    fields = [_without(context, batch.obs), _without(context, batch.next_obs)]
+    fields = [context.remove(batch.obs), context.remove(batch.next_obs)]
     fields += [x[..., None] for x in (batch.reward, batch.elapsed, batch.weight)]
+    before = jnp.moveaxis(context.history(batch.obs[0]), -1, 0)[::-1]  # [lags, N, channels]
     width = replay.rows.floats.shape[-1]  # cuts off elapsed and weight where they are always 1
     block = Rows(
         jnp.concatenate(fields, axis=-1)[..., :width],
         jnp.concatenate([batch.action, flags[..., None]], axis=-1),
-        jnp.concatenate([_history(context, batch.obs[0]), _newest(context, batch.next_obs)]),
+        jnp.concatenate([before, context.newest(batch.next_obs)]),
     )
     start = replay.added % num_rows
 
@@ -107,17 +108,17 @@ def replay_rows(replay: Replay, spec: Spec, row: Array, world: Array) -> Transit
     context, rows = _context(replay, spec), replay.rows
     window = (context.lags + 1, 1, context.channels)
     cut = jax.vmap(lambda r, w: jax.lax.dynamic_slice(rows.context, (r, w, 0), window))
-    seen = cut(row, world)[:, ::-1, 0]  # [B, lags + 1, channels], newest first
+    seen = cut(row, world)[:, ::-1, 0].swapaxes(1, 2)  # [B, channels, lags + 1], newest first
     small, floats = rows.small[row, world].astype(jnp.int32), rows.floats[row, world]
     size = spec.obs_size - context.size
     reward, *rest = floats[:, 2 * size :].T
     elapsed, weight = rest or (jnp.ones_like(reward), jnp.ones_like(reward))
     flags = small[:, -1]
     return Transition(
-        _with(context, floats[:, :size], seen[:, 1:]),
+        context.insert(floats[:, :size], seen[..., 1:]),
         small[:, :-1],
         reward,
-        _with(context, floats[:, size : 2 * size], seen[:, :-1]),
+        context.insert(floats[:, size : 2 * size], seen[..., :-1]),
         flags % 2 == 1,
         flags >= 2,
         elapsed,
@@ -129,25 +130,3 @@ def replay_rows(replay: Replay, spec: Spec, row: Array, world: Array) -> Transit
 def _context(replay: Replay, spec: Spec) -> ContextSlice:
     """The part of an observation that is not stored with it."""
     return ContextSlice(spec.context.start, replay.rows.context.shape[-1], replay.lags)
-
-
-def _without(context: ContextSlice, obs: Array) -> Array:
-    end = context.start + context.size
-    return jnp.concatenate([obs[..., : context.start], obs[..., end:]], axis=-1)
-
-
-def _with(context: ContextSlice, kept: Array, history: Array) -> Array:
-    """The inverse of `_without`; history [B, lags, channels], newest first."""
-    block = history.swapaxes(1, 2).reshape(len(kept), context.size)
-    return jnp.concatenate([kept[:, : context.start], block, kept[:, context.start :]], axis=-1)
-
-
-def _history(context: ContextSlice, obs: Array) -> Array:
-    """Contexts in obs [N, D], oldest first: [lags, N, channels]."""
-    block = obs[:, context.start : context.start + context.size]
-    return jnp.moveaxis(block.reshape(len(obs), context.channels, context.lags), -1, 0)[::-1]
-
-
-def _newest(context: ContextSlice, obs: Array) -> Array:
-    """Newest context of obs [T, N, D]: [T, N, channels]."""
-    return obs[..., context.start : context.start + context.size : max(context.lags, 1)]

@@ -1,7 +1,8 @@
 """Trust-region steps: Fisher product, conjugate gradient, step size, line search.
 
-A policy is given as `logits_fn(params) -> [B, A, K]` on a fixed set of states. Vectors are flat:
-`ravel_pytree` of the parameters.
+Lines 7 to 12 of the LCPO paper's Algorithm 1 stand here. A policy is given as
+`logits_fn(params) -> [B, A, K]` on a fixed set of states. Vectors are flat: `ravel_pytree` of the
+parameters.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from lcpo.core import loops
 from lcpo.types import Array
 
 CG_ITERATIONS = 15
@@ -28,7 +30,7 @@ def fisher_product(
 ) -> tuple[Product, Array]:
     """v -> (F + damping I) v, F the Hessian of mean KL(old || new) at the old parameters.
 
-    Returns the product and the old logits.
+    This is g(x) in line 7 of Algorithm 1. Returns the product and the old logits.
 
     At the old parameters the Hessian of the KL is exactly its Gauss-Newton form, J' H J, with J
     the Jacobian of the logits and H = diag(p) - p p' for each categorical. One forward and one
@@ -52,13 +54,10 @@ def fisher_product(
 
 
 def conjugate_gradient(product: Product, target: Array) -> Array:
-    """Solve product(x) = target from x = 0, in at most 15 iterations.
+    """Solve product(x) = target from x = 0, in at most 15 iterations: line 8 of Algorithm 1.
 
-    Once the squared residual is < 1e-10 the steps have length 0, and on a CPU the loop ends. On a
-    GPU, where runs are vmapped, it goes on: a loop that may end for some of them would copy all
-    of its vectors in every iteration.
+    Once the squared residual is < 1e-10 the steps have length 0.
     """
-
     on_cpu = jax.default_backend() == "cpu"
 
     def unfinished(carry: tuple[Array, ...]) -> Array:
@@ -77,9 +76,7 @@ def conjugate_gradient(product: Product, target: Array) -> Array:
         return i + 1, x, residual, direction, rr_new
 
     start = (jnp.int32(0), jnp.zeros_like(target), target, target, jnp.dot(target, target))
-    if on_cpu:
-        return jax.lax.while_loop(unfinished, iterate, start)[1]
-    return jax.lax.fori_loop(0, CG_ITERATIONS, lambda _, c: iterate(c), start, unroll=True)[1]
+    return loops.bounded_while(unfinished, iterate, start, CG_ITERATIONS, unroll=True)[1]
 
 
 def constrained_step(product: Product, gradient: Array, limit: Array | float) -> Array:
@@ -153,9 +150,9 @@ def line_search(
 ) -> LineSearch:
     """Halve `step` until it keeps what it promised: fractions 1, 1/2, ..., 1/512.
 
-    `evaluate(flat params) -> (loss, kls)`; `loss_old` is the loss at `params`. A trial is accepted
-    when the loss improves by more than a tenth of the linear prediction and every KL is within its
-    limit.
+    Lines 9, 10 and 12 of Algorithm 1. `evaluate(flat params) -> (loss, kls)`; `loss_old` is the
+    loss at `params`. A trial is accepted when the loss improves by more than a tenth of the linear
+    prediction and every KL is within its limit.
     """
     predicted = -jnp.dot(gradient, step)
 

@@ -12,23 +12,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_contracts import (  # noqa: F401 - run again below, with the `agent` of this file
-    random_batch,
-    started,
+from agent_contracts import (  # noqa: F401 - run again below, with the `agent` of this file
     test_config_survives_json,
     test_same_key_same_result_and_act_only_reads,
     test_stopped_and_resumed_equals_never_stopped,
     test_update_keeps_the_state_tree_and_compiles_once,
     test_vmap_over_seeds_and_traced_fields_equals_a_loop,
 )
+from small_agents import random_batch, started
 
 from lcpo.envs.pendulum import Pendulum
 from lcpo.envs.probes import Bandit
-from lcpo.run.drive.compiled import load_contexts, make_chunk, make_init
+from lcpo.run.drive.base import Program, Run
+from lcpo.run.drive.compiled import make_chunk, make_init
+from lcpo.run.drive.rollout import load_contexts
 from lcpo.run.plan.check import check_agent, check_env
 from lcpo.run.plan.job import find_agent
 from lcpo.run.store.record import lifelong_return
-from lcpo.types import Agent
+from lcpo.types import AnyAgent
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, DOCS = ROOT / "examples", ROOT / "docs"
@@ -40,7 +41,7 @@ def examples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def agent(examples: None) -> Agent:
+def agent(examples: None) -> AnyAgent:
     return find_agent("reinforce:agent")
 
 
@@ -60,7 +61,7 @@ def test_found_from_the_root_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_agent("examples.reinforce:agent").name == "reinforce"
 
 
-def after_ending(agent: Agent, kind: str, next_obs: float) -> Any:
+def after_ending(agent: AnyAgent, kind: str, next_obs: float) -> Any:
     """The state after a batch in whose midst an episode ends as `kind`, at `next_obs`."""
     config, spec, state = started(agent)
     batch = random_batch(spec, jax.random.key(7), False)
@@ -71,35 +72,37 @@ def after_ending(agent: Agent, kind: str, next_obs: float) -> Any:
     return agent.update(config, spec, state, batch, jax.random.key(0))[0]
 
 
-def test_truncated_bootstraps_and_terminated_does_not(agent: Agent) -> None:
+def test_truncated_bootstraps_and_terminated_does_not(agent: AnyAgent) -> None:
     for kind in ("terminated", "truncated"):
         one, other = (jax.tree.leaves(after_ending(agent, kind, x)) for x in (0.0, 3.0))
         same = all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
         assert same == (kind == "terminated")
 
 
-def metrics_of(agent: Agent, env: Any, updates: int, **config: Any) -> dict[str, np.ndarray]:
+def metrics_of(agent: AnyAgent, env: Any, updates: int, **config: Any) -> dict[str, np.ndarray]:
     """Train through the driver, one seed."""
     spec, chosen = env.spec, agent.config(**config)
     check_agent(agent, chosen, spec)
     steps = updates * chosen.rollout_length
     trace = np.random.default_rng(0).normal(size=(steps + 1, spec.context.channels))
     contexts = load_contexts(trace, 0, steps + 1, spec.context.lags)
-    args = (jax.tree.map(jnp.float32, chosen), env, jnp.int32(0))
-    state = make_init(agent, spec, many=False)(*args, contexts)
-    chunk = make_chunk(agent, spec, updates, many=False)
-    _, metrics = chunk(*args, state, contexts, jnp.int32(0), jnp.int32(updates))
+    program = Program(agent, spec)
+    run = Run(jax.tree.map(jnp.float32, chosen), env, jnp.int32(0))
+    state = make_init(program)(run, contexts)
+    _, metrics = make_chunk(program, updates)(
+        run, state, contexts, jnp.int32(0), jnp.int32(updates)
+    )
     return {k: np.asarray(v) for k, v in metrics.items()}
 
 
-def test_runs_on_the_pendulum(agent: Agent) -> None:
+def test_runs_on_the_pendulum(agent: AnyAgent) -> None:
     metrics = metrics_of(agent, Pendulum(), 20)
     assert {"policy_loss", "value_loss", "entropy", "reward"} <= set(metrics)
     assert all(np.isfinite(v).all() for v in metrics.values())
     np.testing.assert_array_equal(metrics["episodes"], 1.0)
 
 
-def test_learns_a_bandit(agent: Agent) -> None:
+def test_learns_a_bandit(agent: AnyAgent) -> None:
     metrics = metrics_of(
         agent, Bandit(), 400, rollout_length=20, hidden=[16], learning_rate=1e-2, reward_scale=1.0
     )

@@ -24,6 +24,8 @@ ROWS = {
 
 NETWORKS = ("a2c", "trpo", "ddqn", "sac", "lcpo", "lcpo-p")
 ACTORS = ("a2c", "trpo", "sac", "lcpo", "lcpo-p")
+ADAM_ACTORS = ("a2c", "sac", "lcpo", "lcpo-p")
+"""TRPO's policy has no learning rate: its limit on the KL sets the length of a step."""
 ON_POLICY = ("a2c", "trpo", "lcpo", "lcpo-p")
 
 NOT_YET = {"mbcd", "mbpo", "online-ewc", "sliding-ogd", "clear", "bfdqn", "pt-dqn"}
@@ -67,7 +69,7 @@ Field = str | Callable[[Any], Any]
 CHECKS: dict[tuple[str, str], list[tuple[tuple[str, ...], Field, Callable[[str], Any]]]] = {
     ("", "Hidden layers"): [(NETWORKS, "hidden", ast.literal_eval)],
     ("", "Learning rate"): [
-        (ACTORS, "learning_rate", rate("Actor")),
+        (ADAM_ACTORS, "learning_rate", rate("Actor")),
         (ACTORS, "value_learning_rate", rate("Critic and DDQN")),
         (("ddqn",), "learning_rate", rate("Critic and DDQN")),
     ],

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lcpo.agents import AGENTS, ddqn, off_policy, presets, sac
+from lcpo.agents import ddqn, off_policy, presets, sac
 from lcpo.core import replay, stats
-from lcpo.types import Agent, ContextSlice, Spec, Transition
+from lcpo.types import AnyAgent, ContextSlice, Spec, Transition
 
 SPEC = Spec(4, ContextSlice(4, 0, 0), (5, 3))
 """Two action dimensions of unequal size."""
@@ -21,7 +21,7 @@ SMALL: dict[str, Any] = {
 BOTH = pytest.mark.parametrize("agent", [ddqn.agent, sac.agent], ids=["ddqn", "sac"])
 
 
-def fresh(agent: Agent, spec: Spec = SPEC, **config: Any) -> tuple[Any, Any]:
+def fresh(agent: AnyAgent, spec: Spec = SPEC, **config: Any) -> tuple[Any, Any]:
     chosen = agent.config(**{**SMALL, **config})
     return chosen, agent.init(chosen, spec, jax.random.key(0))
 
@@ -57,7 +57,7 @@ def test_epsilon_is_the_published_schedule() -> None:
 
 @BOTH
 @pytest.mark.parametrize("num_steps", [0, 40, 1000])
-def test_probabilities_are_those_of_act(agent: Agent, num_steps: int) -> None:
+def test_probabilities_are_those_of_act(agent: AnyAgent, num_steps: int) -> None:
     """While all is random, while epsilon falls, and after; no action that does not exist."""
     epsilon_steps = {"epsilon_steps": 100} if agent is ddqn.agent else {}
     config, state = fresh(agent, random_steps=8, **epsilon_steps)
@@ -82,14 +82,14 @@ def test_one_coin_decides_for_all_dimensions() -> None:
     state = state._replace(num_steps=jnp.int32(0))
     assert ddqn.epsilon(config, SPEC, state) == 0.5
     obs = jnp.tile(random_data(1).obs, (20_000, 1))
-    q = off_policy.outputs(SPEC, state.learner.q, obs[:1])
+    q = off_policy.make_network(config, SPEC).apply(state.learner.q, obs[:1])
     greedy = np.asarray(jnp.argmax(q[0], axis=-1))
     actions = np.asarray(ddqn.act(config, SPEC, state, obs, jax.random.key(0))[0])
     assert abs((actions == greedy).all(1).mean() - (0.5 + 0.5 / 15)) < 0.015
 
 
 @BOTH
-def test_discount_is_gamma_to_the_elapsed_time(agent: Agent) -> None:
+def test_discount_is_gamma_to_the_elapsed_time(agent: AnyAgent) -> None:
     """y - r of a step of length 2 is gamma times that of a step of length 1."""
     config, state = fresh(agent, gamma=0.9, scale_rewards=False)
     data = random_data(50)._replace(terminated=jnp.zeros(50, bool))
@@ -134,7 +134,7 @@ def test_overridden_steps_do_not_reach_the_policy() -> None:
 
 
 @BOTH
-def test_many_gradient_steps_are_one_after_another(agent: Agent) -> None:
+def test_many_gradient_steps_are_one_after_another(agent: AnyAgent) -> None:
     """Three steps of an update, and the same three by hand on the batches that were drawn."""
     config, state = fresh(agent, updates_per_rollout=3)
     batch, key = as_rollout(random_data(8)), jax.random.key(5)
@@ -155,7 +155,7 @@ def test_many_gradient_steps_are_one_after_another(agent: Agent) -> None:
 
 
 @BOTH
-def test_presets_suit_the_grid_world(agent: Agent) -> None:
-    config = AGENTS[agent.name].config(**presets.overrides(agent.name, "grid-world"))
+def test_presets_suit_the_grid_world(agent: AnyAgent) -> None:
+    config = agent.config(**presets.settings(agent, "grid-world"))
     assert (config.hidden, config.gamma) == ((32, 32), 0.95)
     assert config.reward_var_offset == 1e-8

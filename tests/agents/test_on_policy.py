@@ -9,28 +9,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_contracts import T, assert_close, assert_same, random_batch, small_config
+from small_agents import T, assert_close, assert_same, random_batch, small_config
 
-from lcpo.agents import AGENTS, a2c, lcpo, lcpo_p, ppo, presets, trpo
-from lcpo.core import buffers, dists
+from lcpo.agents import AGENTS, anchors, lcpo, lcpo_p, on_policy, ppo, presets, trpo
+from lcpo.agents.anchors import Anchors
+from lcpo.core import buffers, dists, random
 from lcpo.envs.pendulum import Pendulum
-from lcpo.types import Agent
+from lcpo.types import AnyAgent
 
 SPEC = Pendulum().spec
 KEY = jax.random.key(0)
 
 
-def prepared(agent: Agent, **overrides: Any) -> tuple[Any, a2c.State, a2c.Data]:
+def prepared(agent: AnyAgent, **overrides: Any) -> tuple[Any, on_policy.State, on_policy.Data]:
     """A config, a fresh learner, and the data of one batch."""
     config = jax.tree.map(jnp.float32, small_config(agent, **overrides))
-    state = a2c.init(config, SPEC, KEY)
-    return config, *a2c.estimate(config, state, random_batch(SPEC, KEY))
+    state = on_policy.init(config, SPEC, KEY)
+    networks = on_policy.make_networks(config, SPEC)
+    return config, *on_policy.estimate(config, networks, state, random_batch(SPEC, KEY))
 
 
 def run_trpo(max_kl: Any, *faults: str) -> Any:
     """Metrics of one update for each KL limit; hardly any damping, so that steps are long."""
     config = small_config(trpo.agent, damping=1e-3, faults=faults)
-    state = a2c.init(config, SPEC, KEY)
+    state = on_policy.init(config, SPEC, KEY)
 
     def one(max_kl: jax.Array) -> Any:
         limited = dataclasses.replace(config, max_kl=max_kl)
@@ -54,7 +56,7 @@ def test_trpo_obeys_its_limit_and_the_slack_is_a_fault() -> None:
 
 def test_trpo_stays_where_nothing_can_be_gained() -> None:
     config = small_config(trpo.agent, scale_rewards=False)
-    state = a2c.init(config, SPEC, KEY)
+    state = on_policy.init(config, SPEC, KEY)
     state = state._replace(value=jax.tree.map(jnp.zeros_like, state.value))
     batch = random_batch(SPEC, KEY)
     idle = batch._replace(reward=jnp.zeros_like(batch.reward))
@@ -69,7 +71,7 @@ def test_clipped_loss() -> None:
     old = jnp.zeros((1, 1, 3))
     new = jnp.log(jnp.array([[[4.0, 1.0, 1.0]]]))  # probability 2/3 of action 0, twice the old
     for advantage, expected in [(3.0, -3.6), (-3.0, 6.0)]:
-        data = a2c.Data(
+        data = on_policy.Data(
             jnp.zeros((1, 2)), jnp.zeros((1, 1), int), jnp.array([advantage]), jnp.zeros(1),
             jnp.ones(1),
         )  # fmt: skip
@@ -83,7 +85,7 @@ def test_ppo_stops_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """And stays stopped on a GPU, where the loop goes on."""
     config, state, data = prepared(ppo.agent, learning_rate=1e-2)
 
-    def steps(max_kl: float) -> tuple[a2c.State, float]:
+    def steps(max_kl: float) -> tuple[on_policy.State, float]:
         limited = dataclasses.replace(config, max_kl=jnp.float32(max_kl))
         after, metrics = learn(limited, SPEC, state, data, jnp.arange(T))
         return after, float(metrics["policy_steps"])
@@ -114,31 +116,33 @@ def test_lcpo_p_without_anchors_is_ppo() -> None:
     """With them the policy stays closer to the old one there."""
     config, state, data = prepared(lcpo_p.agent, learning_rate=1e-2)
     order = jax.random.permutation(KEY, T)
-    anchors = jax.random.normal(jax.random.key(1), data.obs.shape)
+    obs = jax.random.normal(jax.random.key(1), data.obs.shape)
     learn = jax.jit(lcpo_p.learn, static_argnums=1)
-    free, idle = learn(config, SPEC, state, data, order, anchors, jnp.bool_(False))
+    free, idle = learn(config, SPEC, state, data, order, Anchors(obs, jnp.bool_(False)))
     plain, _ = jax.jit(ppo.learn, static_argnums=1)(config, SPEC, state, data, order)
     assert_close(free.policy, plain.policy, 1e-6)
     assert idle["anchor_kl"] == idle["constraint_active"] == 0.0
-    found = jnp.bool_(True)
-    _, held = learn(config, SPEC, state, data, order, anchors, found)
+    found = Anchors(obs, jnp.bool_(True))
+    _, held = learn(config, SPEC, state, data, order, found)
     loose = dataclasses.replace(config, kappa=jnp.float32(0.0))
-    unheld, drifted = learn(loose, SPEC, state, data, order, anchors, found)
+    unheld, drifted = learn(loose, SPEC, state, data, order, found)
     assert_close(unheld.policy, plain.policy, 1e-6)
     assert held["constraint_active"] == 1.0
     assert held["anchor_kl"] < 0.5 * drifted["anchor_kl"]
 
 
 @pytest.mark.parametrize("agent", [lcpo.agent, lcpo_p.agent], ids=lambda agent: agent.name)
-def test_add_before_sample(agent: Agent) -> None:
+def test_add_before_sample(agent: AnyAgent) -> None:
     """Under the fault the first batch finds anchors in itself; else the past is still empty."""
     obs = random_batch(SPEC, KEY).obs[:, 0]
-    for faults, expected in (((), False), ((lcpo.ADD_BEFORE_SAMPLE,), True)):
+    add_key, sample_key = random.scan_keys(KEY, (2,))
+    for faults, expected in (((), False), ((anchors.ADD_BEFORE_SAMPLE,), True)):
         config = small_config(agent, detector="everything", faults=faults)
         memory = buffers.reservoir_init(64, (SPEC.obs_size,))
-        _, found, memory = lcpo.recall(config, SPEC, memory, obs, obs, KEY)
-        assert found == expected
-        assert memory.seen == T
+        drawn, memory = anchors.recall(config, SPEC, memory, obs, obs, add_key, sample_key)
+        assert drawn.found == expected
+        assert memory.seen == (T if expected else 0)
+        assert anchors.remember(config, memory, obs, drawn, add_key).seen == T
 
 
 def windows(*faults: str, updates: int, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -197,5 +201,6 @@ def test_long_window_hides_a_change() -> None:
 @pytest.mark.parametrize("name", ["trpo", "ppo", "lcpo-p"])
 def test_grid_world_presets(name: str) -> None:
     """Values of the grid world that the agent knows, and no other agent's."""
-    config = AGENTS[name].config(**presets.overrides(name, "grid-world"))
+    agent = AGENTS[name]
+    config = agent.config(**presets.settings(agent, "grid-world"))
     assert (config.hidden, config.gamma, config.lam) == ((32, 32), 0.95, 0.8)

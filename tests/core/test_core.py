@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from scipy import stats as scipy_stats
 
 from lcpo.core import buffers, dists, nets, ood, optim, random, returns, stats, trust_region
+from lcpo.errors import InputError
 from lcpo.types import ContextSlice
 
 close = np.testing.assert_allclose
@@ -129,13 +131,14 @@ class Toy:
 
     def __init__(self, seed: int = 0, num_states: int = 30) -> None:
         keys = jax.random.split(jax.random.key(seed), 3)
-        self.policy = nets.mlp_init(keys[0], (3, 5, 4))
+        self.network = nets.per_action(nets.mlp((3, 5, 4)), (4,))
+        self.policy = self.network.init(keys[0])
         self.obs = jax.random.normal(keys[1], (num_states, 3))
-        self.flat, self.unravel = jax.flatten_util.ravel_pytree(self.policy)
+        self.flat, self.unravel = ravel_pytree(self.policy)
         self.gradient = jax.random.normal(keys[2], self.flat.shape) * 0.1
 
     def logits(self, policy) -> jax.Array:
-        return dists.to_logits(nets.mlp(policy, self.obs), (4,))
+        return self.network.apply(policy, self.obs)
 
     def kl(self, flat: jax.Array) -> jax.Array:
         old = self.logits(self.policy)
@@ -314,5 +317,15 @@ def test_mahalanobis_survives_nearly_collinear_columns() -> None:
 
 def test_unknown_detectors_are_named() -> None:
     with pytest.raises(ValueError, match="did you mean 'mahalanobis'"):
-        ood.detector("mahalanobi")
-    assert ood.detector("lcpo.core.ood:l2") is ood.l2
+        ood.find_detector("mahalanobi")
+
+
+def test_a_detector_of_ones_own_is_a_record_or_a_function() -> None:
+    mine = ood.find_detector("lcpo.core.ood:l2")
+    assert mine == ood.Detector(ood.l2, needs_context=False)
+    assert ood.find_detector(f"{__name__}:STRICT") is STRICT
+    with pytest.raises(InputError, match="is a float: needs an"):
+        ood.find_detector("lcpo.core.ood:RIDGE")
+
+
+STRICT = ood.Detector(ood.l2, needs_context=True)

@@ -12,7 +12,8 @@ import pytest
 from lcpo.agents import AGENTS
 from lcpo.core import replay
 from lcpo.envs.pendulum import Pendulum
-from lcpo.run.drive import compiled
+from lcpo.run.drive import rollout as drive
+from lcpo.run.drive.base import Program, Run
 from lcpo.types import ContextSlice, Spec, Transition
 
 T = 4
@@ -172,13 +173,13 @@ def test_the_pendulum_keeps_its_promise() -> None:
     agent, env = AGENTS["ddqn"], Pendulum(max_steps=7)
     config = agent.config(rollout_length=10, buffer_size=60, hidden=(4,))
     trace = np.random.default_rng(0).normal(size=(35, 2)).astype(np.float32)
-    contexts = compiled.load_contexts(trace, 0, 61, env.spec.context.lags)
-    state = compiled.init_run(agent, config, env, env.spec, jnp.int32(0), contexts)
+    contexts = drive.load_contexts(trace, 0, 61, env.spec.context.lags)
+    program, run = Program(agent, env.spec), Run(config, env, jnp.int32(0))
+    state = drive.init_run(program, run, contexts)
     memory, batches = state.agent.memory, []
     for i in range(6):
-        worlds, batch = compiled.rollout(
-            agent, config, env, env.spec, state, contexts, jnp.int32(10 * i), jax.random.key(i)
-        )
+        first, key = jnp.int32(10 * i), jax.random.key(i)
+        worlds, batch = drive.rollout(program, run, state, contexts, first, key)
         state = state._replace(worlds=worlds)
         memory = replay.replay_add(memory, env.spec, batch)
         batches.append(batch)

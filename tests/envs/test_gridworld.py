@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lcpo.agents import a2c, tabular_a2c
+from lcpo.agents import tabular_a2c
 from lcpo.contexts.paper import trap_schedule
+from lcpo.core import nets
 from lcpo.envs.gridworld import GridWorld, State
 from lcpo.envs.pendulum import Pendulum
 from lcpo.run.drive.base import Program, Run
@@ -126,7 +127,9 @@ def test_tabular_agent_needs_levels() -> None:
 def test_table_looks_up_rows() -> None:
     entries = jnp.arange(36.0 * 4).reshape(3, 3, 2, 2, 4)
     obs = np.moveaxis(np.indices((3, 3, 2, 2)), 0, -1).astype(np.float32)
-    np.testing.assert_array_equal(tabular_a2c.Table(entries)(jnp.asarray(obs)), entries)
+    np.testing.assert_array_equal(
+        nets.table((3, 3, 2, 2), 4).apply(nets.Table(entries), jnp.asarray(obs)), entries
+    )
 
 
 @pytest.mark.parametrize("value", ["table", "mlp"])
@@ -141,7 +144,9 @@ def test_a_table_keeps_what_it_does_not_visit(value: str) -> None:
     state, metrics = chunk(run, state, contexts, jnp.int32(0), jnp.int32(300))
     last = metrics["episode_return_sum"][-20:].sum() / metrics["episodes"][-20:].sum()
     assert last > -3.5
-    policy = a2c.logits(spec, state.agent.policy, jnp.array([[2.0, 2.0, 0.0, 0.0]]))
+    policy = tabular_a2c.make_networks(config, spec).policy.apply(
+        state.agent.policy, jnp.array([[2.0, 2.0, 0.0, 0.0]])
+    )
     assert policy.argmax() == LEFT
     assert not np.any(state.agent.policy.entries[:, :, :, 1])
-    assert (value == "table") == isinstance(state.agent.value, tabular_a2c.Table)
+    assert (value == "table") == isinstance(state.agent.value, nets.Table)

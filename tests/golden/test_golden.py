@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from golden_files import assert_params, cases, load, mlp_params
+from golden_files import (
+    assert_params,
+    batch_of,
+    cases,
+    close,
+    close_relative,
+    estimate,
+    flat,
+    load,
+    mlp_apply,
+    mlp_params,
+    settings,
+    start,
+)
 from jax.flatten_util import ravel_pytree
 
-from lcpo.agents import a2c, lcpo, trpo
-from lcpo.core import dists, nets, ood, optim, returns, stats, trust_region
+from lcpo.agents import a2c, lcpo, on_policy, trpo
+from lcpo.agents.anchors import Anchors
+from lcpo.core import dists, ood, optim, returns, stats, trust_region
 from lcpo.envs.pendulum import Pendulum, State
-from lcpo.types import ContextSlice, Spec, Transition
-
-close = np.testing.assert_allclose
+from lcpo.types import ContextSlice
 
 
 @cases("env_pendulum_*")
@@ -88,13 +99,13 @@ def test_return_statistics(case: Path) -> None:
 def test_policy(case: Path) -> None:
     g = load(case)
     num_actions = (int(g["bins"]),) * int(g["act_dims"])
-    old = dists.to_logits(nets.mlp(mlp_params(g, "old"), g["obs"]), num_actions)
-    new = dists.to_logits(nets.mlp(mlp_params(g, "new"), g["obs"]), num_actions)
+    old = dists.to_logits(mlp_apply(mlp_params(g, "old"), g["obs"]), num_actions)
+    new = dists.to_logits(mlp_apply(mlp_params(g, "new"), g["obs"]), num_actions)
     close(old, g["logits"], rtol=1e-5, atol=1e-5)
     close(dists.log_prob(old, jnp.asarray(g["actions"])), g["log_pi_act"], rtol=1e-5, atol=1e-5)
     close(dists.entropy(old), g["entropy"], rtol=1e-5, atol=1e-5)
     close(dists.kl(old, new), g["kl_old_new"], rtol=1e-5, atol=1e-5)
-    close(nets.mlp(mlp_params(g, "value"), g["obs"])[:, 0], g["value"], rtol=1e-5, atol=1e-5)
+    close(mlp_apply(mlp_params(g, "value"), g["obs"])[:, 0], g["value"], rtol=1e-5, atol=1e-5)
     sampled = dists.sample(old, jnp.asarray(g["sample_uniform"], jnp.float32))
     clear = g["sample_cdf_gap"] > 1e-6
     np.testing.assert_array_equal(sampled[clear], g["sample_action"][clear])
@@ -107,7 +118,7 @@ def test_entropy_coefficient(case: Path) -> None:
     close(0.1 * dists.max_entropy(num_actions), g["target_entropy"], rtol=1e-6)
     tuner, base = optim.entropy_init(), float(g["entropy_max"])
     for i, obs in enumerate(g["obs"]):
-        logits = dists.to_logits(nets.mlp(mlp_params(g, "policy"), obs), num_actions)
+        logits = dists.to_logits(mlp_apply(mlp_params(g, "policy"), obs), num_actions)
         entropy = jnp.mean(dists.entropy(logits))
         tuner = optim.entropy_step(tuner, base, entropy, float(g["target_entropy"]), 1e-3)
         close(tuner.log_scale, g["log_entropy"][i], rtol=1e-5, atol=1e-7)
@@ -133,55 +144,14 @@ def test_ood(case: Path) -> None:
     np.testing.assert_array_equal(mask, g["mask"])
 
 
-def settings(g: dict[str, np.ndarray], cls: type, **more: Any) -> Any:
-    """The config of a case; its rewards are scaled already and its entropy coefficient fixed."""
-    return cls(
-        gamma=jnp.float32(g["gamma"]),
-        lam=jnp.float32(g["lam"]),
-        learning_rate=jnp.float32(g["lr_policy"]),
-        value_learning_rate=jnp.float32(g["lr_value"]),
-        max_grad_norm=jnp.float32(g["grad_clip"]),
-        entropy_coef=jnp.float32(g["entropy_factor"]),
-        entropy_target=jnp.float32(0.0),
-        scale_rewards=False,
-        **more,
-    )
-
-
-def start(g: dict[str, np.ndarray], config: Any) -> tuple[Spec, a2c.State]:
-    policy, value = mlp_params(g, "init_policy"), mlp_params(g, "init_value")
-    dims = g["actions"].shape[-1]
-    spec = Spec(g["obs"].shape[-1], ContextSlice(0, 0, 0), (policy[-1].w.shape[1] // dims,) * dims)
-    state = a2c.init(config, spec, jax.random.key(0))
-    adam = optim.adam(0.0, 1.0)
-    policy, value = jax.tree.map(jnp.asarray, (policy, value))
-    return spec, state._replace(
-        policy=policy, value=value, policy_opt=adam.init(policy), value_opt=adam.init(value)
-    )
-
-
-def batch_of(g: dict[str, np.ndarray], k: int) -> Transition:
-    """Update k's data, with one world."""
-    ones = jnp.ones(g["rewards"][k].shape)
-    fields = (g["obs"], g["actions"], g["rewards"], g["next_obs"], g["terminated"], g["truncated"])
-    obs, action, reward, next_obs, terminated, truncated = (jnp.asarray(f[k]) for f in fields)
-    batch = Transition(
-        obs, action, reward.astype(jnp.float32), next_obs, terminated, truncated, ones, ones, ()
-    )
-    return jax.tree.map(lambda x: x[:, None], batch)
-
-
-estimate = jax.jit(a2c.estimate)
-
-
 @cases("update_a2c_*")
 def test_a2c_update(case: Path) -> None:
     g = load(case)
-    config = settings(g, a2c.Config, faults=(a2c.TRUNCATION_LEAKS,))
+    config = settings(g, a2c.Config, faults=(on_policy.TRUNCATION_LEAKS,))
     spec, state = start(g, config)
     update = jax.jit(a2c.update, static_argnums=1)
     for k in range(len(g["obs"])):
-        _, data = estimate(config, state, batch_of(g, k))
+        _, data = estimate(config, spec, state, batch_of(g, k))
         close(data.target, g["returns"][k], rtol=1e-5, atol=2e-5)
         close(data.advantage, g["advantages"][k], rtol=1e-5, atol=2e-5)
         state, metrics = update(config, spec, state, batch_of(g, k), jax.random.key(0))
@@ -206,7 +176,7 @@ def test_lcpo_update(case: Path) -> None:
         c_recent=jnp.float32(g["trpo_kl_in"]),
         damping=jnp.float32(g["damping"]),
         dual=bool(g["dual"]),
-        faults=(a2c.TRUNCATION_LEAKS, lcpo.DUAL_ALGEBRA),
+        faults=(on_policy.TRUNCATION_LEAKS, lcpo.DUAL_ALGEBRA),
     )
     spec, state = start(g, config)
     atol = 5e-5 if float(g["trpo_kl_out"]) >= 1.0 else 2e-6
@@ -214,8 +184,8 @@ def test_lcpo_update(case: Path) -> None:
     for k, anchors in enumerate(g["ood_obs"]):
         found = jnp.bool_(len(anchors) > 0)
         anchors = jnp.asarray(anchors) if found else jnp.zeros_like(g["obs"][k])
-        _, data = estimate(config, state, batch_of(g, k))
-        state, metrics = learn(config, spec, state, data, anchors, found)
+        _, data = estimate(config, spec, state, batch_of(g, k))
+        state, metrics = learn(config, spec, state, data, Anchors(anchors, found))
         close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)
         if found:
             assert metrics["constraint_active"] == 1.0
@@ -238,33 +208,21 @@ def test_lcpo_update(case: Path) -> None:
 def test_lcpo_step_by_step(case: Path) -> None:
     """Gradient, Fisher product, conjugate gradient and the full step of one update."""
     g = load(case)
-    config = settings(g, lcpo.Config, faults=(a2c.TRUNCATION_LEAKS,))
+    config = settings(g, lcpo.Config, faults=(on_policy.TRUNCATION_LEAKS,))
     spec, state = start(g, config)
-    _, data = estimate(config, state, batch_of(g, 0))
-    found = a2c.policy_gradient(config, spec, state, data)
+    _, data = estimate(config, spec, state, batch_of(g, 0))
+    policy = on_policy.make_networks(config, spec).policy
+    found = on_policy.policy_gradient(config, policy, state, data)
     surrogate = trpo.surrogate(found.logits, found.logits, data, config.entropy_coef)
     close(surrogate, g["loss_before"][0], rtol=1e-5, atol=2e-5)
     gradient = ravel_pytree(found.grads)[0]
     close(-gradient, flat(g, "neg_grad"), rtol=0, atol=3e-6)
     anchors = jnp.asarray(g["ood_obs"][0])
     product, _ = trust_region.fisher_product(
-        lambda policy: a2c.logits(spec, policy, anchors), state.policy, jnp.float32(g["damping"])
+        lambda params: policy.apply(params, anchors), state.policy, jnp.float32(g["damping"])
     )
     close(product(flat(g, "fvp_vec")), flat(g, "fvp_out"), rtol=0, atol=3e-6)
     solution = trust_region.conjugate_gradient(product, -gradient)
     close_relative(solution, flat(g, "cg"), 2e-4)
     step = trust_region.constrained_step(product, gradient, jnp.float32(g["trpo_kl_out"]))
     close_relative(step, flat(g, "full_step"), 2e-4)
-
-
-def flat(g: dict[str, np.ndarray], prefix: str) -> jax.Array:
-    """A vector stored layer by layer (first update), in the order of `ravel_pytree`."""
-    layers = [(g[f"{prefix}_w{i}"], g[f"{prefix}_b{i}"]) for i in range(3)]
-    if f"{prefix}_w0" in g and g[f"{prefix}_w0"].ndim == 3:
-        layers = [(w[0], b[0]) for w, b in layers]
-    return ravel_pytree(layers)[0].astype(jnp.float32)
-
-
-def close_relative(found: jax.Array, expected: jax.Array, atol: float) -> None:
-    scale = jnp.max(jnp.abs(expected))
-    close(found / scale, expected / scale, rtol=0, atol=atol)

@@ -7,12 +7,11 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from golden_files import assert_params, cases, load, mlp_params
-from test_golden import batch_of, settings
+from golden_files import assert_params, batch_of, cases, load, mlp_params, settings
 
-from lcpo.agents import a2c, tabular_a2c
+from lcpo.agents import on_policy, tabular_a2c
 from lcpo.contexts.paper import trap_schedule
-from lcpo.core import ood, optim
+from lcpo.core import nets, ood, optim
 from lcpo.envs.gridworld import GridWorld, State
 from lcpo.run.drive.compiled import load_contexts
 from lcpo.types import ContextSlice, Spec
@@ -86,18 +85,19 @@ def test_ood(case: Path) -> None:
 def test_tabular_update(case: Path) -> None:
     """The published agent: a table for the policy, an MLP for the value."""
     g = load(case)
-    config = settings(g, tabular_a2c.Config, value="mlp", faults=(a2c.TRUNCATION_LEAKS,))
+    config = settings(g, tabular_a2c.Config, value="mlp", faults=(on_policy.TRUNCATION_LEAKS,))
     *levels, dims, width = g["init_table"].shape
     spec = Spec(len(levels), ContextSlice(2, 2, 1), (width,) * dims, obs_levels=tuple(levels))
     state = tabular_a2c.init(config, spec, jax.random.key(0))
     assert state.policy.entries.size == g["init_table"].size
     assert not np.any(state.policy.entries)
-    policy = tabular_a2c.Table(jnp.asarray(g["init_table"]).reshape(*levels, dims * width))
+    policy = nets.Table(jnp.asarray(g["init_table"]).reshape(*levels, dims * width))
     value = jax.tree.map(jnp.asarray, mlp_params(g, "init_value"))
     state = state._replace(policy=policy, value=value, value_opt=optim.adam(0.0, 1.0).init(value))
     update = jax.jit(tabular_a2c.agent.update, static_argnums=1)
+    networks = tabular_a2c.make_networks(config, spec)
     for k in range(len(g["obs"])):
-        _, data = a2c.estimate(config, state, batch_of(g, k))
+        _, data = on_policy.estimate(config, networks, state, batch_of(g, k))
         close(data.target, g["returns"][k], rtol=1e-5, atol=2e-5)
         close(data.advantage, g["advantages"][k], rtol=1e-5, atol=2e-5)
         state, metrics = update(config, spec, state, batch_of(g, k), jax.random.key(0))

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from golden_files import assert_params, cases, load, mlp_params
 
-from lcpo.agents import ddqn, sac
+from lcpo.agents import ddqn, off_policy, sac
 from lcpo.core import optim, stats
-from lcpo.core.nets import Params
+from lcpo.core.nets import Layers
 from lcpo.types import ContextSlice, Spec, Transition
 
 close = np.testing.assert_allclose
@@ -35,11 +35,11 @@ def settings(g: dict[str, np.ndarray], cls: type, **more: Any) -> Any:
     return cls(scale_rewards=False, **values, **{k: v for k, v in more.items() if k == "faults"})
 
 
-def network(g: dict[str, np.ndarray], name: str) -> Params:
+def params_of(g: dict[str, np.ndarray], name: str) -> Layers:
     return jax.tree.map(jnp.asarray, mlp_params(g, f"init_{name}"))
 
 
-def spec_of(g: dict[str, np.ndarray], net: Params) -> Spec:
+def spec_of(g: dict[str, np.ndarray], net: Layers) -> Spec:
     dims = g["actions"].shape[-1]
     return Spec(g["obs"].shape[-1], ContextSlice(0, 0, 0), (net[-1].w.shape[1] // dims,) * dims)
 
@@ -52,7 +52,7 @@ def data_of(g: dict[str, np.ndarray], k: int) -> Transition:
     return Transition(obs, action, reward.astype(jnp.float32), *rest, ones, ones, ())
 
 
-def compare(found: dict[str, Params], g: dict[str, np.ndarray], k: int) -> None:
+def compare(found: dict[str, Layers], g: dict[str, np.ndarray], k: int) -> None:
     """Networks after the first step, and after the last."""
     last = len(g["obs"]) - 1
     for stage in ["step1"] * (k == 0) + ["final"] * (0 < k == last):
@@ -64,14 +64,16 @@ def compare(found: dict[str, Params], g: dict[str, np.ndarray], k: int) -> None:
 def test_ddqn_update(case: Path) -> None:
     g = load(case)
     config = settings(g, ddqn.Config, learning_rate=g["lr"])
-    q, target = network(g, "q"), network(g, "target")
+    q, target = params_of(g, "q"), params_of(g, "target")
     spec, learner = spec_of(g, q), ddqn.Learner(q, target, empty.init(q), stats.moments_init())
+    network = off_policy.make_network(config, spec)
     step = jax.jit(ddqn.step, static_argnums=1)
     for k in range(len(g["obs"])):
         data = data_of(g, k)
         y = ddqn.target(config, spec, learner, data)
         close(y, g["td_target"][k], rtol=1e-5, atol=2e-5)
-        close(ddqn.gradient(spec, learner.q, data, y)[1], g["q_selected"][k], rtol=1e-5, atol=2e-5)
+        q_value = ddqn.gradient(network, learner.q, data, y)[1]
+        close(q_value, g["q_selected"][k], rtol=1e-5, atol=2e-5)
         moments = stats.moments_add(learner.target_stats, y)
         learner, metrics = step(config, spec, learner, data)
         close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)
@@ -80,12 +82,12 @@ def test_ddqn_update(case: Path) -> None:
 
 
 def sac_start(g: dict[str, np.ndarray]) -> tuple[Spec, sac.Learner]:
-    policy = network(g, "policy")
-    critics = network(g, "critic1"), network(g, "critic2")
+    policy = params_of(g, "policy")
+    critics = params_of(g, "critic1"), params_of(g, "critic2")
     return spec_of(g, policy), sac.Learner(
         policy,
         critics,
-        (network(g, "target1"), network(g, "target2")),
+        (params_of(g, "target1"), params_of(g, "target2")),
         empty.init(policy),
         (empty.init(critics[0]), empty.init(critics[1])),
         optim.entropy_init(),
@@ -110,6 +112,7 @@ def test_sac_update(case: Path) -> None:
     g = load(case)
     config = sac_settings(g, (sac.TARGET_AT_S,))
     spec, learner = sac_start(g)
+    network = off_policy.make_network(config, spec)
     step = jax.jit(sac.step, static_argnums=1)
     for k in range(len(g["obs"])):
         data, before = data_of(g, k), learner
@@ -118,7 +121,7 @@ def test_sac_update(case: Path) -> None:
         y = sac.target(config, spec, before._replace(policy=learner.policy), data)
         close(y, g["q_target"][k], rtol=1e-5, atol=2e-5)
         for i, critic in enumerate(before.critics, start=1):
-            loss, q_value, _ = ddqn.gradient(spec, critic, data, y)
+            loss, q_value, _ = ddqn.gradient(network, critic, data, y)
             close(loss, g[f"v_loss_{i}"][k], rtol=1e-5, atol=2e-5)
             close(q_value, g[f"q_local_{i}"][k], rtol=1e-5, atol=2e-5)
         pairs = zip(learner.critics, learner.targets, strict=True)
@@ -136,7 +139,7 @@ def test_sac_without_the_fault_takes_the_policy_of_the_successor(case: Path) -> 
     data = data_of(g, 0)
     found = sac.target(sac_settings(g, ()), spec, learner, data)
 
-    def outputs(net: Params, obs: jax.Array) -> np.ndarray:
+    def outputs(net: Layers, obs: jax.Array) -> np.ndarray:
         x = np.asarray(obs, np.float64)
         for i, layer in enumerate(net):
             x = x @ np.asarray(layer.w, np.float64) + np.asarray(layer.b, np.float64)

@@ -8,21 +8,31 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from golden_files import assert_params, cases, load
+from golden_files import (
+    assert_params,
+    batch_of,
+    cases,
+    close,
+    close_relative,
+    estimate,
+    flat,
+    load,
+    settings,
+    start,
+)
 from jax.flatten_util import ravel_pytree
-from test_golden import batch_of, close, close_relative, estimate, flat, settings, start
 
-from lcpo.agents import a2c, lcpo, lcpo_p, ppo, trpo
+from lcpo.agents import lcpo_p, on_policy, ppo, trpo
+from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, Anchors
 from lcpo.core import trust_region
 
-LEAKS = a2c.TRUNCATION_LEAKS
+LEAKS = on_policy.TRUNCATION_LEAKS
 
 
 def trpo_settings(g: dict[str, np.ndarray], *faults: str) -> Any:
     assert g["kl_accept_factor"] == trpo.SLACK
-    given = {"lr_policy": np.float32(0.0), **g}  # not in the files: TRPO has no such rate
     kl, damping = jnp.float32(g["trpo_kl"]), jnp.float32(g["damping"])
-    return settings(given, trpo.Config, max_kl=kl, damping=damping, faults=(LEAKS, *faults))
+    return settings(g, trpo.Config, max_kl=kl, damping=damping, faults=(LEAKS, *faults))
 
 
 @cases("update_trpo_*")
@@ -55,18 +65,19 @@ def test_trpo_step_by_step(case: Path) -> None:
     g = load(case)
     config = trpo_settings(g)
     spec, state = start(g, config)
-    _, data = estimate(config, state, batch_of(g, 0))
+    _, data = estimate(config, spec, state, batch_of(g, 0))
     close(data.target, g["returns"][0], rtol=1e-5, atol=2e-5)
     close(data.advantage, g["advantages"][0], rtol=1e-5, atol=2e-5)
-    found = a2c.policy_gradient(config, spec, state, data)
+    policy = on_policy.make_networks(config, spec).policy
+    found = on_policy.policy_gradient(config, policy, state, data)
     surrogate = trpo.surrogate(found.logits, found.logits, data, config.entropy_coef)
     close(surrogate, g["loss_before"][0], rtol=1e-5, atol=2e-5)
     close(-ravel_pytree(found.grads)[0], flat(g, "neg_grad"), rtol=0, atol=3e-6)
     product, _ = trust_region.fisher_product(
-        lambda policy: a2c.logits(spec, policy, data.obs), state.policy, config.damping
+        lambda params: policy.apply(params, data.obs), state.policy, config.damping
     )
     close(product(flat(g, "fvp_vec")), flat(g, "fvp_out"), rtol=0, atol=3e-6)
-    step = trpo.natural_step(config, spec, state, data, found)
+    step = trpo.natural_step(config, policy, state, data, found)
     close_relative(step, flat(g, "full_step"), 2e-4)
 
 
@@ -91,7 +102,7 @@ def test_ppo_update(case: Path) -> None:
     spec, state = start(g, config)
     learn = jax.jit(ppo.learn, static_argnums=1)
     for k, order in enumerate(g["permutation"]):
-        _, data = estimate(config, state, batch_of(g, k))
+        _, data = estimate(config, spec, state, batch_of(g, k))
         close(data.advantage, g["advantages"][k], rtol=1e-5, atol=2e-5)
         state, metrics = learn(config, spec, state, data, jnp.asarray(order))
         assert_ppo(g, k, state, metrics)
@@ -100,19 +111,19 @@ def test_ppo_update(case: Path) -> None:
 @cases("update_lcppo_*")
 def test_lcpo_p_update(case: Path) -> None:
     g = load(case)
-    faults = (LEAKS, lcpo.ADD_BEFORE_SAMPLE, lcpo_p.LONG_WINDOW)
+    faults = (LEAKS, ADD_BEFORE_SAMPLE, lcpo_p.LONG_WINDOW)
     config = ppo_settings(g, lcpo_p.Config, kappa=jnp.float32(g["kappa"]), faults=faults)
     spec, state = start(g, config)
     learn = jax.jit(lcpo_p.learn, static_argnums=1)
     for k, order in enumerate(g["permutation"]):
-        _, data = estimate(config, state, batch_of(g, k))
-        anchors, found = jnp.asarray(g["ood_obs"][k]), jnp.bool_(True)
-        state, metrics = learn(config, spec, state, data, jnp.asarray(order), anchors, found)
+        _, data = estimate(config, spec, state, batch_of(g, k))
+        anchors = Anchors(jnp.asarray(g["ood_obs"][k]), jnp.bool_(True))
+        state, metrics = learn(config, spec, state, data, jnp.asarray(order), anchors)
         close(metrics["anchor_kl"], g["monitor_kl_out_of_d"][k], rtol=1e-2, atol=1e-7)
         assert_ppo(g, k, state, metrics)
 
 
-def assert_ppo(g: dict[str, np.ndarray], k: int, state: a2c.State, metrics: Any) -> None:
+def assert_ppo(g: dict[str, np.ndarray], k: int, state: on_policy.State, metrics: Any) -> None:
     """What PPO and LCPO-P share after update k."""
     assert metrics["policy_steps"] == g["n_opt_steps"][k]
     close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)

@@ -6,77 +6,38 @@ also runs a setting that must fail, so that passing means something.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from training import (
+    AGAIN,
+    FIRST,
+    GAMMA,
+    IN_ROOMS,
+    SECOND,
+    SEEDS,
+    SMALL,
+    TWO_CONTEXTS,
+    Measured,
+    late_return,
+    near,
+    on_return,
+    train,
+)  # fmt: skip
 
-from lcpo import config as configs
-from lcpo.agents import AGENTS, a2c
-from lcpo.core import ood
-from lcpo.envs.base import Env
+from lcpo.agents import on_policy
+from lcpo.core import nets, ood
 from lcpo.envs.probes import Bandit, ConstantReward, DelayedReward, Rooms, TwoContexts
-from lcpo.run.drive.compiled import RunState, load_contexts, make_chunk, make_init
-from lcpo.types import Agent, ContextSlice, Spec
+from lcpo.run.drive.compiled import RunState
+from lcpo.types import ContextSlice
 
 pytestmark = pytest.mark.learn
 
-SEEDS = 8
 ON_POLICY = ["a2c", "a2c-entropy", "lcpo", "trpo", "ppo", "lcpo-p"]
-SMALL = {
-    "rollout_length": 40,
-    "hidden": (32, 32),
-    "learning_rate": 3e-3,
-    "value_learning_rate": 3e-3,
-}
-
-Measured = dict[str, np.ndarray]  # metric -> [settings, seeds, updates]
-
-
-def train(
-    agent: str,
-    env: Env,
-    updates: int,
-    settings: Sequence[Mapping[str, Any]] = ({},),
-    trace: np.ndarray | None = None,
-    num_seeds: int = SEEDS,
-    **shared: Any,
-) -> tuple[RunState, Measured]:
-    """Every setting with every seed: final states [settings * seeds, ...] and metrics.
-
-    The settings differ in traced fields only; `shared` fields are the same in all.
-    """
-    chosen = AGENTS[agent]
-    shared = {**{k: v for k, v in SMALL.items() if hasattr(chosen.Config, k)}, **shared}
-    steps = updates * shared["rollout_length"]
-    each = [configs.resolve(chosen.config(**{**shared, **s}), steps) for s in settings]
-    runs = configs.stack([c for c in each for _ in range(num_seeds)])
-    seeds = jnp.tile(jnp.arange(num_seeds), len(each))
-    envs = configs.stack([env] * len(seeds))
-    rows = np.zeros((steps + 1, 1)) if trace is None else trace
-    contexts = load_contexts(rows, 0, steps + 1, env.spec.context.lags)
-    # Agents that differ only in their preset share a program. (An empty dict has no hash.)
-    init, chunk = compiled(chosen._replace(name="", preset=None), env.spec, updates)
-    state = init(runs, envs, seeds, contexts)
-    state, found = chunk(runs, envs, seeds, state, contexts, jnp.int32(0), jnp.int32(updates))
-    metrics = {k: np.asarray(v).reshape(len(each), num_seeds, updates) for k, v in found.items()}
-    assert all(np.isfinite(v).all() for v in metrics.values())
-    return state, metrics
-
-
-@functools.cache
-def compiled(agent: Agent, spec: Spec, updates: int) -> tuple[Callable, Callable]:
-    return make_init(agent, spec, many=True), make_chunk(agent, spec, updates, many=True)
-
-
-def late_return(metrics: Measured) -> np.ndarray:
-    """Mean return of the episodes in the last 20 updates, [settings]."""
-    total, count = (metrics[k][..., -20:].sum((1, 2)) for k in ("episode_return_sum", "episodes"))
-    return total / count
 
 
 @pytest.mark.parametrize("agent", ON_POLICY)
@@ -98,14 +59,19 @@ def test_delayed_reward(agent: str) -> None:
     assert 0.2 < blind < 0.8
 
 
-GAMMA = 0.9
-VALUED = {"scale_rewards": False, "gamma": GAMMA, "learning_rate": 0.0, "value_learning_rate": 1e-2}
+VALUED: dict[str, Any] = {
+    "scale_rewards": False,
+    "gamma": GAMMA,
+    "learning_rate": 0.0,
+    "value_learning_rate": 1e-2,
+}
 
 
 def values(state: RunState, obs: Sequence[Sequence[float]]) -> np.ndarray:
     """V(obs) of every run, [runs, number of observations]."""
     learner = getattr(state.agent, "learner", state.agent)
-    return np.asarray(jax.vmap(lambda v: a2c.outputs(v, jnp.array(obs))[:, 0])(learner.value))
+    network = nets.for_spec(Rooms().spec, SMALL["hidden"], 1)
+    return np.asarray(jax.vmap(lambda v: network.apply(v, jnp.array(obs))[:, 0])(learner.value))
 
 
 def test_value_of_constant_reward() -> None:
@@ -113,7 +79,6 @@ def test_value_of_constant_reward() -> None:
     np.testing.assert_allclose(values(state, [[1.0, 0.0]]), 1.0 / (1.0 - GAMMA), rtol=0.03)
 
 
-IN_ROOMS = [[0.0, 0.0], [1.0, 0.0]]
 LEFT = GAMMA ** np.arange(1, 5)  # discount of what follows k = 1 .. 4 payments
 PAID = (1.0 - LEFT) / (1.0 - GAMMA)  # value of k payments
 
@@ -130,24 +95,12 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
 def test_value_under_truncation_leaks() -> None:
     """The published fault: an episode's value holds that of the next one, 0.5 / (1 - gamma)."""
     # What follows is drawn at random: a run's values have standard deviations of 0.5 and 0.7.
-    fault = {"faults": [a2c.TRUNCATION_LEAKS]}
+    fault = {"faults": [on_policy.TRUNCATION_LEAKS]}
     state, _ = train("a2c", Rooms(), 2400, num_seeds=64, **VALUED, **fault)
     following = LEFT.mean() * 0.5 / (1.0 - GAMMA)
     near(values(state, IN_ROOMS), [following, PAID.mean() + following])
 
 
-def near(found: np.ndarray, expected: Sequence[float]) -> None:
-    """Within 0.3 on the mean over runs; the values that must be told apart differ by 2 or more."""
-    np.testing.assert_allclose(found.mean(0), expected, atol=0.3)
-
-
-FIRST, SECOND, AGAIN = 150, 450, 30
-"""Updates in context A, in B, and back in A. A is over a fifth of the past until the end."""
-TWO_CONTEXTS = np.repeat(
-    [[-1.0], [1.0], [-1.0]],
-    np.array([FIRST, SECOND, AGAIN]) * SMALL["rollout_length"] + [0, 0, 1],
-    axis=0,
-)
 # A fixed entropy bonus, the same for all: a policy that has become deterministic in A may never
 # learn B, and would then have nothing to forget for.
 SOFT = {"entropy_coef": 0.2, "entropy_target": 0.0}
@@ -164,12 +117,6 @@ def learned_both(reward: np.ndarray) -> bool:
     """Share of right answers at the end of A and of B, mean over seeds."""
     before, after = slice(FIRST - 10, FIRST), slice(FIRST + SECOND - 10, FIRST + SECOND)
     return reward[:, before].mean() > 0.9 and reward[:, after].mean() > 0.9
-
-
-def on_return(metrics: Measured) -> np.ndarray:
-    """Probability of a right answer back in A, before anything is learned, [settings, seeds]."""
-    wrong = (metrics["tv_minus"] + metrics["tv_plus"]) / 2.0
-    return 1.0 - wrong[..., FIRST + SECOND]
 
 
 def test_lcpo_remembers_and_a2c_forgets() -> None:

@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_learn import (
+from training import (
     AGAIN,
     FIRST,
     GAMMA,
     IN_ROOMS,
     SECOND,
+    SMALL,
     TWO_CONTEXTS,
     late_return,
     near,
@@ -21,7 +22,7 @@ from test_learn import (
     train,
 )  # fmt: skip
 
-from lcpo.agents import off_policy
+from lcpo.core import nets
 from lcpo.envs.probes import Bandit, DelayedReward, Rooms, TwoContexts
 from lcpo.run.drive.compiled import RunState
 
@@ -58,10 +59,8 @@ def values(state: RunState, agent: str) -> np.ndarray:
     """Mean over actions of Q in each room, [runs, rooms]: there all actions are worth the same."""
     learner = state.agent.learner
     q = learner.q if agent == "ddqn" else learner.critics[0]
-    spec = Rooms().spec
-    return np.asarray(
-        jax.vmap(lambda p: off_policy.outputs(spec, p, jnp.array(IN_ROOMS)).mean((-2, -1)))(q)
-    )
+    network = nets.for_actions(Rooms().spec, SMALL["hidden"])
+    return np.asarray(jax.vmap(lambda p: network.apply(p, jnp.array(IN_ROOMS)).mean((-2, -1)))(q))
 
 
 @pytest.mark.parametrize("agent", OFF_POLICY)

@@ -25,7 +25,7 @@ def broken_agents() -> dict[str, tuple[Any, str]]:
         return obs[:, :1], ()
 
     def forgets_extra(config: Any, spec: Any, state: Any, obs: Any, key: Any) -> Any:
-        return a2c.act(config, spec, state, obs, key)[0]
+        return a2c.agent.act(config, spec, state, obs, key)[0]
 
     def grows(config: Any, spec: Any, state: Any, batch: Any, key: Any) -> Any:
         state, metrics = a2c.update(config, spec, state, batch, key)

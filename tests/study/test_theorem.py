@@ -118,7 +118,7 @@ sys.exit(worker.main(sys.argv[1:]))
 
 def test_a_bare_machine_runs_the_jobs(tmp_path: Path) -> None:
     """A worker imports the agent of the study, and nothing that draws or prints."""
-    from lcpo.run.engines.local import write_plan
+    from lcpo.run.engines.base import write_plan
 
     jobs = theorem.plan_runs(theorem.TheoremOptions(seeds=1, steps=200))[:1]
     write_plan(jobs, tmp_path)

@@ -9,11 +9,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
-from lcpo.core.nets import Layer, Params
+from lcpo.agents import on_policy
+from lcpo.core import nets, optim
+from lcpo.core.nets import Layer, Layers
+from lcpo.types import ContextSlice, Spec, Transition
 
+close = np.testing.assert_allclose
 FOLDER = Path(os.environ.get("LCPO_GOLDEN") or Path(__file__).parents[1] / "golden")
 
 
@@ -28,7 +35,7 @@ def load(case: Path) -> dict[str, np.ndarray]:
         return {k: file[k] for k in file.files}
 
 
-def mlp_params(case: dict[str, np.ndarray], prefix: str) -> Params:
+def mlp_params(case: dict[str, np.ndarray], prefix: str) -> Layers:
     """Weights `<prefix>_w0, b0, ...` as a network of ours."""
     layers = []
     while f"{prefix}_w{len(layers)}" in case:
@@ -38,7 +45,70 @@ def mlp_params(case: dict[str, np.ndarray], prefix: str) -> Params:
     return tuple(layers)
 
 
-def assert_params(found: Params, case: dict[str, np.ndarray], prefix: str, atol: float) -> None:
+def assert_params(found: Layers, case: dict[str, np.ndarray], prefix: str, atol: float) -> None:
     for i, layer in enumerate(found):
         np.testing.assert_allclose(layer.w, case[f"{prefix}_w{i}"], rtol=0, atol=atol)
         np.testing.assert_allclose(layer.b, case[f"{prefix}_b{i}"], rtol=0, atol=atol)
+
+
+mlp_apply = nets.mlp((1, 1)).apply
+"""What an MLP with the parameters given says; its sizes are those of the parameters."""
+
+
+def settings(g: dict[str, np.ndarray], cls: type, **more: Any) -> Any:
+    """The config of a case; its rewards are scaled already and its entropy coefficient fixed."""
+    if "lr_policy" in g:  # not with TRPO, which has no such rate
+        more["learning_rate"] = jnp.float32(g["lr_policy"])
+    return cls(
+        gamma=jnp.float32(g["gamma"]),
+        lam=jnp.float32(g["lam"]),
+        value_learning_rate=jnp.float32(g["lr_value"]),
+        max_grad_norm=jnp.float32(g["grad_clip"]),
+        entropy_coef=jnp.float32(g["entropy_factor"]),
+        entropy_target=jnp.float32(0.0),
+        scale_rewards=False,
+        **more,
+    )
+
+
+def start(g: dict[str, np.ndarray], config: Any) -> tuple[Spec, on_policy.State]:
+    policy, value = mlp_params(g, "init_policy"), mlp_params(g, "init_value")
+    dims = g["actions"].shape[-1]
+    spec = Spec(g["obs"].shape[-1], ContextSlice(0, 0, 0), (policy[-1].w.shape[1] // dims,) * dims)
+    state = on_policy.init(config, spec, jax.random.key(0))
+    adam = optim.adam(0.0, 1.0)
+    policy, value = jax.tree.map(jnp.asarray, (policy, value))
+    return spec, state._replace(
+        policy=policy, value=value, policy_opt=adam.init(policy), value_opt=adam.init(value)
+    )
+
+
+def batch_of(g: dict[str, np.ndarray], k: int) -> Transition:
+    """Update k's data, with one world."""
+    ones = jnp.ones(g["rewards"][k].shape)
+    fields = (g["obs"], g["actions"], g["rewards"], g["next_obs"], g["terminated"], g["truncated"])
+    obs, action, reward, next_obs, terminated, truncated = (jnp.asarray(f[k]) for f in fields)
+    batch = Transition(
+        obs, action, reward.astype(jnp.float32), next_obs, terminated, truncated, ones, ones, ()
+    )
+    return jax.tree.map(lambda x: x[:, None], batch)
+
+
+def _estimate(config: Any, spec: Spec, state: on_policy.State, batch: Transition) -> Any:
+    return on_policy.estimate(config, on_policy.make_networks(config, spec), state, batch)
+
+
+estimate = jax.jit(_estimate, static_argnums=1)
+
+
+def flat(g: dict[str, np.ndarray], prefix: str) -> jax.Array:
+    """A vector stored layer by layer (first update), in the order of `ravel_pytree`."""
+    layers = [(g[f"{prefix}_w{i}"], g[f"{prefix}_b{i}"]) for i in range(3)]
+    if f"{prefix}_w0" in g and g[f"{prefix}_w0"].ndim == 3:
+        layers = [(w[0], b[0]) for w, b in layers]
+    return ravel_pytree(layers)[0].astype(jnp.float32)
+
+
+def close_relative(found: jax.Array, expected: jax.Array, atol: float) -> None:
+    scale = jnp.max(jnp.abs(expected))
+    close(found / scale, expected / scale, rtol=0, atol=atol)

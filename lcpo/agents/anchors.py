@@ -1,0 +1,100 @@
+"""Anchors: past states whose context differs from the recent one, for LCPO and LCPO-P.
+
+    S_c <- W(B_a, B_r)      line 4 of Algorithm 1: draw from the reservoir B_a what is
+                            OOD with respect to B_r (Algorithm 3)                       `recall`
+    B_a <- B_a + B_r        line 16: reservoir sampling (Algorithm 2)                   `remember`
+
+The published code does the second before the first (fault "add-before-sample").
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lcpo.agents import on_policy
+from lcpo.config import config, static, traced, with_default
+from lcpo.core import buffers, ood
+from lcpo.core.buffers import Reservoir
+from lcpo.errors import InputError
+from lcpo.types import Array, Spec
+
+ADD_BEFORE_SAMPLE = "add-before-sample"
+"""Fault: the recent batch enters the reservoir before anchors are drawn from it."""
+
+
+@config
+class AnchorConfig(on_policy.AdamConfig):
+    """What agents with anchors share."""
+
+    entropy_coef: float = with_default(on_policy.Config, "entropy_coef", 0.03)
+    entropy_target: float = with_default(on_policy.Config, "entropy_target", 0.1)
+    sigma: float = traced(1.0, "a context is OOD beyond this distance (paper: sigma)", low=0.0)
+    detector: str = static("l2", "OOD detector, by name or as package.module:function")
+    buffer_size: int | None = static(
+        None, "reservoir capacity (paper: n_b); None: 1 % of the steps", low=1, share_of_steps=0.01
+    )
+    sampling_rounds: int = static(5, "draws per anchor wanted, before giving up", low=1)
+
+
+class Anchors(NamedTuple):
+    """S_c: as many OOD states as the batch has, or none."""
+
+    obs: Array  # [B, D]; of no use where `found` is False
+    found: Array  # bool: S_c is not empty
+
+
+def memory_init(config: AnchorConfig, spec: Spec) -> Reservoir:
+    """B_a, empty."""
+    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
+    return buffers.reservoir_init(config.buffer_size, (spec.obs_size,))
+
+
+def recall(
+    config: AnchorConfig,
+    spec: Spec,
+    memory: Reservoir,
+    batch: Array,
+    recent: Array,
+    add_key: Array,
+    sample_key: Array,
+) -> tuple[Anchors, Reservoir]:
+    """S_c, as many states as `batch` [B, D] has, OOD with respect to `recent` [R, D].
+
+    The memory comes back as it was, but under the fault "add-before-sample".
+    """
+    if ADD_BEFORE_SAMPLE in config.faults:
+        memory = buffers.reservoir_add(memory, batch, add_key)
+    detector = ood.find_detector(config.detector)
+    obs, found = ood.sample_ood(
+        memory,
+        lambda data: detector.distance(spec.context, recent, data),
+        config.sigma,
+        batch.shape[0],
+        config.sampling_rounds,
+        sample_key,
+    )
+    return Anchors(obs, found), memory
+
+
+def remember(
+    config: AnchorConfig, memory: Reservoir, batch: Array, anchors: Anchors, add_key: Array
+) -> Reservoir:
+    """The memory with the batch [B, D] added, unless the fault has added it already."""
+    if ADD_BEFORE_SAMPLE in config.faults:
+        return memory
+    # The write must depend on what was read: XLA copies a buffer that it may write too early.
+    read = jax.lax.bitcast_convert_type(jnp.sum(anchors.obs), jnp.uint32)
+    return buffers.reservoir_add(memory, batch, jax.random.fold_in(add_key, read))
+
+
+def check(config: AnchorConfig, spec: Spec) -> None:
+    """The detector must exist, and have a context to look at if it needs one."""
+    detector = ood.find_detector(config.detector)
+    if detector.needs_context and spec.context.size == 0:
+        raise InputError(
+            f"detector {config.detector!r} looks at the context, but the observation has none: "
+            "use 'mahalanobis-full', or an agent without anchors"
+        )

@@ -1,0 +1,65 @@
+"""What on-policy agents and agents with replay share: sizes, scaled rewards, the entropy bonus.
+
+r <- r / sqrt(Var + reward_var_offset)       Var: of running returns, or of replay's targets
+c  = entropy_coef * exp(x)                   x follows Adam on c (H - entropy_target * max H)
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from lcpo.config import config, static, traced
+from lcpo.core import dists, optim, stats
+from lcpo.types import Array, Spec
+
+
+@config
+class Config:
+    """What every agent with networks has. Defaults are the paper's."""
+
+    rollout_length: int = static(200, "interactions per update", low=1)
+    hidden: tuple[int, ...] = static((64, 64), "hidden layer sizes", low=1)
+    max_grad_norm: float = traced(1.0, "global gradient norm limit", low=0.0)
+    gamma: float = traced(0.99, "discount per unit of time", low=0.0, high=1.0)
+    scale_rewards: bool = static(
+        True, "divide rewards by the std of their running returns (with replay: of the targets)"
+    )
+    reward_var_offset: float = traced(1.0, "added to that variance before the root", low=0.0)
+
+
+@config
+class EntropyConfig:
+    """The entropy bonus of a policy."""
+
+    entropy_coef: float = traced(0.0, "entropy coefficient, or its start if tuned", low=0.0)
+    entropy_target: float = traced(
+        0.0, "tune the coefficient towards this share of the maximal entropy; 0: keep it fixed",
+        low=0.0, high=1.0,
+    )  # fmt: skip
+    entropy_learning_rate: float = traced(1e-3, "learning rate of the log coefficient", low=0.0)
+
+
+def reward_scale(config: Config, moments: stats.RunningMoments) -> Array:
+    """What rewards are multiplied by, given the moments of returns or targets."""
+    if not config.scale_rewards:
+        return jnp.float32(1.0)
+    return 1.0 / jnp.sqrt(moments.var + config.reward_var_offset)
+
+
+def entropy_coefficient(config: EntropyConfig, tuner: optim.EntropyTuner) -> Array:
+    """The coefficient c now in force."""
+    return optim.entropy_coefficient(tuner, config.entropy_coef)
+
+
+def tune_entropy(
+    config: EntropyConfig, spec: Spec, tuner: optim.EntropyTuner, entropy: Array
+) -> optim.EntropyTuner:
+    """One step of the coefficient, after a batch with this mean entropy; none without a target."""
+    target = config.entropy_target * dists.max_entropy(spec.num_actions)
+    tuned = optim.entropy_step(
+        tuner, config.entropy_coef, entropy, target, config.entropy_learning_rate
+    )
+    return jax.tree.map(
+        lambda new, old: jnp.where(config.entropy_target > 0.0, new, old), tuned, tuner
+    )

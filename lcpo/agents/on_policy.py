@@ -1,0 +1,201 @@
+"""What agents that learn from the newest batch alone share: A2C, TRPO, PPO, LCPO and LCPO-P.
+
+    A       = GAE(gamma, lambda), R the bootstrapped return            `estimate`
+    g       = gradient of -E[ A log pi(a|s) ] - c E[ H(pi(.|s)) ]      `policy_gradient`
+    theta  <- the agent's own policy step                              (`adam_step`: A2C's)
+    phi    <- one Adam step on E[ (V(s) - R)^2 ]                       `finish`
+    c      <- tuned towards the target entropy                         `finish`
+
+Rewards are divided by the standard deviation of their running discounted return. The value target
+is the bootstrapped Monte-Carlo return, not the lambda-return.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from lcpo.agents import common
+from lcpo.config import config, static, traced, with_default
+from lcpo.core import dists, nets, optim, returns, stats
+from lcpo.core.nets import Network
+from lcpo.types import Array, Metrics, Spec, Transition
+
+TRUNCATION_LEAKS = "truncation-leaks"
+"""Fault: returns and advantages run on from a truncated step into the next episode, because the
+published code compares a NumPy bool with `True` by identity, which never holds."""
+
+
+@config
+class Config(common.EntropyConfig, common.Config):
+    """What all of them have. Defaults are the paper's."""
+
+    value_learning_rate: float = traced(1e-3, "value learning rate (Adam)", low=0.0)
+    max_grad_norm: float = with_default(common.Config, "max_grad_norm", 0.5)
+    lam: float = traced(0.9, "GAE lambda", low=0.0, high=1.0)
+    faults: tuple[str, ...] = static((), "published faults to repeat", choices=(TRUNCATION_LEAKS,))
+
+
+@config
+class AdamConfig(Config):
+    """Agents whose policy takes steps of Adam, too."""
+
+    learning_rate: float = traced(4e-4, "policy learning rate (Adam)", low=0.0)
+
+
+class Networks(NamedTuple):
+    """The two networks that are learned."""
+
+    policy: Network  # logits [..., A, K]
+    value: Network  # [..., 1]
+
+
+def make_networks(config: Config, spec: Spec) -> Networks:
+    """Two networks of the kind that suits the spec."""
+    return Networks(
+        nets.for_actions(spec, config.hidden), nets.for_spec(spec, config.hidden, num_outputs=1)
+    )
+
+
+class State(NamedTuple):
+    """Networks, optimisers and running statistics."""
+
+    policy: Any  # parameters of `Networks.policy`
+    value: Any
+    policy_opt: Any
+    value_opt: Any
+    entropy: optim.EntropyTuner
+    running_return: Array  # [N], discounted return of the episode so far
+    return_stats: stats.RunningMoments
+
+
+class Data(NamedTuple):
+    """What the losses read; B = T * N."""
+
+    obs: Array  # [B, D]
+    action: Array  # [B, A]
+    advantage: Array  # [B]
+    target: Array  # [B], of the value function
+    weight: Array  # [B]
+
+
+class Gradient(NamedTuple):
+    """The policy gradient at the old policy."""
+
+    grads: Any
+    loss: Array
+    logits: Array  # [B, A, K], of the old policy
+
+
+def init(config: Config, spec: Spec, key: Array, networks: Networks | None = None) -> State:
+    """Fresh parameters; `networks`: where they are others than those of `make_networks`."""
+    networks = networks or make_networks(config, spec)
+    policy_key, value_key = jax.random.split(key)
+    policy, value = networks.policy.init(policy_key), networks.value.init(value_key)
+    return State(
+        policy,
+        value,
+        optim.adam(0.0, 1.0).init(policy),
+        optim.adam(0.0, 1.0).init(value),
+        optim.entropy_init(),
+        jnp.zeros(spec.num_worlds),
+        stats.moments_init(),
+    )
+
+
+def act(
+    config: Config, spec: Spec, state: State, obs: Array, key: Array,
+    networks: Networks | None = None,
+) -> tuple[Array, tuple]:  # fmt: skip
+    """Sample from the policy."""
+    networks = networks or make_networks(config, spec)
+    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
+    return dists.sample(networks.policy.apply(state.policy, obs), uniform), ()
+
+
+def probabilities(
+    config: Config, spec: Spec, state: State, obs: Array, networks: Networks | None = None
+) -> Array:
+    """Action probabilities [N, A, K]."""
+    networks = networks or make_networks(config, spec)
+    return jax.nn.softmax(networks.policy.apply(state.policy, obs))
+
+
+def estimate(
+    config: Config, networks: Networks, state: State, batch: Transition
+) -> tuple[State, Data]:
+    """Scale the rewards, then compute value targets and advantages with the old value function."""
+    terminated = batch.terminated.astype(jnp.float32)
+    truncated = batch.truncated.astype(jnp.float32)
+    discount = returns.discounts(config.gamma, batch.elapsed)
+    if config.scale_rewards:
+        ended = jnp.maximum(terminated, truncated)
+        running, carried = returns.running_returns(
+            batch.reward, discount, ended, state.running_return
+        )
+        moments = stats.moments_add(state.return_stats, running)
+        state = state._replace(running_return=carried, return_stats=moments)
+    reward = batch.reward * common.reward_scale(config, state.return_stats)
+    if TRUNCATION_LEAKS in config.faults:
+        truncated = jnp.zeros_like(truncated)
+    both = jnp.stack([batch.obs, batch.next_obs])
+    values = networks.value.apply(state.value, both)[..., 0]  # [2, T, N]
+    advantage = returns.advantages(
+        reward, values[0], values[1], discount, terminated, truncated, config.lam
+    )
+    target = returns.returns(reward, values[1], discount, terminated, truncated)
+    data = Data(batch.obs, batch.action, advantage, target, batch.weight)
+    return state, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), data)
+
+
+def policy_gradient(config: Config, policy: Network, state: State, data: Data) -> Gradient:
+    """Gradient of the policy gradient loss with entropy bonus."""
+    coefficient = common.entropy_coefficient(config, state.entropy)
+
+    def policy_loss(params: Any) -> tuple[Array, Array]:
+        old = policy.apply(params, data.obs)
+        gain = data.advantage * dists.log_prob(old, data.action) + coefficient * dists.entropy(old)
+        return -stats.weighted_mean(gain, data.weight), old
+
+    (loss, old), grads = jax.value_and_grad(policy_loss, has_aux=True)(state.policy)
+    return Gradient(grads, loss, old)
+
+
+def adam_step(config: AdamConfig, policy: Network, state: State, grads: Any) -> tuple[Any, Any]:
+    """One clipped Adam step of the policy: (new policy, new optimiser state)."""
+    optimiser = optim.adam(
+        config.learning_rate, config.max_grad_norm, weight_decay=policy.weight_decay
+    )
+    return optim.apply(optimiser, grads, state.policy_opt, state.policy)
+
+
+def finish(
+    config: Config, spec: Spec, networks: Networks, state: State, data: Data, gradient: Gradient
+) -> tuple[State, Metrics]:
+    """What follows the policy step, of which `state` has the outcome: value step, entropy."""
+
+    def value_loss(params: Any) -> Array:
+        return jnp.mean((networks.value.apply(params, data.obs)[:, 0] - data.target) ** 2)
+
+    loss, grads = jax.value_and_grad(value_loss)(state.value)
+    optimiser = optim.adam(
+        config.value_learning_rate, config.max_grad_norm, weight_decay=networks.value.weight_decay
+    )
+    value, value_opt = optim.apply(optimiser, grads, state.value_opt, state.value)
+
+    new = networks.policy.apply(state.policy, data.obs)
+    entropy = jnp.mean(dists.entropy(new))
+    tuner = common.tune_entropy(config, spec, state.entropy, entropy)
+    metrics = {
+        "policy_loss": gradient.loss,
+        "grad_norm": optax.tree.norm(gradient.grads),
+        "value_loss": loss,
+        "entropy": entropy,
+        "entropy_coef": common.entropy_coefficient(config, tuner),
+        "recent_kl": jnp.mean(dists.kl(gradient.logits, new)),
+        "reward_scale": common.reward_scale(config, state.return_stats),
+    }
+    return state._replace(value=value, value_opt=value_opt, entropy=tuner), metrics

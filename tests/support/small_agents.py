@@ -1,0 +1,88 @@
+"""Small configs, random batches and compiled updates of agents, shared by tests."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.agents import presets
+from lcpo.envs.gridworld import GridWorld
+from lcpo.envs.pendulum import Pendulum
+from lcpo.types import AnyAgent, Spec, Transition
+
+T = 16
+"""Steps per rollout."""
+SMALL = {
+    "rollout_length": T,
+    "hidden": (8, 8),
+    "buffer_size": 40,  # a replay's ring closes at the third rollout
+    "minibatches": 4,
+    "batch_size": 128,
+    "random_steps": 24,
+    "epsilon_steps": 64,
+}
+
+
+def env_for(agent: AnyAgent) -> Any:
+    """The Pendulum, or for agents that need finite observations the grid world."""
+    return GridWorld() if agent.name.startswith("tabular") else Pendulum()
+
+
+def small_config(agent: AnyAgent, **overrides: Any) -> Any:
+    env = "grid-world" if agent.name.startswith("tabular") else "pendulum"
+    fields = {f.name for f in dataclasses.fields(agent.Config)}
+    small = {k: v for k, v in SMALL.items() if k in fields}
+    return agent.config(**{**presets.settings(agent, env), **small, **overrides})
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def random_batch(spec: Spec, key: jax.Array, ends: bool = True) -> Transition:
+    """Random interactions, on the levels of the space where it is finite."""
+    keys = jax.random.split(key, 6)
+    shape = (T, spec.num_worlds)
+    if spec.obs_levels is None:
+        obs, next_obs = jax.random.normal(keys[0], (2, *shape, spec.obs_size))
+    else:
+        levels = jnp.array(spec.obs_levels)
+        draw = jax.random.randint(keys[0], (2, *shape, spec.obs_size), 0, levels)
+        obs, next_obs = draw.astype(jnp.float32)
+    action = jax.random.randint(keys[1], (*shape, spec.action_size), 0, min(spec.num_actions))
+    flags = jax.random.bernoulli(keys[2], 0.1 if ends else 0.0, (2, *shape))
+    ones = jnp.ones(shape)
+    return Transition(
+        obs, action, jax.random.normal(keys[3], shape), next_obs, *flags, ones, ones, ()
+    )
+
+
+@cache
+def _jitted(function: Any) -> Any:
+    return jax.jit(function, static_argnums=1)
+
+
+def updater(agent: AnyAgent) -> Any:
+    """The compiled update; variants of an agent share it."""
+    return _jitted(agent.update)
+
+
+def started(agent: AnyAgent, **overrides: Any) -> tuple[Any, Spec, Any]:
+    """A config, a spec, and a state after two updates (so that buffers hold something)."""
+    config, spec = small_config(agent, **overrides), env_for(agent).spec
+    config = jax.tree.map(jnp.float32, config)
+    state = _jitted(agent.init)(config, spec, jax.random.key(0))
+    for i in range(2):
+        batch = random_batch(spec, jax.random.key(i))
+        state, _ = updater(agent)(config, spec, state, batch, jax.random.key(i))
+    return config, spec, state
+
+
+def assert_same(a: Any, b: Any) -> None:
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def assert_close(a: Any, b: Any, tolerance: float) -> None:
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, tolerance, tolerance), a, b)
