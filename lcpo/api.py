@@ -47,7 +47,7 @@ def train(
 
     Args:
       agent, env: names (`lcpo list`), or a user's own as "package.module:name". An environment
-        may also be "gym:ID", or an object (`lcpo.envs.from_gymnasium(...)`).
+        may also be "gym:ID", or an object (`lcpo.from_gymnasium(...)`).
       trace: the context: a name, `family:KIND:SEED`, or a file (npy, csv, parquet).
       steps: interactions per run; default: as many as the trace has rows.
       seeds: how many (0, 1, ...), or which.

@@ -16,6 +16,9 @@ import pytest
 from haste import HASTE
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Dtypes and ranks that do not fit raise: a silent float64 or a broadcast axis hides mistakes.
+os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 if HASTE not in os.environ.get("XLA_FLAGS", ""):  # a worker of pytest-xdist has them already
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {HASTE}".strip()
 

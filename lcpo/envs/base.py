@@ -90,8 +90,6 @@ class CompiledEnv(Protocol[EnvState]):
         ...
 
 
-Env = CompiledEnv  # the name of before, for those who still import it
-
 
 class HostEnv(Protocol):
     """A host environment: a simulator outside XLA, told from a compiled one by its `open`.
@@ -300,11 +298,6 @@ def replace_context(history: np.ndarray, context: np.ndarray) -> np.ndarray:
     replaced = history.copy()
     replaced.reshape(*context.shape, -1)[..., 0] = context
     return replaced
-
-
-def context_history(trace: np.ndarray, cursor: np.ndarray, lags: int) -> np.ndarray:
-    """As `ObsLayout.history_at`: the name of before, for those who still import it."""
-    return entries(trace_windows(trace, cursor, lags))
 
 
 def select(mask: Array | np.ndarray, if_true: Any, if_false: Any) -> Any:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lcpo import contexts
+from lcpo.envs.base import trace_windows
 from lcpo.errors import InputError
 from lcpo.study import figures, trace_figure
 
@@ -259,14 +260,8 @@ def _load(trace: str | np.ndarray, rows: int | None) -> tuple[str, np.ndarray]:
 
 
 def _history_means(values: np.ndarray, index: np.ndarray, lags: int) -> np.ndarray:
-    """Contexts as the detector sees them: means over the last `lags` rows; row 0 repeats."""
-    window = _trace_rows(index[:, None] - np.arange(lags), len(values))
-    return values[window].mean(axis=1, dtype=np.float64)
-
-
-def _trace_rows(index: np.ndarray, num_rows: int) -> np.ndarray:
-    """Before row 0 the history repeats row 0; after the last row the trace starts again."""
-    return np.maximum(index, 0) % num_rows
+    """Contexts as the detector sees them: means over the last `lags` rows."""
+    return trace_windows(values, index, lags).mean(axis=1, dtype=np.float64)
 
 
 def _draw(seen: int, capacity: int, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -126,7 +126,7 @@ def rollout(
         if mode.random_starts:
             cursor = jnp.where(ended, start, cursor)
         elif not by_step:
-            cursor = (cursor + ended) % rows
+            cursor = (cursor + ended.astype(jnp.int32)) % rows
         if mode.random_starts or not by_step:
             history = _history(env, spec, contexts, cursor)
         fresh = Worlds(fresh_state, fresh_features, history, cursor)

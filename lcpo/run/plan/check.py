@@ -42,10 +42,6 @@ def check_env(env: AnyEnv, name: str = "the environment") -> None:
         _check_compiled(env, name, fail)
 
 
-def _is_host(env: Any) -> bool:
-    return hasattr(env, "open")
-
-
 def _check_host(env: HostEnv, name: str, fail: Callable[[str], None]) -> None:
     """One reset and one step of the worlds of one run."""
     spec, count = env.spec, env.spec.num_worlds
