@@ -41,12 +41,17 @@ def networks(config: Config, spec: Spec) -> tuple[nets.Network, nets.Network]:
     return nets.for_actions(spec, config.hidden), nets.for_spec(spec, config.hidden, num_outputs=1)
 
 
+def adam(config: Config) -> optax.GradientTransformation:
+    """Built where it is used: its learning rate is traced, its state does not depend on it."""
+    return optim.adam(config.learning_rate, eps=1e-8, weight_decay=0.0)
+
+
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks."""
     policy_key, value_key = jax.random.split(key)
     policy, value = networks(config, spec)
     params = policy.init(policy_key), value.init(value_key)
-    return State(params, optax.adam(0.0).init(params))
+    return State(params, adam(config).init(params))
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, Any]:
@@ -84,9 +89,7 @@ def update(
         return policy_loss + value_loss, metrics
 
     grads, metrics = jax.grad(loss, has_aux=True)(state.params)
-    return State(
-        *optim.apply(optax.adam(config.learning_rate), grads, state.opt, state.params)
-    ), metrics
+    return State(*optim.apply(adam(config), grads, state.opt, state.params)), metrics
 
 
 agent = Agent("reinforce", Config, init, act, update)

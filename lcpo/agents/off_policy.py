@@ -68,7 +68,8 @@ def total_q(q: Array, action: Array) -> Array:
 
 def random_action(spec: Spec, uniform: Array) -> Array:
     """Each dimension's actions with equal probability, from uniform numbers [..., A]."""
-    return jnp.floor(uniform * np.asarray(spec.num_actions, np.float32)).astype(jnp.int32)
+    counts = np.broadcast_to(np.asarray(spec.num_actions, np.float32), uniform.shape)
+    return jnp.floor(uniform * counts).astype(jnp.int32)
 
 
 def learn(

@@ -64,16 +64,18 @@ def _scale_by_adam(eps: float, b1: float = 0.9, b2: float = 0.999) -> optax.Grad
 
     In float32, 1 - 0.999 ** t is 5e-5 off at t = 1, which a learning rate of 0.1 makes visible.
     """
-    plain = optax.scale_by_adam(b1, b2, eps=eps)
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        _, state = plain.update(updates, state, params)
+        del params
+        mu = optax.tree.update_moment(updates, state.mu, b1, 1)
+        nu = optax.tree.update_moment_per_elem_norm(updates, state.nu, b2, 2)
+        state = optax.ScaleByAdamState(optax.safe_increment(state.count), mu, nu)
         count = state.count.astype(jnp.float32)
         c1, c2 = (-jnp.expm1(count * np.log(b)) for b in (b1, b2))
-        moments = jax.tree.map(lambda m, v: (m / c1) / (jnp.sqrt(v / c2) + eps), state.mu, state.nu)
+        moments = jax.tree.map(lambda m, v: (m / c1) / (jnp.sqrt(v / c2) + eps), mu, nu)
         return moments, state
 
-    return optax.GradientTransformation(plain.init, update)
+    return optax.GradientTransformation(optax.scale_by_adam(b1, b2).init, update)
 
 
 class EntropyTuner(NamedTuple):

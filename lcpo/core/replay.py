@@ -75,7 +75,7 @@ def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
             "length of the rollouts that will be added"
         )
     context = _context(replay, spec)
-    flags = batch.terminated.astype(jnp.int32) + 2 * batch.truncated
+    flags = batch.terminated.astype(jnp.int32) + 2 * batch.truncated.astype(jnp.int32)
     fields = [context.remove(batch.obs), context.remove(batch.next_obs)]
     fields += [x[..., None] for x in (batch.reward, batch.elapsed, batch.weight)]
     before = jnp.moveaxis(context.history(batch.obs[0]), -1, 0)[::-1]  # [lags, N, channels]

@@ -47,7 +47,8 @@ def returns(
     """
     alive = 1.0 - terminated
     last = jnp.arange(reward.shape[0]) == reward.shape[0] - 1
-    cut = jnp.maximum(truncated, last.reshape(-1, *[1] * (reward.ndim - 1)))
+    last = last.astype(jnp.float32).reshape(-1, *[1] * (reward.ndim - 1))
+    cut = jnp.maximum(truncated, last)
     bootstrapped = reward + discount * alive * cut * next_value
     return _backward(discount * alive * (1.0 - cut), bootstrapped)
 

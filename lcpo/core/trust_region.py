@@ -162,7 +162,7 @@ def line_search(
 
     def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
         i = carry[0]
-        fraction = 0.5**i
+        fraction = 0.5 ** i.astype(jnp.float32)
         loss, kls = evaluate(params + fraction * step)
         improvement = loss_old - loss
         accepted = (

@@ -30,7 +30,7 @@ def random_data(count: int, spec: Spec = SPEC, key: int = 1) -> Transition:
     """Transitions [count], of which a fifth are terminated."""
     keys = jax.random.split(jax.random.key(key), 6)
     obs, next_obs = jax.random.normal(keys[0], (2, count, spec.obs_size))
-    limits = jnp.array(spec.num_actions)
+    limits = jnp.array([spec.num_actions])
     action = jax.random.randint(keys[1], (count, spec.action_size), 0, limits)
     ended = jax.random.bernoulli(keys[2], 0.2, (2, count))
     elapsed, weight = jax.random.uniform(keys[3], (2, count), minval=0.1, maxval=2.0)

@@ -101,7 +101,7 @@ def test_unequal_action_counts_are_padded() -> None:
 
 def test_samples_follow_the_distribution() -> None:
     logits = jnp.asarray(RNG.normal(size=(1, 1, 6)), jnp.float32)
-    uniform = jax.random.uniform(jax.random.key(1), (20_000, 1, 1))
+    uniform = jax.random.uniform(jax.random.key(1), (20_000, 1))
     counts = np.bincount(np.asarray(dists.sample(logits, uniform)).ravel(), minlength=6)
     expected = np.asarray(jax.nn.softmax(logits)).ravel() * 20_000
     assert scipy_stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
@@ -265,7 +265,7 @@ def test_the_later_of_two_items_in_one_slot_stays() -> None:
         items = jnp.arange(20.0)[:, None]
         found = buffers.reservoir_add(reservoir, items, key).items[0, 0]
         drawn = np.array(jax.random.randint(key, (20,), 0, jnp.arange(20) + 1))
-        assert found == np.flatnonzero(drawn == 0)[-1]
+        assert int(found) == np.flatnonzero(drawn == 0)[-1]
 
 
 def test_sampler_success_is_the_papers_binomial() -> None:
@@ -273,7 +273,7 @@ def test_sampler_success_is_the_papers_binomial() -> None:
     for share, expected in {0.18: 0.056, 0.22: 0.942}.items():
         exact = scipy_stats.binom.sf(199, 1000, share)
         assert abs(exact - expected) < 1e-3
-        items = (jnp.arange(10_000) < share * 10_000).astype(jnp.float32)[:, None]
+        items = (jnp.arange(10_000.0) < share * 10_000).astype(jnp.float32)[:, None]
         reservoir = buffers.Reservoir(items, jnp.int32(10_000))
 
         def found(key: jax.Array, reservoir=reservoir) -> jax.Array:

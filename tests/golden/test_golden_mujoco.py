@@ -150,7 +150,7 @@ def test_ood(case: Path) -> None:
         # The published code leaves out some columns on two of the tasks; we, constant ones only.
         kept = g["kept_columns"] if g["kept_columns"].size else np.ones(size, bool)
         distance = ood.mahalanobis_full(context, recent[:, kept], data[:, kept])
-        found = -distance * kept.sum() / (2 * size)
+        found = -distance * float(kept.sum()) / (2 * size)
         mask = found < threshold
     close(found, g["raw"], rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(mask, g["mask"])

@@ -125,7 +125,7 @@ def test_lcpo_p_update(case: Path) -> None:
 
 def assert_ppo(g: dict[str, np.ndarray], k: int, state: on_policy.State, metrics: Any) -> None:
     """What PPO and LCPO-P share after update k."""
-    assert metrics["policy_steps"] == g["n_opt_steps"][k]
+    assert int(metrics["policy_steps"]) == g["n_opt_steps"][k]
     close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)
     close(metrics["recent_kl"], g["monitor_kl_in_d"][k], rtol=1e-2, atol=1e-7)
     if k in (0, len(g["obs"]) - 1):

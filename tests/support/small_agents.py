@@ -48,8 +48,9 @@ def random_batch(spec: Spec, key: jax.Array, ends: bool = True) -> Transition:
     if spec.obs_levels is None:
         obs, next_obs = jax.random.normal(keys[0], (2, *shape, spec.obs_size))
     else:
-        levels = jnp.array(spec.obs_levels)
-        draw = jax.random.randint(keys[0], (2, *shape, spec.obs_size), 0, levels)
+        wanted = (2, *shape, spec.obs_size)
+        levels = jnp.broadcast_to(jnp.array(spec.obs_levels), wanted)
+        draw = jax.random.randint(keys[0], wanted, 0, levels)
         obs, next_obs = draw.astype(jnp.float32)
     action = jax.random.randint(keys[1], (*shape, spec.action_size), 0, min(spec.num_actions))
     flags = jax.random.bernoulli(keys[2], 0.1 if ends else 0.0, (2, *shape))
