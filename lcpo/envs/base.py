@@ -90,7 +90,6 @@ class CompiledEnv(Protocol[EnvState]):
         ...
 
 
-
 class HostEnv(Protocol):
     """A host environment: a simulator outside XLA, told from a compiled one by its `open`.
 
