@@ -14,7 +14,7 @@ import tyro
 from lcpo.errors import InputError
 
 RUN_FAILED, BAD_INPUT, BUG, STOPPED, NOT_READ = 1, 2, 70, 130, 141
-"""Exit codes. 70 is EX_SOFTWARE of sysexits.h; the last two are a shell's, of SIGINT and SIGPIPE."""
+"""Exit codes. 70 is EX_SOFTWARE of sysexits.h; a shell uses the last two for SIGINT and SIGPIPE."""
 
 Option = tuple[str, Any, str, Any]
 """(name, type, help, default)"""
