@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
 
 from lcpo.cli import checks, data, reproduce, runs, show
-from lcpo.cli.options import BAD_INPUT, BUG, RUN_FAILED, STOPPED
+from lcpo.cli.options import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
 from lcpo.errors import InputError, RunError
 from lcpo.names import unknown
 
@@ -34,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if name not in COMMANDS:
             raise InputError(unknown("command", name, COMMANDS))
-        return COMMANDS[name](rest) or 0
+        code = COMMANDS[name](rest) or 0
+        sys.stdout.flush()  # here, so that a reader who has gone is noticed here
+        return code
     except InputError as error:
         _show_error(error)
         return BAD_INPUT
@@ -44,6 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped; the same command with --resume goes on", file=sys.stderr)
         return STOPPED
+    except BrokenPipeError:  # nobody reads on, as in `lcpo list | head`: no bug, and no news
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOT_READ
     except Exception:
         traceback.print_exc()
         show.line(

@@ -13,8 +13,8 @@ import tyro
 
 from lcpo.errors import InputError
 
-RUN_FAILED, BAD_INPUT, BUG, STOPPED = 1, 2, 70, 130
-"""Exit codes; 70 is EX_SOFTWARE of sysexits.h."""
+RUN_FAILED, BAD_INPUT, BUG, STOPPED, NOT_READ = 1, 2, 70, 130, 141
+"""Exit codes. 70 is EX_SOFTWARE of sysexits.h; a shell uses the last two for SIGINT and SIGPIPE."""
 
 Option = tuple[str, Any, str, Any]
 """(name, type, help, default)"""

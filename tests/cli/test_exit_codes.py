@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -71,6 +72,16 @@ def test_stopped_by_the_user(
     command_that_raises(monkeypatch, KeyboardInterrupt())
     assert run("list") == 130
     assert "--resume goes on" in capsys.readouterr().err
+
+
+def test_output_that_nobody_reads_is_no_bug() -> None:
+    command = [sys.executable, "-m", "lcpo.cli", "list", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
 
 
 def test_a_failed_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
