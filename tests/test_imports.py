@@ -32,7 +32,7 @@ ALLOWED = {
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
     "cli": {"cli", "api", "study", "run", "agents", "envs", "gym", "contexts", "core", "bench",
             "examine", "lcpo"} | BASICS,
-    "__init__": {"api", "gym"},
+    "__init__": {"api", "gym", "errors"},
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.files import load_arrays
+from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.results import Result
 from lcpo.study import figures, tables
 from lcpo.study.curves import COLOURS, STYLES
@@ -166,7 +167,7 @@ def final_q(result: Result) -> np.ndarray:
     shapes = jax.eval_shape(
         lambda key: agent.init(agent.config(), ENV.spec, key), jax.random.key(0)
     )
-    state = checkpoints.unflatten(shapes, load_arrays(result.folder / "policy.npz"))
+    state = checkpoints.unflatten(shapes, load_arrays(RunFiles(result.folder).policy))
     return np.swapaxes(np.asarray(q_table(state)), 0, 1)
 
 
