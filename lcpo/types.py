@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from lcpo import config as configs
 
 Array = jax.Array
+Tree = Any
+"""A pytree of arrays whose structure only its owner knows: an agent's state, parameters, ..."""
 Metrics = dict[str, Array]
 """Scalars of one update. All are finite in a healthy run: one that is not stops the run."""
 

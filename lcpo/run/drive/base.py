@@ -7,8 +7,8 @@ all drivers draw the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from lcpo.core import returns
 from lcpo.envs.base import Advance, AnyEnv, ObsLayout, landmarks_of
 from lcpo.run.plan.phases import ONLINE, Mode
 from lcpo.run.store.checkpoint import Saved
-from lcpo.types import AnyAgent, Array, Metrics, Spec, Transition
+from lcpo.types import AnyAgent, Array, Metrics, Spec, Transition, Tree
 
 StateT = TypeVar("StateT")
 
@@ -34,15 +34,15 @@ class Program(NamedTuple):
 class Run(NamedTuple):
     """What may differ between the runs of one program. A pytree."""
 
-    config: Any  # of the agent
-    env: Any  # an environment, whose traced fields are arrays
+    config: Tree  # of the agent
+    env: Tree  # an environment, whose traced fields are arrays
     seed: Array
 
 
 class Worlds(NamedTuple):
     """N worlds between two steps."""
 
-    env: Any  # leaves [N, ...]
+    env: Tree  # leaves [N, ...]
     features: Array  # [N, F], the environment's part of the observation
     history: Array  # [N, H], the context's part; apart, since they come from different kernels
     cursor: Array  # [N], the row of the trace that is now observed
@@ -56,10 +56,14 @@ class Worlds(NamedTuple):
 class RunState(NamedTuple):
     """All that a run carries from one update to the next."""
 
-    agent: Any
+    agent: Tree
     worlds: Worlds
     episode_return: Array  # [N], of the unfinished episode
     episode_length: Array  # [N]
+
+
+ChunkMetrics = Mapping[str, Array | np.ndarray]
+"""Metrics of some updates, [updates], or [runs, updates] where a group has more than one run."""
 
 
 class Driver(Protocol[StateT]):
@@ -69,8 +73,7 @@ class Driver(Protocol[StateT]):
     updates at a time, and the rows of the context. It owns the form of its state, which holds all
     runs and is used once: every method that takes a state may donate it. `lcpo.run.drive.group`
     calls `start` or `resume`, then `chunk` again and again, `members` for a checkpoint, at the end
-    `agents`, and `close` whatever happens. Where a group has more than one run, metrics have a
-    leading axis of runs.
+    `agents`, and `close` whatever happens.
     """
 
     exact_resume: bool
@@ -84,7 +87,7 @@ class Driver(Protocol[StateT]):
         """The state of saved runs; `shapes`: the shapes and dtypes of one of them."""
         ...
 
-    def chunk(self, state: StateT, first: int, count: int) -> tuple[StateT, Metrics]:
+    def chunk(self, state: StateT, first: int, count: int) -> tuple[StateT, ChunkMetrics]:
         """Updates first .. first + count - 1 of the phase.
 
         Metrics are [updates], of which the first `count` count. Raises StoppedRuns where worlds
@@ -96,7 +99,7 @@ class Driver(Protocol[StateT]):
         """For each run the state to be saved, and its place there; None where it stands alone."""
         ...
 
-    def agents(self, state: StateT) -> list[Any]:
+    def agents(self, state: StateT) -> list[Tree]:
         """The agents' states of the runs, on the host, as far as acting needs them."""
         ...
 
@@ -204,7 +207,7 @@ def _count_episodes(state: RunState, batch: Transition) -> tuple[RunState, Metri
     return state._replace(episode_return=carried, episode_length=length), episodes
 
 
-def _landmarks(program: Program, config: Any, env: AnyEnv | None, agent_state: Any) -> Metrics:
+def _landmarks(program: Program, config: Tree, env: AnyEnv | None, agent_state: Tree) -> Metrics:
     """Total-variation distance of the policy to the best action at the environment's landmarks."""
     marks = landmarks_of(env) if env is not None else {}
     probabilities = program.agent.probabilities

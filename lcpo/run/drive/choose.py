@@ -16,6 +16,7 @@ from lcpo.run.drive.host import HostDriver
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase, phase_at
 from lcpo.run.store import checkpoint as checkpoints
+from lcpo.types import Tree
 
 
 def make_driver(setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray) -> Driver[Any]:
@@ -24,7 +25,7 @@ def make_driver(setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray
     return kind(setups, phase, chunk, trace)
 
 
-def agent_shapes(setup: Setup) -> Any:
+def agent_shapes(setup: Setup) -> Tree:
     """Shapes and dtypes of an agent's state, without computing it."""
     init = functools.partial(setup.agent.init, setup.config, setup.spec)
     return jax.eval_shape(init, jax.random.key(0))

@@ -12,9 +12,9 @@ import jax
 import numpy as np
 
 from lcpo.envs.base import HostEnv, HostWorlds, WorldError, obs_layout
-from lcpo.types import Spec, Step, Transition
+from lcpo.types import Spec, Step, Transition, Tree
 
-Act = Callable[[np.ndarray, int], tuple[Any, Any]]
+Act = Callable[[np.ndarray, int], tuple[np.ndarray, Tree]]
 """act(obs [N, D], t) -> (actions [N, A], extra)"""
 
 
@@ -24,6 +24,19 @@ class Rollout(NamedTuple):
     batch: Transition  # NumPy, leaves [T, N, ...]; those of `extra` as `act` gave them, [T, ...]
     obs: np.ndarray  # [N, D]
     cursor: np.ndarray  # [N]
+
+
+class Buffers(NamedTuple):
+    """The fields of a `Transition` while they are written, leaves [T, N, ...]."""
+
+    obs: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    next_obs: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    elapsed: np.ndarray
+    weight: np.ndarray
 
 
 class StoppedWorlds(RuntimeError):
@@ -90,18 +103,17 @@ class Collector:
         if self.along:
             cursor = np.full_like(cursor, first_row + num_steps - 1)
         self._check_finite(batch, obs)
-        if extras:
-            batch = batch._replace(extra=jax.tree.map(lambda *x: np.stack(x), *extras))
-        return Rollout(batch, obs, cursor)
+        extra = jax.tree.map(lambda *x: np.stack(x), *extras) if extras else ()
+        return Rollout(Transition(*batch, extra), obs, cursor)  # pyright: ignore
 
-    def _buffers(self, num_steps: int) -> Any:
+    def _buffers(self, num_steps: int) -> Buffers:
         """Fresh ones for each rollout: the last may still be read."""
         each = num_steps, self.num_worlds
         obs, next_obs = (np.empty((*each, self.spec.obs_size), np.float32) for _ in range(2))
         action = np.empty((*each, self.spec.action_size), np.int32)
         reward, elapsed, weight = (np.empty(each, np.float32) for _ in range(3))
         terminated, truncated = (np.empty(each, bool) for _ in range(2))
-        return Transition(obs, action, reward, next_obs, terminated, truncated, elapsed, weight, ())  # pyright: ignore
+        return Buffers(obs, action, reward, next_obs, terminated, truncated, elapsed, weight)
 
     def _rows_ahead(self, first_row: int, num_steps: int) -> tuple[Any, Any]:
         """Histories [T, H] and contexts [T, N, channels] of a rollout along the trace."""
@@ -115,9 +127,11 @@ class Collector:
     def _history(self, cursor: np.ndarray) -> np.ndarray:
         return self.layout.history_at(self.trace, cursor)
 
-    def _next_rows(self, cursor: np.ndarray, ended: np.ndarray, starts: Any) -> np.ndarray:
+    def _next_rows(
+        self, cursor: np.ndarray, ended: np.ndarray, starts: np.ndarray | None
+    ) -> np.ndarray:
         """Where on the trace the next episodes begin."""
-        if self.random_starts:
+        if starts is not None:
             return np.where(ended, starts, cursor)
         return (cursor + ended) % len(self.trace) if self.advance == "episode" else cursor
 
@@ -147,14 +161,14 @@ class Collector:
             raise StoppedWorlds(dict.fromkeys(range(self.num_worlds), cause), t)
         return answer
 
-    def _write(self, batch: Any, t: int, step: Step) -> np.ndarray:
+    def _write(self, batch: Buffers, t: int, step: Step) -> np.ndarray:
         """Which episodes ended."""
         batch.next_obs[t, :, self.layout.features] = step.obs
         batch.reward[t], batch.elapsed[t], batch.weight[t] = step.reward, step.elapsed, step.weight
         batch.terminated[t], batch.truncated[t] = step.terminated, step.truncated
         return batch.terminated[t] | batch.truncated[t]
 
-    def _check_finite(self, batch: Any, last: np.ndarray) -> None:
+    def _check_finite(self, batch: Buffers, last: np.ndarray) -> None:
         """All at once: a look at every step would cost as much as the step."""
         following = np.concatenate([batch.obs[1:], last[None]])  # of resets, too
         values = {"obs": batch.next_obs, "obs after reset": following, "reward": batch.reward}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.checkpoint import Saved
-from lcpo.types import Array, Metrics
+from lcpo.types import Array, Metrics, Tree
 
 
 class CompiledDriver:
@@ -65,7 +64,7 @@ class CompiledDriver:
         """For each run the state to be saved, and its place there; None where it stands alone."""
         return [(state, i if self.many else None) for i in range(self.num_runs)]
 
-    def agents(self, state: RunState) -> list[Any]:
+    def agents(self, state: RunState) -> list[Tree]:
         """The agents of the runs, as far as acting needs them."""
         slim = checkpoints.without_memory(state.agent)
         return [checkpoints.member_of(slim, i) for _, i in self.members(state)]
@@ -106,10 +105,10 @@ def make_init(program: Program, many: bool = False) -> Callable[[Run, Contexts],
 
 
 @functools.cache
-def make_restart(program: Program, many: bool = False) -> Callable[[Run, Contexts, Any], RunState]:
+def make_restart(program: Program, many: bool = False) -> Callable[[Run, Contexts, Tree], RunState]:
     """Compile `restart(run, contexts, agent state) -> RunState`."""
 
-    def restart(run: Run, contexts: Contexts, agent_state: Any) -> RunState:
+    def restart(run: Run, contexts: Contexts, agent_state: Tree) -> RunState:
         return restart_run(program, run, contexts, agent_state)
 
     return jax.jit(jax.vmap(restart, in_axes=(0, None, 0)) if many else restart)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lcpo.run import events
-from lcpo.run.drive.base import Driver
+from lcpo.run.drive.base import ChunkMetrics, Driver
 from lcpo.run.drive.choose import make_driver, state_shapes
 from lcpo.run.plan import budget
 from lcpo.run.plan.job import Setup
@@ -21,7 +21,6 @@ from lcpo.run.store.checkpoint import Checkpoint, Saved
 from lcpo.run.store.files import digest, save_arrays, save_json
 from lcpo.run.store.layout import run_files
 from lcpo.run.store.provenance import provenance
-from lcpo.types import Metrics
 
 CHUNK_UPDATES, CHUNK_STEPS = 250, 50_000
 """Limits of a chunk: about a second of work, and of silence, on one core."""
@@ -104,7 +103,7 @@ class Group:
         return driver, state
 
     def _collect(
-        self, phase: Phase, block: int, metrics: Metrics, updates: range, rows: Rows
+        self, phase: Phase, block: int, metrics: ChunkMetrics, updates: range, rows: Rows
     ) -> None:
         """Thin the metrics of a chunk; a run whose metrics are not finite has failed."""
         arrays = {k: np.asarray(v) for k, v in metrics.items()}

@@ -21,14 +21,14 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo.envs.base import HostEnv, HostWorlds, is_host, landmarks_of, obs_layout
-from lcpo.run.drive.base import Program, Run, RunState, StoppedRuns, Worlds, rows_of
+from lcpo.run.drive.base import ChunkMetrics, Program, Run, RunState, StoppedRuns, Worlds, rows_of
 from lcpo.run.drive.collect import Collector, Rollout, StoppedWorlds
 from lcpo.run.drive.host_functions import Kind, functions_of
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.checkpoint import Saved
-from lcpo.types import Metrics, Transition
+from lcpo.types import Transition, Tree
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 class HostState(NamedTuple):
     """R runs between two updates. The worlds are live: a state can be used once."""
 
-    agent: Any  # a tuple of states, run by run; on a GPU one state with leaves [R, ...]
+    agent: Tree  # a tuple of states, run by run; on a GPU one state with leaves [R, ...]
     worlds: HostWorlds
     obs: np.ndarray  # [N, D]
     cursor: np.ndarray  # [N], the row of the trace that is now observed
@@ -66,7 +66,7 @@ class HostDriver:
         length = {"rollout_length": phase.rollout_length}
         values = [dataclasses.replace(s.config, **length) for s in setups]
         self.together = self.num_runs > 1 and not on_cpu()
-        self.configs: Any = tuple(jax.tree.map(jnp.float32, value) for value in values)
+        self.configs: Tree = tuple(jax.tree.map(jnp.float32, value) for value in values)
         if self.together:
             self.configs = configs.stack(values)
         self.functions = functions_of(
@@ -94,7 +94,7 @@ class HostDriver:
         cursor = np.array(self.functions.first_rows(self.seeds, before is not None)).reshape(-1)
         return self._begin(agents, cursor, self.mode.first_update)
 
-    def _begin(self, agents: Any, cursor: np.ndarray, update: int) -> HostState:
+    def _begin(self, agents: Tree, cursor: np.ndarray, update: int) -> HostState:
         """Fresh worlds at rows `cursor`; `update` of the run is next."""
         worlds = self._open(update)
         try:
@@ -110,12 +110,12 @@ class HostDriver:
         each = (world_seeds(int(seed), self.spec.num_worlds, update) for seed in self.seeds)
         return self.env.open(self.num_worlds, [s for seeds in each for s in seeds])
 
-    def chunk(self, state: HostState, first: int, count: int) -> tuple[HostState, Metrics]:
+    def chunk(self, state: HostState, first: int, count: int) -> tuple[HostState, ChunkMetrics]:
         """Updates first .. first + count - 1 of the phase.
 
         Metrics are [max_updates], of which the first `count` count. Raises StoppedRuns.
         """
-        rows: Any = {}
+        rows: dict[str, np.ndarray] = {}
         for update in range(first, first + count):
             state, metrics = self._update(state, update)
             for name, values in metrics.items():
@@ -123,7 +123,7 @@ class HostDriver:
                 table[:, update - first] = values
         return state, rows if self.num_runs > 1 else {k: v[0] for k, v in rows.items()}
 
-    def _update(self, state: HostState, update: int) -> tuple[HostState, dict[str, Any]]:
+    def _update(self, state: HostState, update: int) -> tuple[HostState, dict[str, np.ndarray]]:
         """One rollout and, where the mode says so, one update of each run; metrics [R]."""
         index, acting = np.int32(update), self.functions.acting
         gather = acting.gather_stacked if self.together else acting.gather
@@ -131,7 +131,7 @@ class HostDriver:
         bits, starts = (np.asarray(x) for x in self.functions.draws(self.seeds, index))
         shape = self.num_runs, self.spec.num_worlds, self.spec.obs_size
 
-        def act(obs: np.ndarray, t: int) -> tuple[np.ndarray, Any]:
+        def act(obs: np.ndarray, t: int) -> tuple[np.ndarray, Tree]:
             action, extra = acting.act(gathered, obs.reshape(shape), bits[t])
             return np.asarray(action).reshape(self.num_worlds, -1), extra
 
@@ -147,11 +147,11 @@ class HostDriver:
         return self._learn(state, collected.batch, index)
 
     def _learn(
-        self, state: HostState, batch: Transition, update: Any
-    ) -> tuple[HostState, dict[str, Any]]:
+        self, state: HostState, batch: Transition, update: np.int32
+    ) -> tuple[HostState, dict[str, np.ndarray]]:
         """Hand each run its part of the batch."""
 
-        def by_run(x: Any) -> Any:
+        def by_run(x: np.ndarray) -> np.ndarray:
             return x.reshape(len(x), self.num_runs, self.spec.num_worlds, *x.shape[2:])
 
         # What `act` gave beside the action is by run already.
@@ -201,12 +201,12 @@ class HostDriver:
             out.append((RunState(self._agent(state, i), Worlds(*worlds), *sums), None))
         return out
 
-    def _agent(self, state: HostState, i: int) -> Any:
+    def _agent(self, state: HostState, i: int) -> Tree:
         if not self.together:
             return state.agent[i]
         return jax.tree.map(lambda x: x[i], state.agent)
 
-    def agents(self, state: HostState) -> list[Any]:
+    def agents(self, state: HostState) -> list[Tree]:
         """The agents of the runs, as far as acting needs them."""
         each = (self._agent(state, i) for i in range(self.num_runs))
         return [checkpoints.member_of(checkpoints.without_memory(agent), None) for agent in each]
@@ -239,7 +239,7 @@ def _agent_only(checkpoint: checkpoints.Checkpoint) -> checkpoints.Checkpoint:
     return checkpoint._replace(state=checkpoint.state.agent)
 
 
-def state_shapes(setup: Setup, agent: Any) -> RunState:
+def state_shapes(setup: Setup, agent: Tree) -> RunState:
     """Shapes and dtypes of a run's state, given those of its agent's."""
     assert is_host(setup.env)
     layout, count = obs_layout(setup.spec, setup.env.advance), setup.spec.num_worlds

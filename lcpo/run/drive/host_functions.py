@@ -14,7 +14,10 @@ from lcpo.envs.base import HostEnv
 from lcpo.run.drive import base
 from lcpo.run.drive.base import Program, Run, RunState
 from lcpo.run.plan.phases import config_at
-from lcpo.types import Array, Transition
+from lcpo.types import Array, Transition, Tree
+
+Sums = tuple[Array, Array]
+"""Returns and lengths of the unfinished episodes."""
 
 
 class Kind(NamedTuple):
@@ -50,7 +53,7 @@ class Functions:
         self.draws = jax.jit(jax.vmap(self._draws, (0, None), out_axes=1))
         """(bits for `Acting.act` [T, R, 2], rows at which episodes begin [T, R, W])"""
 
-    def _init(self, config: Any, seed: Array) -> Any:
+    def _init(self, config: Tree, seed: Array) -> Tree:
         agent, spec, _ = self.kind.program
         return agent.init(config, spec, base.init_keys(seed)[0])
 
@@ -71,9 +74,9 @@ class Functions:
         return random.scan_bits(keys.act, (num_steps,)), starts
 
     def _learn(
-        self, run: Run, agent_state: Any, batch: Transition, sums: Any, update: Array
-    ) -> tuple[Any, tuple[Array, Array], Array]:
-        """`sums`: returns and lengths of the unfinished episodes."""
+        self, run: Run, agent_state: Tree, batch: Transition, sums: Sums, update: Array
+    ) -> tuple[Tree, Sums, Array]:
+        """Learn from the batch: (agent's state, sums, packed metrics)."""
         program = self.kind.program
         _, key = base.update_keys(run.seed, update, program.mode)
         config = config_at(program.mode, run.config, update)
@@ -107,7 +110,7 @@ class Acting:
     acting reads a few: only those are gathered after an update, and passed.
     """
 
-    def __init__(self, program: Program, config: Any, state: Any) -> None:
+    def __init__(self, program: Program, config: Tree, state: Tree) -> None:
         """`config`, `state`: those of one run, or their shapes."""
         self.agent, self.spec, mode = program
         spec = self.spec
@@ -119,11 +122,11 @@ class Acting:
         self.act = jax.jit(jax.vmap(self._act_with))
         """act(gathered, obs [R, N, D], bits [R, 2]) -> (actions [R, N, A], extra [R, ...])"""
 
-        def chosen(config: Any, state: Any, update: Array) -> list[Array]:
+        def chosen(config: Tree, state: Tree, update: Array) -> list[Array]:
             leaves = jax.tree.leaves((config_at(mode, config, update), state))
             return [x for x, read in zip(leaves, self.read, strict=True) if read]
 
-        def gathered(configs: Sequence[Any], states: Sequence[Any], update: Array) -> list[Array]:
+        def gathered(configs: Sequence[Tree], states: Sequence[Tree], update: Array) -> list[Array]:
             parts = [chosen(c, s, update) for c, s in zip(configs, states, strict=True)]
             return [jnp.stack(leaves) for leaves in zip(*parts, strict=True)]
 
@@ -132,11 +135,11 @@ class Acting:
         self.gather_stacked = jax.jit(jax.vmap(chosen, in_axes=(0, 0, None)))
         """From configs and states whose leaves are [R, ...]."""
 
-    def _act(self, leaves: list[Any], obs: Array, bits: Array) -> tuple[Array, Any]:
+    def _act(self, leaves: list[Array], obs: Array, bits: Array) -> tuple[Array, Tree]:
         config, state = jax.tree.unflatten(self.structure, leaves)
         return self.agent.act(config, self.spec, state, obs, random.from_bits(bits))
 
-    def _act_with(self, gathered: list[Array], obs: Array, bits: Array) -> tuple[Array, Any]:
+    def _act_with(self, gathered: list[Array], obs: Array, bits: Array) -> tuple[Array, Tree]:
         given = iter(gathered)
         pairs = zip(self.shapes, self.read, strict=True)
         # What is not read is not computed either.
@@ -144,7 +147,7 @@ class Acting:
         return self._act(leaves, obs, bits)
 
 
-def _leaves_read(function: Callable, leaves: list[Any], *rest: Any) -> list[bool]:
+def _leaves_read(function: Callable, leaves: Sequence[Tree], *rest: Tree) -> list[bool]:
     """Which of the leaves `function(leaves, *rest)` may depend on."""
     program = jax.make_jaxpr(function)(leaves, *rest).jaxpr
     read = {id(x) for equation in program.eqns for x in equation.invars}

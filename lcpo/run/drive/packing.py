@@ -7,21 +7,24 @@ of their own. In a rollout, where the arrays are tiny, those cost more than the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.types import Array
+from lcpo.types import Array, Tree
 
 C = TypeVar("C")
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+T = TypeVar("T")
 
 UNROLL = {"cpu": 1, "gpu": 20}
 """Steps per iteration of the loop: saves most of the loop's own cost."""
 
 
-def computed_once(tree: Any) -> Any:
+def computed_once(tree: T) -> T:
     """Keep XLA from computing these values again in each place that uses them.
 
     It would do so on a GPU, once per entry of a packed row.
@@ -29,7 +32,9 @@ def computed_once(tree: Any) -> Any:
     return jax.lax.optimization_barrier(tree)
 
 
-def packed_scan(step: Callable[[C, Any], tuple[C, Any]], carry: C, inputs: Any) -> tuple[C, C, Any]:
+def packed_scan(
+    step: Callable[[C, Input], tuple[C, Output]], carry: C, inputs: Input
+) -> tuple[C, C, Output]:
     """Scan `step(carry, input) -> (carry, output)` over leaves [N, ...].
 
     Returns (the carries before each step [T, N, ...], the last carry, the outputs [T, N, ...]).
@@ -39,7 +44,7 @@ def packed_scan(step: Callable[[C, Any], tuple[C, Any]], carry: C, inputs: Any) 
     # The first row has no output yet: zeros.
     first = layout.pack((carry, jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes[1])))
 
-    def body(row: Array, given: Any) -> tuple[Array, Array]:
+    def body(row: Array, given: Input) -> tuple[Array, Array]:
         before, _ = layout.unpack(computed_once(row))
         row = layout.pack(step(before, given))
         return row, row
@@ -53,15 +58,15 @@ def packed_scan(step: Callable[[C, Any], tuple[C, Any]], carry: C, inputs: Any) 
 class _Layout:
     """A tree of leaves [N, ...] as one int32 array [N, M], bit for bit."""
 
-    def __init__(self, shapes: Any) -> None:
+    def __init__(self, shapes: Tree) -> None:
         leaves, self.structure = jax.tree.flatten(shapes)
         self.leaves = leaves
         self.ends = np.cumsum([x.size // x.shape[0] for x in leaves])
 
-    def pack(self, tree: Any) -> Array:
+    def pack(self, tree: Tree) -> Array:
         return jnp.concatenate([_bits(x) for x in jax.tree.leaves(tree)], axis=-1)
 
-    def unpack(self, row: Array) -> Any:
+    def unpack(self, row: Array) -> Tree:
         # As floats before it is cut: neighbours that are put together again are then one slice.
         floats = jax.lax.bitcast_convert_type(row, jnp.float32)
         leaves, start = [], 0
@@ -79,7 +84,7 @@ def _bits(leaf: Array) -> Array:
     return leaf.astype(jnp.int32)  # bool and small integers
 
 
-def _values(bits: Array, like: Any) -> Array:
+def _values(bits: Array, like: jax.ShapeDtypeStruct) -> Array:
     bits = bits.reshape(like.shape)
     if bits.dtype == like.dtype:
         return bits

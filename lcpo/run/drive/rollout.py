@@ -7,19 +7,19 @@ chunks, stopped or resumed.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lcpo.core import random
-from lcpo.envs.base import AnyEnv, ObsLayout, entries, obs_layout, select, trace_rows
+from lcpo.envs.base import AnyEnv, CompiledEnv, ObsLayout, entries, obs_layout, select, trace_rows
 from lcpo.run.drive import base
 from lcpo.run.drive.base import Program, Run, RunState, Worlds
 from lcpo.run.drive.packing import computed_once, packed_scan
 from lcpo.run.plan.phases import config_at
-from lcpo.types import Array, Metrics, Spec, Step, Transition
+from lcpo.types import Array, Metrics, Spec, Step, Transition, Tree
 
 
 class Contexts(NamedTuple):
@@ -54,13 +54,13 @@ def init_run(program: Program, run: Run, contexts: Contexts) -> RunState:
     return _start_worlds(program, run.env, key, contexts, agent_state)
 
 
-def restart_run(program: Program, run: Run, contexts: Contexts, agent_state: Any) -> RunState:
+def restart_run(program: Program, run: Run, contexts: Contexts, agent_state: Tree) -> RunState:
     """State before the first update of a later phase: the agent as it is, in fresh worlds."""
     return _start_worlds(program, run.env, base.restart_key(run.seed), contexts, agent_state)
 
 
 def _start_worlds(
-    program: Program, env: Any, key: Array, contexts: Contexts, agent_state: Any
+    program: Program, env: CompiledEnv[Tree], key: Array, contexts: Contexts, agent_state: Tree
 ) -> RunState:
     spec, num_worlds = program.spec, program.spec.num_worlds
     env_state, features = jax.vmap(env.reset)(jax.random.split(key, num_worlds))

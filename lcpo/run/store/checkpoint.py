@@ -22,6 +22,7 @@ from lcpo.run.store.files import load_arrays, load_json, save_arrays, save_json
 from lcpo.run.store.layout import CheckpointFiles, RunFiles
 from lcpo.run.store.record import Record
 from lcpo.run.store.segments import Segment
+from lcpo.types import Tree
 
 SCHEMA = 2
 
@@ -30,7 +31,7 @@ class Checkpoint(NamedTuple):
     """A run in the middle: `update` updates are behind it, in all its phases."""
 
     update: int
-    state: Any  # a tree of arrays; on disk: without the rows of replays
+    state: Tree  # on disk: without the rows of replays
     record: Record
     """Of the phase."""
     seconds: float
@@ -73,7 +74,7 @@ def save(run: RunFiles, job: Job, checkpoint: Checkpoint, member: int | None = N
             file.unlink()
 
 
-def load(run: RunFiles, job: Job, template: Callable[[int], Any]) -> Checkpoint | None:
+def load(run: RunFiles, job: Job, template: Callable[[int], Tree]) -> Checkpoint | None:
     """The checkpoint of a run, or None. Its state lacks the rows of replays: see `assemble`.
 
     `template(update)` has the tree, shapes and dtypes of the state after so many updates.
@@ -97,7 +98,7 @@ def load(run: RunFiles, job: Job, template: Callable[[int], Any]) -> Checkpoint 
     return Checkpoint(manifest["update"], state, record, manifest["seconds"], _segments(manifest))
 
 
-def assemble(saved: Sequence[Saved], template: Any, many: bool) -> Any:
+def assemble(saved: Sequence[Saved], template: Tree, many: bool) -> Tree:
     """The state of saved runs on the device; with `many`, stacked."""
     states = [checkpoint.state for _, checkpoint in saved]
     if many:
@@ -111,12 +112,12 @@ def assemble(saved: Sequence[Saved], template: Any, many: bool) -> Any:
         raise _useless(error, saved[0].run.checkpoint) from error
 
 
-def member_of(state: Any, member: int | None) -> Any:
+def member_of(state: Tree, member: int | None) -> Tree:
     """One run's part of a state, on the host."""
     return jax.tree.map(lambda x: np.asarray(x if member is None else x[member]), state)
 
 
-def without_memory(agent_state: Any) -> Any:
+def without_memory(agent_state: Tree) -> Tree:
     """What an agent needs to act: its state without the large buffers."""
     has_memory = "memory" in getattr(agent_state, "_fields", ())
     return agent_state._replace(memory=None) if has_memory else agent_state
@@ -150,13 +151,13 @@ def check_same_job(found: Job, wanted: Job, where: str) -> None:
         raise InputError(f"{where} belongs to another run ({'; '.join(differ)})")
 
 
-def flatten(tree: Any) -> dict[str, np.ndarray]:
+def flatten(tree: Tree) -> dict[str, np.ndarray]:
     """Leaves of a state by their path."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def unflatten(template: Any, arrays: dict[str, np.ndarray]) -> Any:
+def unflatten(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
     """The inverse of `flatten`; raises ValueError where the arrays do not fit the template."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     expected = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}

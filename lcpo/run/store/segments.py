@@ -7,9 +7,9 @@ are ever in memory twice. Segments that the ring has overwritten are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from lcpo.core.replay import Replay, Rows
 from lcpo.errors import InputError
 from lcpo.run.store.files import load_arrays, save_arrays
 from lcpo.run.store.layout import CheckpointFiles
+from lcpo.types import Array, Tree
 
 SEGMENT_BYTES = 16 * 2**20
 
@@ -31,19 +32,19 @@ class Segment(NamedTuple):
     last: int
 
 
-def replays(state: Any, many: bool) -> list[Replay]:
+def replays(state: Tree, many: bool) -> list[Replay]:
     """The replays of a state; with `many`, of states stacked along a leading axis."""
     found = jax.tree.leaves(state, is_leaf=_is_replay(many))
     return [leaf for leaf in found if isinstance(leaf, Replay)]
 
 
-def without_rows(state: Any, many: bool) -> Any:
+def without_rows(state: Tree, many: bool) -> Tree:
     """The state with replays that have no rows, only counters."""
     return _with_rows(state, [None] * len(replays(state, many)), many)
 
 
 def write(
-    files: CheckpointFiles, state: Any, member: int | None, known: Sequence[list[Segment]]
+    files: CheckpointFiles, state: Tree, member: int | None, known: Sequence[list[Segment]]
 ) -> list[list[Segment]]:
     """Write what the `known` segments lack; return all that the state needs, replay by replay.
 
@@ -58,7 +59,9 @@ def write(
     ]
 
 
-def restore(state: Any, template: Any, saved: list[tuple[Path, Sequence]], many: bool) -> Any:
+def restore(
+    state: Tree, template: Tree, saved: list[tuple[Path, Sequence[list[Segment]]]], many: bool
+) -> Tree:
     """Put rows back into a state without them, segment by segment.
 
     `saved`: folder and segments of each member; `template`: the shapes of one member's state.
@@ -76,12 +79,12 @@ def restore(state: Any, template: Any, saved: list[tuple[Path, Sequence]], many:
     return _with_rows(state, rows, many)
 
 
-def _is_replay(many: bool) -> Any:
+def _is_replay(many: bool) -> Callable[[object], bool]:
     # An agent that stacks replays itself has more axes: those are saved whole, like other arrays.
     return lambda x: isinstance(x, Replay) and np.ndim(x.added) == int(many)
 
 
-def _with_rows(state: Any, rows: list, many: bool) -> Any:
+def _with_rows(state: Tree, rows: list, many: bool) -> Tree:
     waiting = iter(rows)
     chosen = _is_replay(many)
     return jax.tree.map(
@@ -109,7 +112,7 @@ def _write_one(
     return kept
 
 
-def _length(replay: Replay, rows: Any, steps: int) -> int:
+def _length(replay: Replay, rows: Array, steps: int) -> int:
     """Rows of an array that belong to `steps`: the contexts have those before the first, too."""
     return steps + rows.shape[-3] - replay.num_rows
 
@@ -124,18 +127,18 @@ def _load(path: Path, replay: Replay, segment: Segment) -> list[np.ndarray]:
     return [arrays[name] for name in Rows._fields]
 
 
-def _cut(rows: Any, member: int | None, start: int, length: int) -> np.ndarray:
+def _cut(rows: Array, member: int | None, start: int, length: int) -> np.ndarray:
     sizes = (*[1] * (rows.ndim - 3), length, *rows.shape[-2:])
     found = _slice(rows, _index(member, start), sizes)
     return np.asarray(found).reshape(sizes[-3:])
 
 
-def _put(rows: Any, new: np.ndarray, member: int | None, start: int) -> Any:
+def _put(rows: Array, new: np.ndarray, member: int | None, start: int) -> Array:
     new = new.reshape(*[1] * (rows.ndim - 3), *new.shape)
     return _update(rows, new, _index(member, start))
 
 
-def _index(member: int | None, start: int) -> Any:
+def _index(member: int | None, start: int) -> Array:
     return jnp.array([start, 0, 0] if member is None else [member, start, 0, 0])
 
 
