@@ -6,7 +6,7 @@ An observation is out of distribution (OOD) where a detector's squared distance 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -71,10 +71,10 @@ DETECTORS: dict[str, Detector] = {
 
 def find_detector(name: str) -> Detector:
     """A detector by name, or a user's own as "package.module:name"."""
-    found = find("detector", name, DETECTORS)
+    found: Any = find("detector", name, DETECTORS)
     if isinstance(found, Detector):
         return found
-    if not callable(found):
+    if not isinstance(found, Callable):
         raise InputError(
             f"detector {name!r} is a {type(found).__name__}: needs an lcpo.core.ood.Detector, or a "
             "function distance(context, recent, data)"
