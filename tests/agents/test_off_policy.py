@@ -32,10 +32,10 @@ def random_data(count: int, spec: Spec = SPEC, key: int = 1) -> Transition:
     obs, next_obs = jax.random.normal(keys[0], (2, count, spec.obs_size))
     limits = jnp.array([spec.num_actions])
     action = jax.random.randint(keys[1], (count, spec.action_size), 0, limits)
-    ended = jax.random.bernoulli(keys[2], 0.2, (2, count))
+    terminated, truncated = jax.random.bernoulli(keys[2], 0.2, (2, count))
     elapsed, weight = jax.random.uniform(keys[3], (2, count), minval=0.1, maxval=2.0)
     reward = jax.random.normal(keys[4], (count,))
-    return Transition(obs, action, reward, next_obs, *ended, elapsed, weight, ())
+    return Transition(obs, action, reward, next_obs, terminated, truncated, elapsed, weight, ())
 
 
 def as_rollout(data: Transition) -> Transition:
@@ -59,7 +59,7 @@ def test_epsilon_is_the_published_schedule() -> None:
 @pytest.mark.parametrize("num_steps", [0, 40, 1000])
 def test_probabilities_are_those_of_act(agent: AnyAgent, num_steps: int) -> None:
     """While all is random, while epsilon falls, and after; no action that does not exist."""
-    epsilon_steps = {"epsilon_steps": 100} if agent is ddqn.agent else {}
+    epsilon_steps: dict[str, Any] = {"epsilon_steps": 100} if agent is ddqn.agent else {}
     config, state = fresh(agent, random_steps=8, **epsilon_steps)
     state = state._replace(num_steps=jnp.int32(num_steps))
     obs = jnp.tile(random_data(1).obs, (40_000, 1))
@@ -106,7 +106,7 @@ def test_rewards_are_scaled_by_the_targets_before_them() -> None:
     """The first batch by 1 / sqrt(1 + 1); its targets enter the variance after the step."""
     config, state = fresh(ddqn.agent)
     step = jax.jit(ddqn.step, static_argnums=1)
-    learner, moments = state.learner, stats.moments_init()
+    learner, moments, metrics = state.learner, stats.moments_init(), {}
     for k in range(3):
         data = random_data(64, key=k)
         y = ddqn.target(config, SPEC, learner, data)

@@ -13,8 +13,9 @@ from small_agents import T, assert_close, assert_same, random_batch, small_confi
 
 from lcpo.agents import AGENTS, anchors, lcpo, lcpo_p, on_policy, ppo, presets, trpo
 from lcpo.agents.anchors import Anchors
-from lcpo.core import buffers, dists, random
+from lcpo.core import buffers, dists, ood, random
 from lcpo.envs.pendulum import Pendulum
+from lcpo.errors import InputError
 from lcpo.types import AnyAgent
 
 SPEC = Pendulum().spec
@@ -204,3 +205,22 @@ def test_grid_world_presets(name: str) -> None:
     agent = AGENTS[name]
     config = agent.config(**presets.settings(agent, "grid-world"))
     assert (config.hidden, config.gamma, config.lam) == ((32, 32), 0.95, 0.8)
+
+
+def test_detectors_that_need_a_context_are_refused_without_one() -> None:
+    """By what the detector says of itself, not by its name."""
+    bare = SPEC._replace(context=SPEC.context._replace(channels=0))
+    for detector, needs in (
+        ("l2", True), ("mahalanobis", True), ("mahalanobis-full", False), ("everything", False),
+        ("lcpo.core.ood:l2", False), (f"{__name__}:NEEDY", True),
+    ):  # fmt: skip
+        config = lcpo.agent.config(detector=detector)
+        anchors.check(config, SPEC)
+        if needs:
+            with pytest.raises(InputError, match="looks at the context, but"):
+                anchors.check(config, bare)
+        else:
+            anchors.check(config, bare)
+
+
+NEEDY = ood.Detector(ood.everything, needs_context=True)

@@ -36,7 +36,7 @@ def test_update_is_watkins_rule_in_the_order_of_time() -> None:
     """Several visits to one pair in a batch, two worlds, both kinds of ends, unequal durations."""
     state = tabular_q.init(CONFIG, SPEC, jax.random.key(0))
     q, visits = np.zeros((3, 3, 2, 2, 4)), np.zeros((3, 3, 2, 2, 4), int)
-    update = jax.jit(tabular_q.update, static_argnums=1)
+    update, metrics = jax.jit(tabular_q.update, static_argnums=1), {}
     for seed in range(3):
         batch = random_batch(SPEC, jax.random.key(seed))
         # Few places, so that many visits follow one another within a batch.

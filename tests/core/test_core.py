@@ -121,9 +121,9 @@ def test_scan_keys_give_uniform_independent_numbers() -> None:
 def test_clipping_and_l2_enter_adam() -> None:
     params, grads = jnp.array([2.0, -1.0]), jnp.array([30.0, 40.0])
     optimiser = optim.adam(0.1, max_norm=0.5, eps=1e-5, weight_decay=0.01)
-    updates, _ = optimiser.update(grads, optimiser.init(params), params)
+    after, _ = optim.apply(optimiser, grads, optimiser.init(params), params)
     clipped = grads * 0.5 / (50.0 + 1e-6) + 0.01 * params
-    close(updates, -0.1 * clipped / (np.abs(clipped) + 1e-5), rtol=1e-4)
+    close(after - params, -0.1 * clipped / (np.abs(clipped) + 1e-5), rtol=1e-4)
 
 
 class Toy:
@@ -183,9 +183,9 @@ def test_doubly_constrained_step_against_a_dense_solve() -> None:
     both = 0
     for seed in range(3):
         out, recent = Toy(seed), Toy(seed + 10)
-        products = [
+        product_out, product_in = (
             trust_region.fisher_product(t.logits, out.policy, 0.1)[0] for t in (out, recent)
-        ]
+        )
         recent.policy, recent.flat = out.policy, out.flat
         dense_out, dense_in = out.dense(0.1), recent.dense(0.1)
         g = np.asarray(out.gradient, np.float64)
@@ -193,8 +193,10 @@ def test_doubly_constrained_step_against_a_dense_solve() -> None:
         # Limits between which both bind: the step along x_out breaks the second constraint, the
         # one along x_in does not.
         edges = [(x @ dense_in @ x) / (x @ dense_out @ x) for x in (x_in, x_out)]
-        limits = 1e-3, 1e-3 * np.mean(edges)
-        step, ratio = trust_region.doubly_constrained_step(*products, out.gradient, *limits)
+        limits = 1e-3, 1e-3 * float(np.mean(edges))
+        step, ratio = trust_region.doubly_constrained_step(
+            product_out, product_in, out.gradient, *limits
+        )
         if ratio == 0.0:
             continue
         both += 1
@@ -308,7 +310,7 @@ def test_mahalanobis_survives_nearly_collinear_columns() -> None:
     data = recent[:50] + RNG.normal(0, 1e-3, (50, 7))
     data[:, -1] = 5.0  # a column that never varied is left out
     recent32, data32 = recent.astype(np.float32), data.astype(np.float32)
-    found = ood.mahalanobis_full(ContextSlice(3, 1, 3), recent32, data32)
+    found = ood.mahalanobis_full(ContextSlice(3, 1, 3), jnp.asarray(recent32), jnp.asarray(data32))
     used = recent32[:, :6].astype(np.float64)
     offset = data32[:, :6] - used.mean(axis=0)
     expected = np.sum(offset @ np.linalg.inv(np.cov(used.T)) * offset, axis=1) / 6
@@ -329,3 +331,16 @@ def test_a_detector_of_ones_own_is_a_record_or_a_function() -> None:
 
 
 STRICT = ood.Detector(ood.l2, needs_context=True)
+
+
+def test_context_entries_by_channel_and_lag() -> None:
+    """Two channels of three lags from entry 2 on, the newest first."""
+    context, obs = ContextSlice(2, 2, 3), jnp.arange(20.0).reshape(2, 10)
+    close(context.entries(obs)[0], [2, 3, 4, 5, 6, 7])
+    close(context.history(obs)[1], [[12, 13, 14], [15, 16, 17]])
+    close(context.newest(obs), [[2, 5], [12, 15]])
+    close(context.remove(obs)[0], [0, 1, 8, 9])
+    close(context.insert(context.remove(obs), context.history(obs)), obs)
+    none = ContextSlice(10, 0, 0)
+    assert none.newest(obs).shape == (2, 0)
+    close(none.insert(none.remove(obs), none.history(obs)), obs)

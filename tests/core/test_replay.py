@@ -49,18 +49,19 @@ def stream(spec: Spec, num_steps: int, seed: int = 0) -> Transition:
         history = history.reshape(spec.num_worlds, -1)
         return np.concatenate([kept[:, :start], history, kept[:, start:]], axis=1)
 
-    ended = rng.random((2, *shape)) < 0.2
+    ended = np.asarray(rng.random((2, *shape)) < 0.2)
     next_obs = np.stack([observed(t + 1) for t in range(num_steps)])
     after = np.stack([observed(t) for t in range(num_steps)])  # observations after a reset
     following = np.concatenate([after[:1], next_obs[:-1]])
-    fresh = np.concatenate([np.zeros_like(ended[0][:1]), ended.any(0)[:-1]])
+    either = ended[0] | ended[1]
+    fresh = np.concatenate([np.zeros_like(either[:1]), either[:-1]])
     obs = np.where(fresh[..., None], after, following)
     elapsed, weight = rng.random((2, *shape)) if not spec.unit_steps else np.ones((2, *shape))
     values = (obs, rng.normal(size=shape), next_obs, elapsed, weight)
     obs, reward, next_obs, elapsed, weight = (jnp.asarray(x, jnp.float32) for x in values)
     action = jnp.asarray(rng.integers(0, spec.num_actions, (*shape, spec.action_size)), jnp.int32)
-    flags = (jnp.asarray(x) for x in ended)
-    return Transition(obs, action, reward, next_obs, *flags, elapsed, weight, ())
+    terminated, truncated = (jnp.asarray(x) for x in ended)
+    return Transition(obs, action, reward, next_obs, terminated, truncated, elapsed, weight, ())
 
 
 add = jax.jit(replay.replay_add, static_argnums=1)
@@ -105,7 +106,7 @@ def test_a_ring_keeps_the_newest(name: str, capacity: int) -> None:
     """All of the newest `capacity` steps, at every point of the way, and no others are drawn."""
     spec = SPECS[name]
     data = stream(spec, 12 * T)
-    memory = replay.replay_init(spec, capacity * spec.num_worlds, T)
+    memory, live = replay.replay_init(spec, capacity * spec.num_worlds, T), np.arange(0)
     for number in range(12):
         memory = add(memory, spec, rollout(data, number))
         steps = (number + 1) * T

@@ -98,14 +98,14 @@ def test_return_statistics(case: Path) -> None:
 @cases("policy_*")
 def test_policy(case: Path) -> None:
     g = load(case)
-    num_actions = (int(g["bins"]),) * int(g["act_dims"])
-    old = dists.to_logits(mlp_apply(mlp_params(g, "old"), g["obs"]), num_actions)
-    new = dists.to_logits(mlp_apply(mlp_params(g, "new"), g["obs"]), num_actions)
+    num_actions, obs = (int(g["bins"]),) * int(g["act_dims"]), jnp.asarray(g["obs"])
+    old = dists.to_logits(mlp_apply(mlp_params(g, "old"), obs), num_actions)
+    new = dists.to_logits(mlp_apply(mlp_params(g, "new"), obs), num_actions)
     close(old, g["logits"], rtol=1e-5, atol=1e-5)
     close(dists.log_prob(old, jnp.asarray(g["actions"])), g["log_pi_act"], rtol=1e-5, atol=1e-5)
     close(dists.entropy(old), g["entropy"], rtol=1e-5, atol=1e-5)
     close(dists.kl(old, new), g["kl_old_new"], rtol=1e-5, atol=1e-5)
-    close(mlp_apply(mlp_params(g, "value"), g["obs"])[:, 0], g["value"], rtol=1e-5, atol=1e-5)
+    close(mlp_apply(mlp_params(g, "value"), obs)[:, 0], g["value"], rtol=1e-5, atol=1e-5)
     sampled = dists.sample(old, jnp.asarray(g["sample_uniform"], jnp.float32))
     clear = g["sample_cdf_gap"] > 1e-6
     np.testing.assert_array_equal(sampled[clear], g["sample_action"][clear])

@@ -48,8 +48,9 @@ def data_of(g: dict[str, np.ndarray], k: int) -> Transition:
     """The transitions of gradient step k."""
     ones = jnp.ones(g["rewards"][k].shape)
     fields = (g["obs"], g["actions"], g["rewards"], g["next_obs"], g["terminated"], g["truncated"])
-    obs, action, reward, *rest = (jnp.asarray(f[k]) for f in fields)
-    return Transition(obs, action, reward.astype(jnp.float32), *rest, ones, ones, ())
+    obs, action, reward, next_obs, terminated, truncated = (jnp.asarray(f[k]) for f in fields)
+    reward = reward.astype(jnp.float32)
+    return Transition(obs, action, reward, next_obs, terminated, truncated, ones, ones, ())
 
 
 def compare(found: dict[str, Layers], g: dict[str, np.ndarray], k: int) -> None:

@@ -95,7 +95,7 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
 def test_value_under_truncation_leaks() -> None:
     """The published fault: an episode's value holds that of the next one, 0.5 / (1 - gamma)."""
     # What follows is drawn at random: a run's values have standard deviations of 0.5 and 0.7.
-    fault = {"faults": [on_policy.TRUNCATION_LEAKS]}
+    fault: dict[str, Any] = {"faults": [on_policy.TRUNCATION_LEAKS]}
     state, _ = train("a2c", Rooms(), 2400, num_seeds=64, **VALUED, **fault)
     following = LEFT.mean() * 0.5 / (1.0 - GAMMA)
     near(values(state, IN_ROOMS), [following, PAID.mean() + following])

@@ -132,7 +132,7 @@ def test_truncated_bootstraps_and_terminated_does_not(agent: AnyAgent) -> None:
     config, spec, warm = started(agent, **unscaled(agent))
     if agent.name == "tabular-q":  # no two rows alike, visited or not
         warm = warm._replace(
-            q=jax.tree.map(lambda x: x + jnp.arange(x.size).reshape(x.shape), warm.q)
+            q=jax.tree.map(lambda x: x + jnp.arange(float(x.size)).reshape(x.shape), warm.q)
         )
     batch = random_batch(spec, jax.random.key(7), False)
     changed = batch._replace(next_obs=batch.next_obs.at[-1].set(other_obs(spec)))
@@ -145,8 +145,8 @@ def test_truncated_bootstraps_and_terminated_does_not(agent: AnyAgent) -> None:
     assert_same(after(batch, "terminated"), after(changed, "terminated"))
     one, other = after(batch, "truncated"), after(changed, "truncated")
     for part in bootstrapping(one):
-        leaves = (ravel_pytree(getattr(s, part))[0] for s in (one, other))
-        assert not np.array_equal(*leaves), f"the {part} does not bootstrap"
+        here, there = (ravel_pytree(getattr(s, part))[0] for s in (one, other))
+        assert not np.array_equal(here, there), f"the {part} does not bootstrap"
 
 
 def _targets_on_policy(make_networks: Any, spec: Spec, config: Any, state: Any, batch: Any) -> Any:

@@ -40,7 +40,8 @@ def mlp_params(case: dict[str, np.ndarray], prefix: str) -> Layers:
     layers = []
     while f"{prefix}_w{len(layers)}" in case:
         i = len(layers)
-        layers.append(Layer(case[f"{prefix}_w{i}"], case[f"{prefix}_b{i}"]))
+        w, b = (jnp.asarray(case[f"{prefix}_{kind}{i}"]) for kind in "wb")
+        layers.append(Layer(w, b))
     assert layers, f"no network {prefix!r} in this case"
     return tuple(layers)
 

@@ -53,11 +53,9 @@ def random_batch(spec: Spec, key: jax.Array, ends: bool = True) -> Transition:
         draw = jax.random.randint(keys[0], wanted, 0, levels)
         obs, next_obs = draw.astype(jnp.float32)
     action = jax.random.randint(keys[1], (*shape, spec.action_size), 0, min(spec.num_actions))
-    flags = jax.random.bernoulli(keys[2], 0.1 if ends else 0.0, (2, *shape))
-    ones = jnp.ones(shape)
-    return Transition(
-        obs, action, jax.random.normal(keys[3], shape), next_obs, *flags, ones, ones, ()
-    )
+    terminated, truncated = jax.random.bernoulli(keys[2], 0.1 if ends else 0.0, (2, *shape))
+    ones, reward = jnp.ones(shape), jax.random.normal(keys[3], shape)
+    return Transition(obs, action, reward, next_obs, terminated, truncated, ones, ones, ())
 
 
 @cache

@@ -1,0 +1,76 @@
+"""Networks as values: what each kind promises."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.core import dists, nets
+from lcpo.types import Array, ContextSlice, Spec
+
+KEY = jax.random.key(0)
+SERVERS = Spec(32, ContextSlice(30, 2, 1), (9,), elements=(10, 2))
+"""Ten elements of two numbers, twelve other entries."""
+
+
+def size(params: object) -> int:
+    return sum(x.size for x in jax.tree.leaves(params))
+
+
+def test_the_order_of_elements_does_not_matter_and_all_else_does() -> None:
+    network = nets.for_spec(SERVERS, (32, 16), 9)
+    params, x = network.init(KEY), jax.random.normal(KEY, (4, 3, 32))
+    found = network.apply(params, x)
+    assert found.shape == (4, 3, 9)
+
+    def shuffled(order: Array) -> Array:
+        elements = x[..., :20].reshape(4, 3, 10, 2)[:, :, order]
+        return jnp.concatenate([elements.reshape(4, 3, 20), x[..., 20:]], axis=-1)
+
+    order = jax.random.permutation(KEY, 10)
+    np.testing.assert_allclose(network.apply(params, shuffled(order)), found, rtol=1e-5, atol=1e-6)
+    flipped = x.at[..., 20:].set(x[..., 20:][..., ::-1])
+    assert np.abs(network.apply(params, flipped) - found).max() > 1e-3
+    for entry in (0, 1, 25):
+        moved = network.apply(params, x.at[..., entry].add(1.0))
+        assert np.abs(moved - found).max() > 1e-4, f"entry {entry} is not looked at"
+
+
+def test_a_deep_set_has_the_published_size() -> None:
+    """1770 parameters for the straggler's policy, 1634 for its value."""
+    assert size(nets.for_actions(SERVERS, (32, 16)).init(KEY)) == 1770
+    assert size(nets.for_spec(SERVERS, (32, 16), 1).init(KEY)) == 1634
+
+
+def test_without_elements_it_is_an_mlp() -> None:
+    plain = SERVERS._replace(elements=None)
+    params = nets.for_spec(plain, (5,), 3).init(KEY)
+    shapes = [(layer.w.shape, layer.b.shape) for layer in params]
+    assert shapes == [((32, 5), (5,)), ((5, 3), (3,))]
+
+
+def test_outputs_by_action() -> None:
+    """Unequal numbers of actions: [..., A, K], and what does not exist is padded."""
+    spec = Spec(2, ContextSlice(2, 0, 0), (4, 2))
+    network = nets.for_actions(spec, (3,))
+    logits = network.apply(network.init(KEY), jnp.ones((5, 2)))
+    assert logits.shape == (5, 2, 4)
+    assert (logits[:, 1, 2:] == dists.PADDING).all()
+    assert (logits[:, 0] > -10.0).all()
+
+
+def test_an_ensemble_is_its_members_one_by_one() -> None:
+    one = nets.mlp((3, 4, 2))
+    together = nets.ensemble(one, 5)
+    params, x = together.init(KEY), jax.random.normal(KEY, (6, 3))
+    found = together.apply(params, x)
+    assert found.shape == (5, 6, 2)
+    for i, key in enumerate(jax.random.split(KEY, 5)):
+        np.testing.assert_allclose(found[i], one.apply(one.init(key), x), rtol=1e-6, atol=1e-7)
+    assert np.abs(found[0] - found[1]).max() > 1e-2
+    assert together.weight_decay == one.weight_decay
+
+
+def test_tables_are_not_decayed() -> None:
+    assert nets.table((3, 2), 4).weight_decay == 0.0 < nets.mlp((1, 1)).weight_decay
