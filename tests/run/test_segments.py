@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from replay_cases import COMPACT, SPECS, T, add, rollout, stream
 from stopping import Stop, assert_same_results, ignore, stop_after, stops_change_nothing
-from test_replay import COMPACT, SPECS, T, add, rollout, stream
 
 from lcpo.core import replay
 from lcpo.run.drive import execute, group
