@@ -85,7 +85,7 @@ def make(cls: type[T], values: Mapping[str, Any]) -> T:
         if name not in fields:
             raise InputError(unknown("field", name, fields, of=_title(cls)))
     hints = _hints(cls)
-    checked = {k: _checked(cls, fields[k], hints[k], v) for k, v in values.items()}
+    checked = {k: _coerce_and_check(cls, fields[k], hints[k], v) for k, v in values.items()}
     return cls(**checked)
 
 
@@ -135,7 +135,7 @@ def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
-def _checked(cls: type, field: dataclasses.Field, hint: Any, value: Any) -> Any:
+def _coerce_and_check(cls: type, field: dataclasses.Field, hint: Any, value: Any) -> Any:
     """Coerce `value` to the field's type and check its bounds."""
     meta = field.metadata
 
@@ -144,7 +144,7 @@ def _checked(cls: type, field: dataclasses.Field, hint: Any, value: Any) -> Any:
             f"{_title(cls)}.{field.name} = {value!r}: needs {need} ({meta.get('help', '')})"
         )
 
-    out = _coerced(hint, value, fail)
+    out = _coerce(hint, value, fail)
     for x in out if isinstance(out, tuple) else (out,):
         if isinstance(x, bool) or not isinstance(x, (int, float)):
             continue
@@ -162,16 +162,16 @@ def _checked(cls: type, field: dataclasses.Field, hint: Any, value: Any) -> Any:
     return out
 
 
-def _coerced(hint: Any, value: Any, fail: Any) -> Any:
+def _coerce(hint: Any, value: Any, fail: Any) -> Any:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in args:
             return None
-        return _coerced(next(a for a in args if a is not type(None)), value, fail)
+        return _coerce(next(a for a in args if a is not type(None)), value, fail)
     if origin is tuple:
         if isinstance(value, str) or not isinstance(value, Iterable):
             fail("a list")
-        return tuple(_coerced(args[0], v, fail) for v in value)
+        return tuple(_coerce(args[0], v, fail) for v in value)
     if hint is bool:
         return value if isinstance(value, bool) else fail("true or false")
     if hint is int:

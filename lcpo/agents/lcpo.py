@@ -104,15 +104,18 @@ def learn(
         fisher, old_logits = trust_region.fisher_product(  # line 7: g(x)
             lambda params: policy.apply(params, anchors.obs), state.policy, config.damping
         )
+        ratio = jnp.float32(0.0)
         if config.dual:
-            step, ratio = dual_step(config, policy, state, data, fisher, v)
+            v_c, ratio = dual_step(config, policy, state, data, fisher, v)
         else:
-            step, ratio = trust_region.constrained_step(fisher, v, config.c_anchor), jnp.float32(0)
-        limits = [  # line 8: v_c = step; lines 9-12: halve it until both constraints hold, take it
+            v_c = trust_region.constrained_step(fisher, v, config.c_anchor)  # line 8
+        limits = [
             trpo.Limit(data.obs, gradient.logits, config.c_recent),
             trpo.Limit(anchors.obs, old_logits, config.c_anchor),
         ]
-        new, search = trpo.backtrack(config, policy, state, data, gradient, step, limits)
+        new, search = trpo.backtrack(  # lines 9-12
+            config, policy, state, data, gradient, v_c, limits
+        )
         outcome = {"step_fraction": search.fraction, "anchor_kl": search.kls[1]}
         return new, state.policy_opt, {**outcome, "dual_ratio": ratio}
 

@@ -22,7 +22,7 @@ def reservoir_init(capacity: int, item_shape: tuple[int, ...]) -> Reservoir:
     return Reservoir(jnp.zeros((capacity, *item_shape), jnp.float32), jnp.int32(0))
 
 
-def reservoir_filled(reservoir: Reservoir) -> Array:
+def reservoir_count(reservoir: Reservoir) -> Array:
     """How many slots hold an item."""
     return jnp.minimum(reservoir.seen, reservoir.items.shape[0])
 
@@ -47,5 +47,5 @@ def reservoir_add(reservoir: Reservoir, items: Array, key: Array) -> Reservoir:
 
 def reservoir_sample(reservoir: Reservoir, count: int, key: Array) -> Array:
     """Draw `count` items uniformly with replacement (zeros from an empty reservoir)."""
-    index = jax.random.randint(key, (count,), 0, jnp.maximum(reservoir_filled(reservoir), 1))
+    index = jax.random.randint(key, (count,), 0, jnp.maximum(reservoir_count(reservoir), 1))
     return reservoir.items[index]

@@ -57,14 +57,14 @@ def _bits(data: Array, width: int, shape: tuple[int, ...]) -> Array:
 
 def _split(data: Array, shape: tuple[int, ...]) -> Array:
     # A salt keeps the children's bits apart from the numbers that the parent itself gives.
-    return _bits(_salted(data), 32, (*shape, 2))
+    return _bits(_add_salt(data), 32, (*shape, 2))
 
 
 def _fold_in(data: Array, message: Any) -> Array:
-    return _bits(_salted(data) + _mix(message.astype(np.uint32)), 32, (2,))
+    return _bits(_add_salt(data) + _mix(message.astype(np.uint32)), 32, (2,))
 
 
-def _salted(data: Array) -> Array:
+def _add_salt(data: Array) -> Array:
     return _mix(data + np.uint32(0x5BD1E995))
 
 

@@ -85,7 +85,7 @@ def constrained_step(product: Product, gradient: Array, limit: Array | float) ->
     x solves F x = -g. Zero where the gradient is zero.
     """
     x = conjugate_gradient(product, -gradient)
-    return _scaled(x, -jnp.dot(gradient, x), limit)
+    return _scale_to_limit(x, -jnp.dot(gradient, x), limit)
 
 
 def doubly_constrained_step(
@@ -122,11 +122,11 @@ def doubly_constrained_step(
     r = jnp.where(both, r, 0.0)
     q_in = a_in * r**2 + b_in * r + (a_in if published_algebra else c_in)
     scale = jnp.sqrt(limit_in / jnp.where(both, q_in, 1.0))
-    step = jnp.where(both, scale * (x_out + r * x_in), _scaled(x_out, v_out, limit_out))
+    step = jnp.where(both, scale * (x_out + r * x_in), _scale_to_limit(x_out, v_out, limit_out))
     return step, r
 
 
-def _scaled(x: Array, quadratic: Array, limit: Array | float) -> Array:
+def _scale_to_limit(x: Array, quadratic: Array, limit: Array | float) -> Array:
     positive = quadratic > 0.0
     return jnp.where(positive, jnp.sqrt(2.0 * limit / jnp.where(positive, quadratic, 1.0)), 0.0) * x
 
