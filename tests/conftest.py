@@ -22,6 +22,9 @@ os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 if HASTE not in os.environ.get("XLA_FLAGS", ""):  # a worker of pytest-xdist has them already
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {HASTE}".strip()
 
+for name in ("agent_contracts", "golden_files", "stopping", "training"):
+    pytest.register_assert_rewrite(name)  # they hold assertions, too
+
 MINE = "JAX_COMPILATION_CACHE_DIR" not in os.environ  # else: a worker of pytest-xdist, or a user's
 if MINE:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="lcpo-tests-")
