@@ -70,41 +70,44 @@ def update(
     rows = nets.row_number(jnp.stack([batch.obs, batch.next_obs]), spec.obs_levels)  # [2, T, N]
     discount = returns.discounts(config.gamma, batch.elapsed)
     terminated = batch.terminated.astype(jnp.float32)
-    steps = (rows[0], batch.action[..., 0], batch.reward, rows[1], discount, terminated)
-    steps = jax.tree.map(jnp.ravel, steps)
+    visits = Visit(rows[0], batch.action[..., 0], batch.reward, rows[1], discount, terminated)
+    visits = jax.tree.map(jnp.ravel, visits)
     shape = state.q.entries.shape
     flat = jax.tree.map(lambda table: table.reshape(-1, shape[-1]), state)
 
-    def one(state: State, step: tuple) -> tuple[State, tuple]:
-        return learn(config, state, *step)
+    def one(state: State, visit: Visit) -> tuple[State, tuple[Array, Array]]:
+        return learn(config, state, visit)
 
-    flat, (error, rate) = jax.lax.scan(one, flat, steps)
+    flat, (error, rate) = jax.lax.scan(one, flat, visits)
     metrics = {
         "td_error": jnp.mean(jnp.abs(error)),
         "q_learning_rate": jnp.mean(rate),
-        "value": jnp.mean(jnp.max(flat.q.entries[steps[0]], axis=-1)),
+        "value": jnp.mean(jnp.max(flat.q.entries[visits.row], axis=-1)),
         "visited": jnp.mean(flat.visits.entries > 0),
     }
     return jax.tree.map(lambda table: table.reshape(shape), flat), metrics
 
 
-def learn(
-    config: Config,
-    state: State,
-    row: Array,
-    action: Array,
-    reward: Array,
-    next_row: Array,
-    discount: Array,
-    terminated: Array,
-) -> tuple[State, tuple[Array, Array]]:
+class Visit(NamedTuple):
+    """A step, by the rows of the table before and after it."""
+
+    row: Array
+    action: Array
+    reward: Array
+    next_row: Array
+    discount: Array
+    terminated: Array
+
+
+def learn(config: Config, state: State, visit: Visit) -> tuple[State, tuple[Array, Array]]:
     """One visit, to tables [rows, K]; also its error before the visit, and its learning rate."""
-    q, visits = state.q.entries, state.visits.entries
-    count = visits[row, action] + 1
+    q, visits, here = state.q.entries, state.visits.entries, (visit.row, visit.action)
+    count = visits[here] + 1
     rate = config.learning_rate / count.astype(jnp.float32) ** config.omega
-    error = returns.one_step(reward, jnp.max(q[next_row]), discount, terminated) - q[row, action]
-    q = q.at[row, action].add(rate * error)
-    return State(Table(q), Table(visits.at[row, action].set(count))), (error, rate)
+    best = jnp.max(q[visit.next_row])
+    error = returns.one_step(visit.reward, best, visit.discount, visit.terminated) - q[here]
+    q = q.at[here].add(rate * error)
+    return State(Table(q), Table(visits.at[here].set(count))), (error, rate)
 
 
 def check(config: Config, spec: Spec) -> None:

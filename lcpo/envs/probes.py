@@ -37,8 +37,16 @@ def _as_sign(bit: Array) -> Array:
     return 2.0 * bit.astype(jnp.float32) - 1.0
 
 
+class MovesByStep:
+    """The trace moves on at every step."""
+
+    @property
+    def advance(self) -> Advance:
+        return "step"
+
+
 @config
-class ConstantReward:
+class ConstantReward(MovesByStep):
     """Pays 1 for ever, whatever one does: V = 1 / (1 - gamma)."""
 
     num_actions: int = static(2, "actions", low=2)
@@ -46,10 +54,6 @@ class ConstantReward:
     @property
     def spec(self) -> Spec:
         return _spec(1, self.num_actions)
-
-    @property
-    def advance(self) -> Advance:
-        return "step"
 
     def reset(self, key: Array) -> tuple[tuple, Array]:
         """The only state there is."""
@@ -63,7 +67,7 @@ class ConstantReward:
 
 
 @config
-class Bandit:
+class Bandit(MovesByStep):
     """One action per episode; the best one pays 1, the others nothing."""
 
     num_actions: int = static(5, "arms", low=2)
@@ -72,10 +76,6 @@ class Bandit:
     @property
     def spec(self) -> Spec:
         return _spec(1, self.num_actions)
-
-    @property
-    def advance(self) -> Advance:
-        return "step"
 
     def reset(self, key: Array) -> tuple[tuple, Array]:
         """The only state there is."""
@@ -97,7 +97,7 @@ class Room(NamedTuple):
 
 
 @config
-class Rooms:
+class Rooms(MovesByStep):
     """A reset draws room 0 or 1; there one stays and is paid its number at every step.
 
     Time is not observed. If episodes are truncated, V(room) = room / (1 - gamma). If they are
@@ -111,10 +111,6 @@ class Rooms:
     @property
     def spec(self) -> Spec:
         return _spec(1, 2)
-
-    @property
-    def advance(self) -> Advance:
-        return "step"
 
     def reset(self, key: Array) -> tuple[Room, Array]:
         """A fair coin."""
@@ -139,7 +135,7 @@ class Corridor(NamedTuple):
 
 
 @config
-class DelayedReward:
+class DelayedReward(MovesByStep):
     """A corridor: the first of two actions decides whether the last step pays 1 or nothing."""
 
     max_steps: int = static(5, "length of the corridor", low=2)
@@ -147,10 +143,6 @@ class DelayedReward:
     @property
     def spec(self) -> Spec:
         return _spec(2, 2)
-
-    @property
-    def advance(self) -> Advance:
-        return "step"
 
     def reset(self, key: Array) -> tuple[Corridor, Array]:
         """At the entrance."""
@@ -171,7 +163,7 @@ class DelayedReward:
 
 
 @config
-class TwoContexts:
+class TwoContexts(MovesByStep):
     """A sign x = -1 or 1 is shown; action 1 is right where x times the context is positive.
 
     One action per episode, 1 for the right one. So what is right in context 1 is wrong in context
@@ -181,10 +173,6 @@ class TwoContexts:
     @property
     def spec(self) -> Spec:
         return _spec(1, 2)
-
-    @property
-    def advance(self) -> Advance:
-        return "step"
 
     @property
     def landmarks(self) -> dict[str, Landmark]:
