@@ -102,10 +102,10 @@ def worker(env_name: str, core: int, runs: int) -> None:
 
     print("0", flush=True)
     for line in sys.stdin:
-        print(json.dumps(_timed(whole if line.strip() == "w" else physics, runs)), flush=True)
+        print(json.dumps(_time(whole if line.strip() == "w" else physics, runs)), flush=True)
 
 
-def _timed(work: Any, runs: int, seconds: float = 8.0) -> list[float]:
+def _time(work: Any, runs: int, seconds: float = 8.0) -> list[float]:
     """Median over pieces of wall and CPU microseconds per step."""
     times, began = [], time.monotonic()
     while time.monotonic() - began < seconds or len(times) < 3:

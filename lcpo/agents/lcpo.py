@@ -99,7 +99,7 @@ def learn(
     policy = networks.policy
     gradient = on_policy.policy_gradient(config, policy, state, data)  # line 5: v
 
-    def anchored() -> tuple:
+    def anchored_step() -> tuple:
         v = ravel_pytree(gradient.grads)[0]
         fisher, old_logits = trust_region.fisher_product(  # line 7: g(x)
             lambda params: policy.apply(params, anchors.obs), state.policy, config.damping
@@ -119,11 +119,11 @@ def learn(
         outcome = {"step_fraction": search.fraction, "anchor_kl": search.kls[1]}
         return new, state.policy_opt, {**outcome, "dual_ratio": ratio}
 
-    def free() -> tuple:
+    def free_step() -> tuple:
         idle = {k: jnp.float32(0.0) for k in ("step_fraction", "anchor_kl", "dual_ratio")}
         return *on_policy.adam_step(config, policy, state, gradient.grads), idle  # line 14
 
-    new, policy_opt, outcome = jax.lax.cond(anchors.found, anchored, free)  # lines 6, 13
+    new, policy_opt, outcome = jax.lax.cond(anchors.found, anchored_step, free_step)  # lines 6, 13
     state = state._replace(policy=new, policy_opt=policy_opt)
     state, metrics = on_policy.finish(config, spec, networks, state, data, gradient)
     return state, {**metrics, **outcome, "constraint_active": anchors.found.astype(jnp.float32)}

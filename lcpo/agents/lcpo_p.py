@@ -103,12 +103,12 @@ def learn(
     shuffled = ppo.split(config, order, (anchors.obs, old_logits))
 
     def penalty(params: Any, index: Array) -> Array:
-        def anchored() -> Array:
+        def on_anchors() -> Array:
             obs, old = jax.tree.map(lambda x: x[index], shuffled)
             kl = dists.kl(old, policy.apply(params, obs))
             return config.kappa * jnp.mean(kl) / spec.action_size
 
-        return jax.lax.cond(anchors.found, anchored, lambda: jnp.float32(0.0))
+        return jax.lax.cond(anchors.found, on_anchors, lambda: jnp.float32(0.0))
 
     state, metrics = ppo.learn(config, spec, state, data, order, penalty)
     kl = jnp.mean(dists.kl(old_logits, policy.apply(state.policy, anchors.obs)))

@@ -61,12 +61,12 @@ def trap_schedule(episodes: int = 200_000) -> np.ndarray:
 
 def trace_1(rows: int = 20 * MILLION) -> np.ndarray:
     """Slow drift about (-0.8, -0.9), diffusion 4.6e-4 per root step."""
-    return _bridged(rows, number=1, diffusion=(4.6e-4, 4.6e-4))
+    return _bridge_points(rows, number=1, diffusion=(4.6e-4, 4.6e-4))
 
 
 def trace_2(rows: int = 20 * MILLION) -> np.ndarray:
     """Slow drift that swings through +-3.9, diffusion 5e-4 and 7.8e-4 per root step."""
-    return _bridged(rows, number=2, diffusion=(5.0e-4, 7.8e-4))
+    return _bridge_points(rows, number=2, diffusion=(5.0e-4, 7.8e-4))
 
 
 def trace_3(rows: int = 8 * MILLION) -> np.ndarray:
@@ -96,7 +96,7 @@ def points(number: int) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(table[:, 1] * MILLION).astype(np.int64), table[:, 2:]
 
 
-def _bridged(rows: int, number: int, diffusion: tuple[float, float]) -> np.ndarray:
+def _bridge_points(rows: int, number: int, diffusion: tuple[float, float]) -> np.ndarray:
     """Straight lines between the digitised points, plus Brownian bridges that vanish at them.
 
     Before the first point and after the last one the line is flat.

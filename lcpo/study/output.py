@@ -33,14 +33,14 @@ def write_files(
     paths.append(out / "seeds.csv")
     write_bytes(paths[-1], report.seeds.to_csv().encode())
     paths.append(out / "made.json")
-    save_json(paths[-1], made(results, command))
+    save_json(paths[-1], how_made(results, command))
     for name, picture in report.figures.items():
         paths.append(out / f"{name}.png")
         write_bytes(paths[-1], picture)
     return paths
 
 
-def made(results: Sequence[Result], command: str | None = None) -> dict[str, Any]:
+def how_made(results: Sequence[Result], command: str | None = None) -> dict[str, Any]:
     """How a report was made: the command, and what the manifests of its runs say.
 
     Lists hold every value that occurs: runs that were resumed elsewhere may differ. Empty: unknown.

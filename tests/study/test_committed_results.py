@@ -17,7 +17,7 @@ FOLDERS = sorted(path.name for path in RESULTS.iterdir() if path.is_dir())
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_every_result_says_how_it_was_made(folder: str) -> None:
     made = json.loads((RESULTS / folder / "made.json").read_text())
-    assert made.keys() >= output.made([]).keys()
+    assert made.keys() >= output.how_made([]).keys()
     assert made["command"]
     assert made["commit"]
     with (RESULTS / folder / "seeds.csv").open() as file:

@@ -101,7 +101,7 @@ class MujocoWorlds:
         self.batch.step(nstep=task.frame_skip)
         features, reward = task.features(sim), task.reward(before, sim, action, chosen)
         terminated = task.terminated(sim)
-        diverged = self._diverged(features, reward)
+        diverged = self._find_diverged(features, reward)
         if diverged is not None:
             features = np.where(diverged[:, None], before.features, features)
             reward = np.where(diverged, 0.0, reward)
@@ -170,7 +170,7 @@ class MujocoWorlds:
         world = int(np.flatnonzero(bad)[0])
         raise InputError(f"{what} {rows[world].tolist()} of world {world}: needs {need}")
 
-    def _diverged(self, features: np.ndarray, reward: np.ndarray) -> np.ndarray | None:
+    def _find_diverged(self, features: np.ndarray, reward: np.ndarray) -> np.ndarray | None:
         """Worlds [N] that MuJoCo had to put back, or that are about to need it; None: none."""
         warned = np.count_nonzero(self.batch.warning)  # a quarter of the time of `any`
         if not warned and math.isfinite(features.sum() + reward.sum()):

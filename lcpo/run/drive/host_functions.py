@@ -118,21 +118,21 @@ class Acting:
         self.shapes = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in shapes]
         obs = jax.ShapeDtypeStruct((spec.num_worlds, spec.obs_size), jnp.float32)
         bits = jax.ShapeDtypeStruct((2,), jnp.uint32)
-        self.read = _leaves_read(self._act, self.shapes, obs, bits)
+        self.read = _which_are_read(self._act, self.shapes, obs, bits)
         self.act = jax.jit(jax.vmap(self._act_with))
         """act(gathered, obs [R, N, D], bits [R, 2]) -> (actions [R, N, A], extra [R, ...])"""
 
-        def chosen(config: Tree, state: Tree, update: Array) -> list[Array]:
+        def pick_leaves(config: Tree, state: Tree, update: Array) -> list[Array]:
             leaves = jax.tree.leaves((config_at(mode, config, update), state))
             return [x for x, read in zip(leaves, self.read, strict=True) if read]
 
-        def gathered(configs: Sequence[Tree], states: Sequence[Tree], update: Array) -> list[Array]:
-            parts = [chosen(c, s, update) for c, s in zip(configs, states, strict=True)]
+        def gather(configs: Sequence[Tree], states: Sequence[Tree], update: Array) -> list[Array]:
+            parts = [pick_leaves(c, s, update) for c, s in zip(configs, states, strict=True)]
             return [jnp.stack(leaves) for leaves in zip(*parts, strict=True)]
 
-        self.gather = jax.jit(gathered)
+        self.gather = jax.jit(gather)
         """From configs and states, run by run."""
-        self.gather_stacked = jax.jit(jax.vmap(chosen, in_axes=(0, 0, None)))
+        self.gather_stacked = jax.jit(jax.vmap(pick_leaves, in_axes=(0, 0, None)))
         """From configs and states whose leaves are [R, ...]."""
 
     def _act(self, leaves: list[Array], obs: Array, bits: Array) -> tuple[Array, Tree]:
@@ -147,7 +147,7 @@ class Acting:
         return self._act(leaves, obs, bits)
 
 
-def _leaves_read(function: Callable, leaves: Sequence[Tree], *rest: Tree) -> list[bool]:
+def _which_are_read(function: Callable, leaves: Sequence[Tree], *rest: Tree) -> list[bool]:
     """Which of the leaves `function(leaves, *rest)` may depend on."""
     program = jax.make_jaxpr(function)(leaves, *rest).jaxpr
     read = {id(x) for equation in program.eqns for x in equation.invars}
