@@ -24,7 +24,7 @@ class Kind(NamedTuple):
     """What runs must share to share compiled functions. Hashable: functions are kept by it."""
 
     program: Program
-    landmarks_of: HostEnv | None
+    env: HostEnv | None
     """The environment, if it has landmarks: all that is read of it."""
     num_steps: int
     """Of a rollout."""
@@ -80,7 +80,7 @@ class Functions:
         program = self.kind.program
         _, key = base.update_keys(run.seed, update, program.mode)
         config = config_at(program.mode, run.config, update)
-        run = Run(config, self.kind.landmarks_of, run.seed)
+        run = Run(config, self.kind.env, run.seed)
         state = RunState(agent_state, None, *sums)  # pyright: ignore[reportArgumentType]
         state, metrics = base.learn(program, run, state, batch, key)
         self.metrics = tuple(metrics)  # traced before it is called

@@ -13,7 +13,7 @@ from lcpo import config as configs
 from lcpo import contexts, names
 from lcpo.agents import find_agent
 from lcpo.envs import ENVS
-from lcpo.envs.base import CompiledEnv, HostEnv, is_host, notes_of
+from lcpo.envs.base import AnyEnv, is_host, notes_of
 from lcpo.errors import InputError
 from lcpo.gym import from_gym
 from lcpo.run.plan import phases
@@ -56,7 +56,7 @@ class Setup:
         self.job = job
         self.agent: AnyAgent = find_agent(job.agent)
         self.config: Any = configs.make(self.agent.Config, job.config)
-        self.env: CompiledEnv | HostEnv = configs.make(find_env(job.env), job.env_config)
+        self.env: AnyEnv = configs.make(find_env(job.env), job.env_config)
         self.spec: Spec = phases.training_spec(self.env.spec) if job.training else self.env.spec
         self.phases: tuple[Phase, ...] = phases.make_phases(
             job.steps,
@@ -114,7 +114,7 @@ def find_env(name: str) -> type:
     return found
 
 
-def env_name(env: CompiledEnv | HostEnv) -> str:
+def env_name(env: AnyEnv) -> str:
     """The name by which `find_env` finds the class of an environment."""
     if isinstance(env, from_gym.GymnasiumEnv):
         return env.target

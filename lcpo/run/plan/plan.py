@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,14 +11,14 @@ import numpy as np
 from lcpo import config as configs
 from lcpo.agents import find_agent, presets
 from lcpo.contexts import paper
-from lcpo.envs.base import CompiledEnv, HostEnv
+from lcpo.envs.base import AnyEnv
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
 from lcpo.run.plan.check import check_agent, check_env
 from lcpo.run.plan.job import Job, find_env, trace_shape
 from lcpo.run.plan.phases import Phase
-from lcpo.types import AnyAgent, Training
+from lcpo.types import AnyAgent, Spec, Training
 
 
 def plan(
@@ -44,7 +43,7 @@ def plan(
     """
     chosen, env_class = find_agent(agent), find_env(env)
     faults = configs.published_faults(env_class) if published else {}
-    the_env: CompiledEnv | HostEnv = configs.make(env_class, {**faults, **(env_overrides or {})})
+    the_env: AnyEnv = configs.make(env_class, {**faults, **(env_overrides or {})})
     check_env(the_env, f"environment {env!r}")
     training = _training(chosen, the_env, env, training_steps)
     context = _context(the_env, env, trace, scale, steps)
@@ -56,11 +55,21 @@ def plan(
     sweep, jobs = sweep or {}, []
     for values in itertools.product(*sweep.values()):
         point = dict(zip(sweep, values, strict=True))
-        job = _job(chosen, the_env, context, training, {**given, **point})
+        resolved = _resolve(chosen, the_env.spec, context.steps, training, {**given, **point})
         at = "".join(f"-{field}={value}" for field, value in point.items())
-        for seed in seeds:
-            name = f"{where}{at}-s{seed}".replace("/", "_").replace(":", ".")
-            jobs.append(dataclasses.replace(job, name=name, agent=agent, env=env, seed=seed))
+        jobs += [
+            Job(
+                name=f"{where}{at}-s{seed}".replace("/", "_").replace(":", "."),
+                agent=agent,
+                env=env,
+                trace=context.trace,
+                scale=context.scale,
+                seed=seed,
+                env_config=configs.to_json(the_env),
+                **resolved,
+            )
+            for seed in seeds
+        ]
     return jobs
 
 
@@ -72,33 +81,22 @@ class Context(NamedTuple):
     steps: int
 
 
-def _job(
-    agent: AnyAgent,
-    env: CompiledEnv | HostEnv,
-    context: Context,
-    training: Training | None,
-    values: Mapping[str, Any],
-) -> Job:
-    """One run with these config values, checked; without names and seed."""
-    spec = env.spec if training is None else phases.training_spec(env.spec)
-    config = configs.resolve(agent.config(**values), training.steps if training else context.steps)
-    parts = phases.make_phases(context.steps, training, config.rollout_length, spec.num_worlds)
-    _check_length(parts, training, context.steps)
+def _resolve(
+    agent: AnyAgent, spec: Spec, steps: int, training: Training | None, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The fields of a job that depend on its config values, checked: steps, config, training."""
+    spec = spec if training is None else phases.training_spec(spec)
+    config = configs.resolve(agent.config(**values), training.steps if training else steps)
+    parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
+    _check_length(parts, training, steps)
     if agent.check is not None:
         agent.check(config, spec)
     check_agent(agent, config, spec)
-    return Job(
-        name="",
-        agent="",
-        env="",
-        trace=context.trace,
-        scale=context.scale,
-        steps=parts[-1].steps,
-        seed=0,
-        config=configs.to_json(config),
-        env_config=configs.to_json(env),
-        training=phases.to_json(training and training._replace(steps=parts[0].steps)),
-    )
+    return {
+        "steps": parts[-1].steps,
+        "config": configs.to_json(config),
+        "training": phases.to_json(training and training._replace(steps=parts[0].steps)),
+    }
 
 
 def plan_agents(
@@ -123,7 +121,7 @@ def plan_agents(
 
 
 def _training(
-    agent: AnyAgent, env: CompiledEnv | HostEnv, env_name: str, training_steps: int | None
+    agent: AnyAgent, env: AnyEnv, env_name: str, training_steps: int | None
 ) -> Training | None:
     """The agent's plan with the steps asked for; InputError where it cannot be followed."""
     plan = agent.training
@@ -159,7 +157,7 @@ def _check_length(parts: Sequence[Phase], training: Training | None, steps: int)
 
 
 def _context(
-    env: CompiledEnv | HostEnv,
+    env: AnyEnv,
     env_name: str,
     trace: str | None,
     scale: float | None,
