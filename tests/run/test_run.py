@@ -176,7 +176,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
     rows = {"step": np.array([20])}
     if damage == "shape":
         state = state._replace(episode_return=np.zeros(9, np.float32))
-    checkpoint.save(folder, job, checkpoint.Checkpoint(1, state, rows, 0.5))
+    checkpoint.save(folder, job.to_json(), checkpoint.Checkpoint(1, state, rows, 0.5))
     manifest = folder.checkpoint.manifest
     if damage == "truncate":
         file = folder.checkpoint.state(1)
@@ -191,7 +191,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
     else:
         match = "episode_return is float32"
     with pytest.raises(ValueError, match=match):
-        checkpoint.load(folder, job, partial(state_shapes, setup))
+        checkpoint.load(folder, job.to_json(), partial(state_shapes, setup))
 
 
 def test_checkpoint_round_trip(tmp_path: Path) -> None:
@@ -200,11 +200,11 @@ def test_checkpoint_round_trip(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     shapes = state_shapes(setup)
     state = jax.tree.map(lambda s: rng.normal(size=s.shape).astype(s.dtype), shapes)
-    assert checkpoint.load(folder, job, lambda update: shapes) is None
+    assert checkpoint.load(folder, job.to_json(), lambda update: shapes) is None
     for update in (3, 6):
         saved = checkpoint.Checkpoint(update, state, {"step": rng.normal(size=2)}, 1.0)
-        checkpoint.save(folder, job, saved)
-    found = checkpoint.load(folder, job, lambda update: shapes)
+        checkpoint.save(folder, job.to_json(), saved)
+    found = checkpoint.load(folder, job.to_json(), lambda update: shapes)
     assert found is not None
     assert found.update == 6
     jax.tree.map(np.testing.assert_array_equal, found.state, state)

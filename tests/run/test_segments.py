@@ -75,7 +75,7 @@ class Saved:
     """A state with one replay, and checkpoints of it in a folder."""
 
     def __init__(self, folder: Path, spec: Spec = COMPACT, capacity: int = 100) -> None:
-        (self.job,) = jobs_of("ddqn")
+        self.job = jobs_of("ddqn")[0].to_json()
         self.run, self.spec = RunFiles(folder), spec
         self.files = self.run.checkpoint.folder
         self.data = stream(spec, 40 * T)

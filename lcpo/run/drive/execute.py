@@ -63,4 +63,4 @@ def _run_group(group: list[Setup], out: Path, report: Report, checkpoint_seconds
 
 def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
     files = run_files(out, setup.job.name)
-    return checkpoints.load(files, setup.job, functools.partial(state_shapes, setup))
+    return checkpoints.load(files, setup.job.to_json(), functools.partial(state_shapes, setup))

@@ -143,7 +143,8 @@ class Group:
             if i not in self.failed:
                 rows[i] = [records.join(rows[i])]
                 checkpoint = Checkpoint(update, part, rows[i][0], self._seconds_so_far())
-                checkpoints.save(self.files[i], self.setups[i].job, checkpoint, index)
+                identity = self.setups[i].job.to_json()
+                checkpoints.save(self.files[i], identity, checkpoint, index)
 
     def _save_records(self, phase: Phase, rows: Rows) -> None:
         for files, mine in zip(self.files, rows, strict=True):

@@ -15,7 +15,7 @@ from lcpo.errors import InputError
 from lcpo.run.drive.execute import manifest
 from lcpo.run.events import Report
 from lcpo.run.plan.job import SCHEMA, Job
-from lcpo.run.store.checkpoint import check_same_job
+from lcpo.run.store.checkpoint import check_same
 from lcpo.run.store.files import save_json
 from lcpo.run.store.layout import plan_file
 from lcpo.run.store.results import planned_jobs
@@ -71,7 +71,7 @@ def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
     known = {job.name: job for job in planned_jobs(out)}
     for job in jobs:
         if job.name in known:
-            check_same_job(known[job.name], job, f"{job.name} in {out}")
+            check_same(known[job.name].to_json(), job.to_json(), f"{job.name} in {out}")
     return [job for job in jobs if manifest(out, job) is None]
 
 

@@ -8,7 +8,7 @@ share. No pickle. A resumed run equals an undisturbed one, bit for bit, on the C
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo.errors import InputError
-from lcpo.run.plan.job import Job
 from lcpo.run.store import segments
 from lcpo.run.store.files import load_arrays, load_json, save_arrays, save_json
 from lcpo.run.store.layout import CheckpointFiles, RunFiles
@@ -25,6 +24,9 @@ from lcpo.run.store.segments import Segment
 from lcpo.types import Tree
 
 SCHEMA = 2
+
+Identity = Mapping[str, Any]
+"""Whose checkpoint it is, as plain values: a job's JSON, say. Another one's is not loaded."""
 
 
 class Checkpoint(NamedTuple):
@@ -45,7 +47,9 @@ class Saved(NamedTuple):
     checkpoint: Checkpoint
 
 
-def save(run: RunFiles, job: Job, checkpoint: Checkpoint, member: int | None = None) -> None:
+def save(
+    run: RunFiles, identity: Identity, checkpoint: Checkpoint, member: int | None = None
+) -> None:
     """Write a checkpoint into the folder of a run, then drop the one before.
 
     `member`: the run's place in a state that is stacked from several; None where it stands alone.
@@ -59,7 +63,7 @@ def save(run: RunFiles, job: Job, checkpoint: Checkpoint, member: int | None = N
     save_arrays(record, checkpoint.record)
     manifest = {
         "schema": SCHEMA,
-        "job": job.to_json(),
+        "job": identity,
         "update": checkpoint.update,
         "seconds": checkpoint.seconds,
         "state": state.name,
@@ -74,7 +78,7 @@ def save(run: RunFiles, job: Job, checkpoint: Checkpoint, member: int | None = N
             file.unlink()
 
 
-def load(run: RunFiles, job: Job, template: Callable[[int], Tree]) -> Checkpoint | None:
+def load(run: RunFiles, identity: Identity, template: Callable[[int], Tree]) -> Checkpoint | None:
     """The checkpoint of a run, or None. Its state lacks the rows of replays: see `assemble`.
 
     `template(update)` has the tree, shapes and dtypes of the state after so many updates.
@@ -88,7 +92,7 @@ def load(run: RunFiles, job: Job, template: Callable[[int], Tree]) -> Checkpoint
             f"{files.manifest} has schema {manifest.get('schema')}, this version reads {SCHEMA}: "
             "finish the run with the version that began it, or start anew"
         )
-    check_same_job(Job(**manifest["job"]), job, str(files.manifest))
+    check_same(manifest["job"], identity, str(files.manifest))
     try:
         slim = segments.without_rows(template(manifest["update"]), False)
         state = unflatten(slim, load_arrays(files.folder / manifest["state"]))
@@ -136,17 +140,16 @@ def drop(run: RunFiles) -> None:
     shutil.rmtree(run.checkpoint.folder, ignore_errors=True)
 
 
-def check_same_job(found: Job, wanted: Job, where: str) -> None:
-    """Raise ValueError with the fields that differ."""
-    old, new = found.to_json(), wanted.to_json()
+def check_same(found: Identity, wanted: Identity, where: str) -> None:
+    """Raise InputError with the fields in which two runs differ."""
     differ = []
-    for key in new:
-        if isinstance(new[key], dict) and isinstance(old[key], dict):
-            names = old[key].keys() | new[key].keys()
-            pairs = [(f"{key}.{k}", old[key].get(k), new[key].get(k)) for k in sorted(names)]
-        else:
-            pairs = [(key, old[key], new[key])]
-        differ += [f"{k}: there {a!r}, now {b!r}" for k, a, b in pairs if a != b]
+    for key in sorted(found.keys() | wanted.keys()):
+        old, new = found.get(key), wanted.get(key)
+        pairs = [(key, old, new)]
+        if isinstance(old, dict) and isinstance(new, dict):
+            names = sorted(old.keys() | new.keys())
+            pairs = [(f"{key}.{name}", old.get(name), new.get(name)) for name in names]
+        differ += [f"{name}: there {a!r}, now {b!r}" for name, a, b in pairs if a != b]
     if differ:
         raise InputError(f"{where} belongs to another run ({'; '.join(differ)})")
 
