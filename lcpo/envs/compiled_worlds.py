@@ -48,7 +48,7 @@ class CompiledWorlds:
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """They cannot be saved."""
-        raise NotImplementedError("worlds of a compiled environment cannot be saved")
+        raise RuntimeError("worlds of a compiled environment cannot be saved")
 
     def close(self) -> None:
         """Nothing is held."""

@@ -201,7 +201,7 @@ class _VectorEnv:
         return None
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        raise NotImplementedError("a vector environment cannot be saved")
+        raise RuntimeError("a vector environment cannot be saved")
 
     def _each(self, obs: Any) -> Iterator[tuple[int, Any]]:
         return enumerate(gymnasium.vector.utils.iterate(self.env.observation_space, obs))
