@@ -26,7 +26,7 @@ class Encoder(NamedTuple):
     levels: tuple[int, ...] | None
     """Levels of each entry, where all are finite."""
     encode: Callable[[Any], np.ndarray]
-    """value -> [size] float32; raises ValueError where the value does not fit the space."""
+    """value -> [size] float32; raises InputError where the value does not fit the space."""
 
 
 class Split(NamedTuple):

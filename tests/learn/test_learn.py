@@ -32,7 +32,7 @@ from training import (
 from lcpo.agents import on_policy
 from lcpo.core import nets, ood
 from lcpo.envs.probes import Bandit, ConstantReward, DelayedReward, Rooms, TwoContexts
-from lcpo.run.drive.compiled import RunState
+from lcpo.run.drive.base import RunState
 from lcpo.types import ContextSlice
 
 pytestmark = pytest.mark.learn

@@ -24,7 +24,7 @@ from training import (
 
 from lcpo.core import nets
 from lcpo.envs.probes import Bandit, DelayedReward, Rooms, TwoContexts
-from lcpo.run.drive.compiled import RunState
+from lcpo.run.drive.base import RunState
 
 pytestmark = pytest.mark.learn
 

@@ -54,7 +54,7 @@ class Collector:
         self, env: HostEnv, spec: Spec, trace: np.ndarray, num_worlds: int, random_starts: bool
     ) -> None:
         self.spec, self.trace, self.num_worlds = spec, trace, num_worlds
-        self.advance, self.random_starts = env.advance, random_starts
+        self.advance = env.advance
         self.along = self.advance == "step" and not random_starts  # all worlds at the same row
         self.layout = obs_layout(spec, self.advance)
         self.shape = num_worlds, self.layout.num_features

@@ -161,7 +161,7 @@ def flatten(tree: Tree) -> dict[str, np.ndarray]:
 
 
 def unflatten(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
-    """The inverse of `flatten`; raises ValueError where the arrays do not fit the template."""
+    """The inverse of `flatten`; raises InputError where the arrays do not fit the template."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     expected = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
     if expected.keys() != arrays.keys():
