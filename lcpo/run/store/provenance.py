@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from pathlib import Path
@@ -30,12 +31,20 @@ def provenance() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Commit of the checkout that this package lies in, if it does."""
+    """Commit of the checkout that this package lies in; "+" behind it: with changes.
+
+    A copy without its history (on a cluster, in a container) is told by LCPO_COMMIT.
+    """
     here = Path(__file__).resolve().parents[3]
     if not (here / ".git").exists():
-        return None
-    command = ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"]
+        return os.environ.get("LCPO_COMMIT")
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        commit = _git(here, "rev-parse", "--short=12", "HEAD")
+        return commit + ("+" if _git(here, "status", "--porcelain", "--", "lcpo") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
