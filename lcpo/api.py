@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
+from lcpo.agents import AGENTS, find_agent
 from lcpo.errors import InputError, RunError
-from lcpo.names import unknown
-from lcpo.run.drive.choose import agent_shapes
-from lcpo.run.drive.execute import manifest
+from lcpo.names import is_ours, unknown
+from lcpo.run.drive.execute import has_ended
 from lcpo.run.engines.base import run_plan
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.plan.job import Job, Setup, env_name
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store.files import load_arrays, load_json
 from lcpo.run.store.layout import RunFiles
-from lcpo.run.store.results import Result, load_results
+from lcpo.run.store.policy import About, load_policy
+from lcpo.run.store.results import Result, load_result, load_results
 
 
 def train(
@@ -80,7 +81,7 @@ def train(
     )
     folder = Path(out) if out is not None else default_out(jobs[0])
     problems = run(jobs, folder, resume, workers, checkpoint_seconds, progress)
-    if any(manifest(folder, job) is None for job in jobs):
+    if not all(has_ended(folder, job) for job in jobs):
         raise RunError("; ".join(problems))
     return load_results(folder)
 
@@ -109,22 +110,20 @@ def run(
 
 
 class Policy:
-    """A trained policy."""
+    """A trained policy: `load` makes it. It needs nothing of the environment that it was for."""
 
-    def __init__(self, folder: Path) -> None:
-        files = RunFiles(folder)
-        ended = load_json(files.manifest)
-        if ended["status"] != "finished":
-            raise InputError(f"the run in {folder} failed: it left no policy")
-        setup = Setup(Job(**ended["job"]))
-        self.job, self.config, self.spec = setup.job, setup.config, setup.spec
-        template = checkpoints.without_memory(agent_shapes(setup))
-        saved = load_arrays(files.policy)
-        self.state = jax.tree.map(jnp.asarray, checkpoints.unflatten(template, saved))
+    def __init__(self, about: About, arrays: Mapping[str, np.ndarray]) -> None:
+        self.about, self.spec = about, about.spec
+        agent = find_agent(about.agent)
+        self.config: Any = configs.make(agent.Config, about.config)
+        init = functools.partial(agent.init, self.config, self.spec)
+        shapes = jax.eval_shape(init, jax.random.key(0))
+        template = checkpoints.without_memory(shapes)
+        self.state = jax.tree.map(jnp.asarray, checkpoints.unflatten(template, dict(arrays)))
         self._act = jax.jit(
-            lambda state, obs, key: setup.agent.act(self.config, self.spec, state, obs, key)[0]
+            lambda state, obs, key: agent.act(self.config, self.spec, state, obs, key)[0]
         )
-        self._key = jax.random.key(self.job.seed)
+        self._key = jax.random.key(about.seed)
         self._calls = 0
 
     def act(self, obs: Any, key: Any = None) -> np.ndarray:
@@ -145,19 +144,38 @@ class Policy:
         return action[0] if obs.ndim == 1 else action
 
 
-def load(folder: str | Path, run: str | None = None) -> Policy:
-    """The policy of a finished run: its own folder, or an output folder and the run's name.
+def load(source: str | Path, run: str | None = None, *, trust: bool = False) -> Policy:
+    """The policy of a finished run.
 
-    Without a name, the first finished run of the folder.
+    Args:
+      source: the run's own folder, its policy.npz alone, or an output folder of several runs.
+      run: the name of the run in an output folder; default: the first that has finished.
+      trust: import the agent if it is not one of this library's. Its module is looked for in the
+        current folder, too, and importing it runs its author's code.
+
+    Without `trust` nothing that the files name is imported or called.
     """
-    folder = Path(folder)
+    source = Path(source)
+    if source.is_file():
+        about, arrays = load_policy(source)
+    else:
+        about, arrays = _find_run(source, run).policy()
+    if not trust and not is_ours(about.agent, AGENTS):
+        raise InputError(
+            f"the policy in {source} is of the agent {about.agent!r}, which is no part of lcpo: to "
+            "load it is to run its author's code; say trust=True if you trust both"
+        )
+    return Policy(about, arrays)
+
+
+def _find_run(folder: Path, run: str | None) -> Result:
     if RunFiles(folder).manifest.exists():
-        return Policy(folder)
-    found = {r.job.name: r.folder for r in load_results(folder) if r.status == "finished"}
+        return load_result(folder)
+    found = {r.job.name: r for r in load_results(folder) if r.status == "finished"}
     if not found:
         raise InputError(f"{folder} holds no finished run")
     if run is None:
-        return Policy(next(iter(found.values())))
+        return next(iter(found.values()))
     if run not in found:
         raise InputError(unknown("run", run, found, of=str(folder)))
-    return Policy(found[run])
+    return found[run]

@@ -30,6 +30,11 @@ def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
         raise InputError(f"cannot import {kind} {name!r}: {error}") from error
 
 
+def is_ours(name: str, known: Iterable[str]) -> bool:
+    """Whether a name means a part of this library: what it names has been read by its authors."""
+    return name in known or name.startswith("lcpo.")
+
+
 def unknown(kind: str, name: str, known: Iterable[str], of: str = "") -> str:
     """The error text for a name that does not exist, with the nearest ones that do."""
     known = sorted(known)

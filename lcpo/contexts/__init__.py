@@ -23,7 +23,7 @@ from lcpo.names import unknown
 
 __all__ = [
     "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "describe", "get", "is_file",
-    "shape", "switches",
+    "shape", "stamp", "switches",
 ]  # fmt: skip
 
 
@@ -105,6 +105,11 @@ def any_length(name: str) -> bool:
 def is_file(name: str) -> bool:
     """Whether the trace called `name` is a file."""
     return name not in TRACES and not name.startswith("family:") and files.is_file(name)
+
+
+def stamp(name: str) -> tuple[int, int] | None:
+    """Of a file: when it was last written, and its size, which tell whether to read it again."""
+    return files.stamp(name) if is_file(name) else None
 
 
 def shape(name: str, rows: int | None = None) -> tuple[int, int]:

@@ -23,6 +23,15 @@ def is_file(name: str) -> bool:
     return suffix is not None or "/" in name or "\\" in name or os.path.isfile(name)
 
 
+def stamp(name: str) -> tuple[int, int] | None:
+    """When a file was last written, and its size; None where it cannot be told."""
+    try:
+        found = Path(name).expanduser().stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
 def read(name: str) -> np.ndarray:
     """The array in a file, as stored: numbers in two dimensions."""
     path = Path(name).expanduser()

@@ -1,7 +1,7 @@
 """Any Gymnasium environment as a host environment (docs/add_an_environment.md).
 
     gym:CartPole-v1           by Gymnasium's id
-    my_package.module:make    a class, or a function that returns an environment
+    my_package.module:Env     a class, or a function that is declared to return one
 
 It makes its own context and says where it stands: `context` is "key:NAME" (of a Dict observation),
 "slice:START:END" (of a Box observation) or "info" (info["context"], at reset too). Those entries
@@ -15,10 +15,11 @@ begins a new episode there.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
+import inspect
 import json
 import sys
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,6 +34,10 @@ from lcpo.types import ContextSlice, Spec
 
 ID = "gym:"
 """Before an id of Gymnasium's."""
+NEEDED = (
+    "needs an environment class: one with @lcpo.config.config, or a gymnasium.Env (or a function "
+    "that is declared to return one: `def make() -> gymnasium.Env`)"
+)
 
 
 @config
@@ -84,6 +89,8 @@ class GymnasiumEnv:
             maker = functools.partial(gymnasium.make, name, disable_env_checker=True)
         else:
             maker = names.find("environment", self.target, {})
+            if not is_maker(maker):
+                raise InputError(f"{self.target} is a {type(maker).__name__}: {NEEDED}")
         try:
             made = maker(**arguments)
         except Exception as error:  # of Gymnasium, or of the user's code
@@ -105,10 +112,22 @@ def gymnasium_class(target: str) -> type[GymnasiumEnv]:
 
 
 def is_maker(found: object) -> bool:
-    """Whether something that was imported makes Gymnasium environments, for all one can tell."""
-    known = sys.modules.get("gymnasium")
-    is_class = known is not None and isinstance(found, type) and issubclass(found, known.Env)
-    return is_class or (callable(found) and not dataclasses.is_dataclass(found))
+    """Whether something that was imported makes Gymnasium environments, by what it declares.
+
+    A class of them, or a function with such a class as its return type. It is not called to find
+    out: `subprocess:getoutput` is a function, too.
+    """
+    gymnasium = sys.modules.get("gymnasium")
+    if gymnasium is None:  # then nothing can be made of its classes
+        return False
+    if inspect.isfunction(found):
+        try:
+            found = typing.get_type_hints(found).get("return")
+        except Exception:  # a type that its module does not know
+            return False
+    return isinstance(found, type) and issubclass(
+        found, (gymnasium.Env, gymnasium.vector.VectorEnv)
+    )
 
 
 def from_gymnasium(

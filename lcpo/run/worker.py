@@ -1,9 +1,9 @@
 """A process that runs planned jobs: `python -m lcpo.run.worker JOBS.json`.
 
-Needs nothing but jax, optax and numpy. JOBS.json: {"schema": 1, "out": DIR, "jobs": [...]}, DIR
-relative to the file, as `lcpo train --plan-only` writes it. Progress goes to standard output, one
-JSON object a line. With `--feed`, the worker waits for job numbers on standard input and runs those
-of a line together, as they come.
+Needs nothing but jax, optax and numpy. JOBS.json is as `lcpo train --plan-only` writes it; its
+results go beside it. Agents and environments that are no part of lcpo need the word --trust.
+Progress goes to standard output, one JSON object a line. With `--feed`, the worker waits for job
+numbers on standard input and runs those of a line together, as they come.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="folder for results, instead of the planned one")
     parser.add_argument("--checkpoint-seconds", type=float, default=60.0)
     parser.add_argument("--feed", action="store_true", help="read job numbers from stdin")
+    parser.add_argument(
+        "--trust", action="store_true", help="run agents and environments outside lcpo, too"
+    )
     parser.add_argument("--core", type=int, help="run on this core alone")
     options = parser.parse_args(arguments)
     if options.core is not None:
@@ -37,8 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     from lcpo.run import events
     from lcpo.run.drive import execute
-    from lcpo.run.plan.job import SCHEMA, Job
-    from lcpo.run.store.files import load_json
+    from lcpo.run.plan.job import check_trust
+    from lcpo.run.store.plans import load_plan
 
     failed = False
 
@@ -48,11 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(events.to_json(event)), flush=True)
 
     try:
-        planned = load_json(options.jobs)
-        if planned.get("schema") != SCHEMA:
-            raise InputError(f"{options.jobs} has schema {planned.get('schema')}, not {SCHEMA}")
-        jobs = [Job(**job) for job in planned["jobs"]]
-        out = options.out or options.jobs.parent / planned["out"]
+        jobs, planned_out = load_plan(options.jobs)
+        check_trust(jobs, options.trust, str(options.jobs))
+        out = options.out or planned_out
         if options.feed:
             for numbers in _shares_from_stdin():
                 share = [jobs[number] for number in numbers]

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo import config as configs
 from lcpo import contexts
 from lcpo.errors import InputError
 from lcpo.names import unknown
-from lcpo.run.plan.job import Job, find_env
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import stats
@@ -86,7 +84,7 @@ def summarise(
     if reference not in groups:
         raise InputError(unknown("reference", reference, groups))
     job = results[0].job
-    switches = schedule(job)
+    switches = schedule(results[0])
     window = REVISIT_EPOCHS * min(map(_update_length, finished_runs(results)))
     seeds = {r.job.seed for r in results}
     rows = tuple(
@@ -110,14 +108,14 @@ def group(results: Sequence[Result]) -> dict[str, list[Result]]:
     return groups
 
 
-def schedule(job: Job) -> contexts.Switches | None:
+def schedule(result: Result) -> contexts.Switches | None:
     """When the context of a run switches, in steps, if its trace has a schedule."""
+    job, environment = result.job, result.environment
     if job.trace is None or not contexts.any_length(job.trace):  # files and the paper's have none
         return None
     if contexts.describe(job.trace).switches is None:
         return None
-    env = configs.make(find_env(job.env), job.env_config)
-    if env.advance != "step" or env.spec.num_worlds != 1:  # a row is then no step of the run
+    if environment != {"advance": "step", "num_worlds": 1}:  # a row is then no step of the run
         return None
     return contexts.switches(job.trace, job.steps)
 

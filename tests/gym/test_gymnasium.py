@@ -98,7 +98,7 @@ def test_a_box_action_is_a_grid_that_holds_both_bounds() -> None:
         ("gym:CartPole-v1", {"context": "slice:1:4", "history": True, "lags": 2}, "no multiple"),
         ("gym_examples:vector", {"arguments": {"mode": "NEXT_STEP"}}, "AutoresetMode.DISABLED"),
         ("gym_examples:vector", {"arguments": {"mode": "SAME_STEP"}}, "AutoresetMode.DISABLED"),
-        ("builtins:dict", {}, "makes a dict: needs a gymnasium.Env"),
+        ("builtins:dict", {}, "is a type: needs an environment class"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_wrapped_is_told(make: str, fields: dict[str, Any], match: str) -> None:
@@ -126,7 +126,7 @@ def test_classes_are_told_apart() -> None:
     assert find_env("gym_examples:limited").target == "gym_examples:limited"  # pyright: ignore
     assert find_env("test_gymnasium:Data").target == "test_gymnasium:Data"  # pyright: ignore
     assert find_env("host_examples:Drift") is Drift
-    with pytest.raises(ValueError, match="is a tuple: needs a class with"):
+    with pytest.raises(ValueError, match="is a tuple: needs an environment class"):
         find_env("host_examples:FAULTS")
 
 

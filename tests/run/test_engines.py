@@ -15,7 +15,7 @@ from lcpo.run.engines.base import run_plan
 from lcpo.run.events import Crashed, Event, Failed, Finished, Progress, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
-from lcpo.run.store.results import planned_jobs
+from lcpo.run.store.plans import planned_jobs
 
 EVENTS = [
     Progress("a-s0", "run", 400, 200, -3.5),

@@ -296,7 +296,7 @@ def test_a_world_that_breaks_at_once_is_told(tmp_path: Path) -> None:
             "a2c", Drift(fault="nan-reset"), trace="wind.npy", steps=ROWS, seeds=1, workers=0,
             config=SMALL, out=tmp_path / "o", progress=False,
         )  # fmt: skip
-    assert execute.manifest(tmp_path / "o", jobs[0]) is None
+    assert not execute.has_ended(tmp_path / "o", jobs[0])
 
 
 def test_a_group_goes_on_without_a_run_that_diverges(tmp_path: Path) -> None:

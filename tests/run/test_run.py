@@ -186,7 +186,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
         (job,) = small_jobs(steps=4000)
         match = "another run.*steps: there 2000, now 4000"
     elif damage == "schema":
-        manifest.write_text(manifest.read_text().replace('"schema": 2', '"schema": 99'))
+        manifest.write_text(manifest.read_text().replace('"schema": 3', '"schema": 99'))
         match = "schema 99"
     else:
         match = "episode_return is float32"

@@ -138,7 +138,7 @@ def test_killed_while_it_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def kill(*_: Any) -> None:
         raise Stop
 
-    steps = (checkpoint, "save_json"), (checkpoint, "save_arrays"), (segments, "save_arrays")
+    steps = (checkpoint, "save_document"), (checkpoint, "save_arrays"), (segments, "save_arrays")
     for module, step in steps:
         with monkeypatch.context() as patched:
             patched.setattr(module, step, kill)

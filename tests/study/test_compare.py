@@ -17,8 +17,10 @@ from lcpo import contexts
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import record as records
-from lcpo.run.store.files import save_arrays, save_json
-from lcpo.run.store.results import Result, load_results
+from lcpo.run.store.files import save_arrays
+from lcpo.run.store.layout import RunFiles
+from lcpo.run.store.plans import save_plan
+from lcpo.run.store.results import Result, load_results, save_outcome
 from lcpo.study import compare, curves, report, stats, tables
 from lcpo.study.export import export
 from lcpo.study.stats import Estimate
@@ -44,17 +46,20 @@ def metrics(job: Job, level: float) -> dict[str, np.ndarray]:
 
 def write(out: Path, job: Job, values: dict[str, np.ndarray], failed_at: int | None = None) -> None:
     folder = out / "runs" / job.name
+    written = {}
     if failed_at != 0:
         block = records.block_size(job.steps // PER_UPDATE)
         kept = {k: v[: (failed_at or job.steps) // PER_UPDATE] for k, v in values.items()}
-        save_arrays(folder / "record.npz", records.thin(kept, 0, block, PER_UPDATE))
+        thinned = records.thin(kept, 0, block, PER_UPDATE)
+        written = {"record.npz": save_arrays(folder / "record.npz", thinned)}
     failure = {"quantity": "policy_loss", "value": "nan", "step": failed_at}
     outcome = {
         "status": "finished" if failed_at is None else "failed",
         **({} if failed_at is None else {"failure": failure}),
         "job": job.to_json(), "seconds": 20.0, "provenance": {"device": "cpu:cpu"},
+        "environment": {"advance": "step", "num_worlds": 1},
     }  # fmt: skip
-    save_json(folder / "manifest.json", outcome)
+    save_outcome(RunFiles(folder), outcome, written)
 
 
 def jobs(agent: str, seeds: range = range(4), **more: Any) -> list[Job]:
@@ -68,7 +73,7 @@ def out(tmp_path: Path) -> Path:
     for job in every:
         failed_at = 40_000 if job.name.startswith("a2c") and job.seed == 3 else None
         write(tmp_path, job, metrics(job, LEVEL[job.agent]), failed_at)
-    save_json(tmp_path / "plan.json", {"jobs": [job.to_json() for job in every]})
+    save_plan(tmp_path, every)
     return tmp_path
 
 

@@ -19,8 +19,9 @@ from stopping import assert_same_results
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import record as records
-from lcpo.run.store.files import load_json, save_arrays, save_json
-from lcpo.run.store.results import load_results
+from lcpo.run.store.files import load_json, save_arrays
+from lcpo.run.store.layout import RunFiles
+from lcpo.run.store.results import load_results, save_outcome
 from lcpo.study import compare
 from lcpo.study.paper import prescient
 
@@ -40,15 +41,17 @@ def write(out: Path, job: Job, level: float, failed: bool = False) -> None:
 
     assert job.training is not None
     training = thinned(level - 10.0, job.training["steps"], 3200)
-    save_arrays(folder / "training.npz", training)
+    written = {"training.npz": save_arrays(folder / "training.npz", training)}
     if not failed:
-        save_arrays(folder / "record.npz", thinned(level, job.steps, 200))
+        record = thinned(level, job.steps, 200)
+        written["record.npz"] = save_arrays(folder / "record.npz", record)
     failure = {"quantity": "value_loss", "value": "nan", "step": 6400, "phase": "training"}
     outcome = {
         "status": "failed" if failed else "finished", **({"failure": failure} if failed else {}),
         "job": job.to_json(), "seconds": 1.0, "provenance": {"device": "cpu:cpu"},
+        "environment": {"advance": "step", "num_worlds": 1},
     }  # fmt: skip
-    save_json(folder / "manifest.json", outcome)
+    save_outcome(RunFiles(folder), outcome, written)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -19,19 +18,18 @@ from lcpo.run.drive.group import Group
 from lcpo.run.events import Crashed, Report
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store.files import load_json
 from lcpo.run.store.layout import run_files
+from lcpo.run.store.results import load_outcome
 
 
-def manifest(out: Path, job: Job) -> dict[str, Any] | None:
-    """The manifest of a run that has ended, or None."""
-    path = run_files(out, job.name).manifest
-    return load_json(path) if path.exists() else None
+def has_ended(out: Path, job: Job) -> bool:
+    """Whether a run has ended, well or not; InputError where its folder holds another one's."""
+    return load_outcome(run_files(out, job.name), job) is not None
 
 
 def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: float) -> None:
     """Run all jobs that have not ended yet, in groups where that pays."""
-    waiting = [Setup(job) for job in jobs if manifest(out, job) is None]
+    waiting = [Setup(job) for job in jobs if not has_ended(out, job)]
     while waiting:
         first = waiting[0]
         group = [first]
@@ -63,4 +61,4 @@ def _run_group(group: list[Setup], out: Path, report: Report, checkpoint_seconds
 
 def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
     files = run_files(out, setup.job.name)
-    return checkpoints.load(files, setup.job.to_json(), functools.partial(state_shapes, setup))
+    return checkpoints.load(files, setup.identity(), functools.partial(state_shapes, setup))

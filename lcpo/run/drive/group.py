@@ -18,9 +18,11 @@ from lcpo.run.plan.phases import Phase, phase_at
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store import record as records
 from lcpo.run.store.checkpoint import Checkpoint, Saved
-from lcpo.run.store.files import digest, save_arrays, save_json
+from lcpo.run.store.files import save_arrays
 from lcpo.run.store.layout import run_files
+from lcpo.run.store.policy import save_policy
 from lcpo.run.store.provenance import provenance
+from lcpo.run.store.results import save_outcome
 
 CHUNK_UPDATES, CHUNK_STEPS = 250, 50_000
 """Limits of a chunk: about a second of work, and of silence, on one core."""
@@ -41,6 +43,7 @@ class Group:
         self.trace = setups[0].trace()
         self.files = [run_files(out, setup.job.name) for setup in setups]
         self.failed: dict[int, events.Failed] = {}
+        self.written: list[dict[str, str]] = [{} for _ in setups]  # digests by file
 
     def run(self, found: Sequence[Checkpoint | None]) -> None:
         """Run to the end from the checkpoints given, all at the same update, or from the start.
@@ -51,6 +54,7 @@ class Group:
         start, self.seconds = (first.update, first.seconds) if first else (0, 0.0)
         self.began = self.last_saved = time.monotonic()
         self.saved = [Saved(f, c) for f, c in zip(self.files, found, strict=True) if c]
+        self.written = [dict(c.written) if c else {} for c in found]
         rows: Rows = [[c.record] if c and c.record else [] for c in found]
         phases = self.setups[0].phases
         self.resumed_at = phase_at(phases, start).step_at(start)
@@ -142,22 +146,24 @@ class Group:
         for i, (part, index) in enumerate(driver.members(state)):
             if i not in self.failed:
                 rows[i] = [records.join(rows[i])]
-                checkpoint = Checkpoint(update, part, rows[i][0], self._seconds_so_far())
-                identity = self.setups[i].job.to_json()
-                checkpoints.save(self.files[i], identity, checkpoint, index)
+                checkpoint = Checkpoint(
+                    update, part, rows[i][0], self._seconds_so_far(), written=self.written[i]
+                )
+                checkpoints.save(self.files[i], self.setups[i].identity(), checkpoint, index)
 
     def _save_records(self, phase: Phase, rows: Rows) -> None:
-        for files, mine in zip(self.files, rows, strict=True):
+        for files, mine, written in zip(self.files, rows, self.written, strict=True):
             if mine:
-                save_arrays(files.folder / phase.file, records.join(mine))
+                written[phase.file] = save_arrays(files.folder / phase.file, records.join(mine))
 
     def _finish(self, driver: Driver[Any], state: Any) -> None:
         """Policy and manifest of each run, the manifest last; then drop checkpoints."""
         for i, agent in enumerate(driver.agents(state)):
             setup, files, failed = self.setups[i], self.files[i], self.failed.get(i)
             if failed is None:
-                save_arrays(files.policy, checkpoints.flatten(agent))
-            manifest = {
+                arrays = checkpoints.flatten(agent)
+                self.written[i][files.policy.name] = save_policy(files.policy, setup, arrays)
+            outcome = {
                 "status": "failed" if failed else "finished",
                 **({"failure": _failure(failed)} if failed else {}),
                 "job": setup.job.to_json(),
@@ -165,10 +171,14 @@ class Group:
                 "runs_together": len(self.setups),
                 "exact_resume": driver.exact_resume,
                 **({"notes": notes} if (notes := list(setup.notes)) else {}),
-                "trace_digest": digest(self.trace),
+                "environment": {
+                    "advance": setup.env.advance,
+                    "num_worlds": setup.spec.num_worlds,
+                },
+                "trace_digest": setup.identity()["trace_digest"],
                 "provenance": provenance(),
             }
-            save_json(files.manifest, manifest)
+            save_outcome(files, outcome, self.written[i])
             checkpoints.drop(files)
             self.report(failed or events.Finished(setup.job.name))
 

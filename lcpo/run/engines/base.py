@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Protocol
 
 from lcpo.errors import InputError
-from lcpo.run.drive.execute import manifest
+from lcpo.run.drive.execute import has_ended
 from lcpo.run.events import Report
-from lcpo.run.plan.job import SCHEMA, Job
+from lcpo.run.plan.job import Job
 from lcpo.run.store.checkpoint import check_same
-from lcpo.run.store.files import save_json
-from lcpo.run.store.layout import plan_file
-from lcpo.run.store.results import planned_jobs
+from lcpo.run.store.layout import plan_file, sweep_folder
+from lcpo.run.store.plans import planned_jobs, save_plan
 
 
 class Engine(Protocol):
@@ -53,6 +52,7 @@ def run_plan(
     waiting = prepare(jobs, out, resume)
     if waiting:
         engine.check(waiting)
+        sweep_folder(out)
         write_plan(jobs, out)
         engine.run(waiting, out, report)
 
@@ -72,7 +72,7 @@ def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
     for job in jobs:
         if job.name in known:
             check_same(known[job.name].to_json(), job.to_json(), f"{job.name} in {out}")
-    return [job for job in jobs if manifest(out, job) is None]
+    return [job for job in jobs if not has_ended(out, job)]
 
 
 def write_plan(jobs: list[Job], out: Path) -> None:
@@ -80,5 +80,4 @@ def write_plan(jobs: list[Job], out: Path) -> None:
     known = planned_jobs(out)
     names = {job.name for job in known}
     every = [*known, *(job for job in jobs if job.name not in names)]
-    plan = {"schema": SCHEMA, "out": ".", "jobs": [job.to_json() for job in every]}
-    save_json(plan_file(out), plan)
+    save_plan(out, every)

@@ -27,7 +27,7 @@ from lcpo.run.events import Crashed, Event, Progress, Report
 from lcpo.run.plan.budget import check_memory, largest_share
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.layout import plan_file
-from lcpo.run.store.results import planned_jobs
+from lcpo.run.store.plans import planned_jobs
 from lcpo.run.worker import IDLE, cores
 
 
@@ -104,6 +104,7 @@ class _Workers:
         self.logs: list[IO[str]] = []
         self.processes: list[subprocess.Popen[str]] = []
         command = [sys.executable, "-m", "lcpo.run.worker", str(plan_file(out)), "--feed"]
+        command += ["--trust"]  # the user's own words: `prepare` has compared jobs and plan
         command += ["--checkpoint-seconds", str(checkpoint_seconds)]
         available = cores()
         for i in range(count):

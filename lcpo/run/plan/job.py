@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
@@ -11,16 +12,16 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo import contexts, names
-from lcpo.agents import find_agent
+from lcpo.agents import AGENTS, find_agent
+from lcpo.core.ood import DETECTORS
 from lcpo.envs import ENVS
 from lcpo.envs.base import AnyEnv, is_host, notes_of
 from lcpo.errors import InputError
 from lcpo.gym import from_gym
 from lcpo.run.plan import phases
 from lcpo.run.plan.phases import Phase
+from lcpo.run.store.files import digest
 from lcpo.types import AnyAgent, Spec
-
-SCHEMA = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Job:
     env_config: dict[str, Any]
     training: dict[str, Any] | None = None
     """The plan of a prescient run (`lcpo.types.Training`); `steps` are then its evaluation's."""
+    trace_digest: str | None = None
+    """Of the rows in a trace file when the run was planned; None: the trace is no file."""
 
     @property
     def total_steps(self) -> int:
@@ -45,8 +48,58 @@ class Job:
         return self.steps + (self.training["steps"] if self.training else 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; `Job(**job.to_json()) == job`."""
+        """Plain values; `Job.from_json(job.to_json(), "") == job`."""
         return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Any, where: str) -> Job:
+        """A job that the file `where` holds; InputError where it is none. Nothing is imported."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        if not isinstance(values, dict) or values.keys() != known:
+            raise InputError(f"{where} holds something that is no job: needs {', '.join(known)}")
+        job = cls(**values)
+        for name, kind in _KINDS.items():
+            value = getattr(job, name)
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise InputError(f"{where}: {name} = {value!r} of a job is no {_title(kind)}")
+        if not math.isfinite(job.scale) or job.steps < 1:
+            raise InputError(f"{where}: a job of {job.steps} steps with scale {job.scale}")
+        if not is_file_name(job.name):
+            raise InputError(f"{where}: a job is called {job.name!r}: that is no name of a folder")
+        return job
+
+
+_KINDS: dict[str, Any] = {
+    "name": str, "agent": str, "env": str, "trace": str | None, "scale": float | int,
+    "steps": int, "seed": int, "config": dict, "env_config": dict, "training": dict | None,
+    "trace_digest": str | None,
+}  # fmt: skip
+
+
+def _title(kind: Any) -> str:
+    return getattr(kind, "__name__", str(kind))
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a folder of this name is made in the folder where it is put, and nowhere else."""
+    fits = 0 < len(text.encode(errors="replace")) <= 255
+    return fits and text.isprintable() and not {"/", "\\"} & set(text) and text[0] != "."
+
+
+def check_trust(jobs: Sequence[Job], trust: bool, where: str) -> None:
+    """Refuse jobs of the file `where` that name code outside this library, without trust."""
+    for job in jobs:
+        named = {
+            "agent": (job.agent, AGENTS),
+            "environment": (job.env, ENVS),
+            "detector": (job.config.get("detector"), DETECTORS),
+        }
+        for kind, (name, known) in named.items():
+            if name is not None and not trust and not names.is_ours(name, known):
+                raise InputError(
+                    f"{where} names the {kind} {name!r}, which is no part of lcpo: to run it is to "
+                    "run its author's code; say --trust if you trust both"
+                )
 
 
 class Setup:
@@ -84,9 +137,20 @@ class Setup:
 
     def trace(self) -> np.ndarray:
         """The context, [rows, channels]. Without a trace it is a row without columns."""
-        if self.job.trace is None:
+        job = self.job
+        if job.trace is None:
             return np.zeros((1, 0), np.float32)
-        return load_trace(self.job.trace, self.job.scale, self.trace_rows)
+        values = load_trace(job.trace, job.scale, self.trace_rows)
+        if job.trace_digest not in (None, digest_of_trace(values)):
+            raise InputError(
+                f"trace file {job.trace} has changed since {job.name} was planned: put the old one "
+                "back, or start anew in another folder"
+            )
+        return values
+
+    def identity(self) -> dict[str, Any]:
+        """All that the result depends on, as plain values."""
+        return {**self.job.to_json(), "trace_digest": digest_of_trace(self.trace())}
 
     def statics(self) -> Hashable:
         """What two runs must share to run in one compiled program."""
@@ -99,18 +163,16 @@ class Setup:
 def find_env(name: str) -> type:
     """An environment class by name, or a user's own as 'package.module:Class'.
 
-    "gym:ID" is an environment of Gymnasium's, and so is a class or function that makes one.
+    "gym:ID" is an environment of Gymnasium's, and so is a class, or a function that is declared to
+    return one. Nothing else is ever called.
     """
     if name.startswith(from_gym.ID):
         return from_gym.gymnasium_class(name)
     found = names.find("environment", name, ENVS)
     if from_gym.is_maker(found):
         return from_gym.gymnasium_class(name)
-    if not isinstance(found, type):
-        raise InputError(
-            f"{name} is a {type(found).__name__}: needs a class with @lcpo.config.config, or one "
-            "(or a function) that makes a gymnasium.Env"
-        )
+    if not isinstance(found, type) or not dataclasses.is_dataclass(found):
+        raise InputError(f"{name} is a {type(found).__name__}: {from_gym.NEEDED}")
     return found
 
 
@@ -122,16 +184,27 @@ def env_name(env: AnyEnv) -> str:
     return known.get(type(env)) or f"{type(env).__module__}:{type(env).__qualname__}"
 
 
-_last_trace: tuple[tuple[str, float, int | None], np.ndarray] | None = None
+_last_trace: tuple[Hashable, np.ndarray] | None = None
 
 
 def load_trace(name: str, scale: float, rows: int | None) -> np.ndarray:
     """The trace, scaled. The last one is kept: the seeds of a study share it."""
     global _last_trace
-    key = (name, scale, rows)
+    key = (name, scale, rows, contexts.stamp(name))
     if _last_trace is None or _last_trace[0] != key:
         _last_trace = key, contexts.get(name, rows, scale)
     return _last_trace[1]
+
+
+_last_digest: tuple[np.ndarray, str] | None = None
+
+
+def digest_of_trace(values: np.ndarray) -> str:
+    """Its fingerprint. The last one is kept, for all the runs of a trace ask for it."""
+    global _last_digest
+    if _last_digest is None or _last_digest[0] is not values:
+        _last_digest = values, digest(values)
+    return _last_digest[1]
 
 
 def trace_shape(name: str, scale: float, rows: int | None) -> tuple[int, int]:

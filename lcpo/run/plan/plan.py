@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lcpo import config as configs
+from lcpo import contexts
 from lcpo.agents import find_agent, presets
 from lcpo.contexts import paper
 from lcpo.envs.base import AnyEnv
@@ -16,7 +17,7 @@ from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
 from lcpo.run.plan.check import check_agent, check_env
-from lcpo.run.plan.job import Job, find_env, trace_shape
+from lcpo.run.plan.job import Job, digest_of_trace, find_env, load_trace, trace_shape
 from lcpo.run.plan.phases import Phase
 from lcpo.types import AnyAgent, Spec, Training
 
@@ -66,6 +67,7 @@ def plan(
                 scale=context.scale,
                 seed=seed,
                 env_config=configs.to_json(the_env),
+                trace_digest=context.digest,
                 **resolved,
             )
             for seed in seeds
@@ -79,6 +81,8 @@ class Context(NamedTuple):
     trace: str | None
     scale: float
     steps: int
+    digest: str | None = None
+    """Of the rows in a file."""
 
 
 def _resolve(
@@ -186,4 +190,7 @@ def _context(
     steps = steps or paper.DEFAULT_STEPS.get(env_name) or (rows if by_step else None)
     if steps is None:
         raise InputError("say how many steps to run")
-    return Context(trace, scale, steps)
+    digest = None
+    if contexts.is_file(trace):
+        digest = digest_of_trace(load_trace(trace, scale, steps if by_step else None))
+    return Context(trace, scale, steps, digest)

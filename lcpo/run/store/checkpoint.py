@@ -1,8 +1,9 @@
 """Checkpoints: a folder with the state as .npz and a manifest that points at it.
 
 The manifest is replaced last, atomically, so a kill at any moment leaves the checkpoint before or
-the new one. Rows of a replay stand in files of their own (`segments`), which later checkpoints
-share. No pickle. A resumed run equals an undisturbed one, bit for bit, on the CPU.
+the new one. It holds the digest of every file, so that a changed bit is noticed. Rows of a replay
+stand in files of their own (`segments`), which later checkpoints share. No pickle. A resumed run
+equals an undisturbed one, bit for bit, on the CPU.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import numpy as np
 
 from lcpo.errors import InputError
 from lcpo.run.store import segments
-from lcpo.run.store.files import load_arrays, load_json, save_arrays, save_json
+from lcpo.run.store.files import load_arrays, load_document, save_arrays, save_document
 from lcpo.run.store.layout import CheckpointFiles, RunFiles
 from lcpo.run.store.record import Record
 from lcpo.run.store.segments import Segment
 from lcpo.types import Tree
 
-SCHEMA = 2
+SCHEMA = 3
 
 Identity = Mapping[str, Any]
 """Whose checkpoint it is, as plain values: a job's JSON, say. Another one's is not loaded."""
@@ -38,6 +39,8 @@ class Checkpoint(NamedTuple):
     """Of the phase."""
     seconds: float
     rows: Sequence[list[Segment]] = ()  # files with those rows, replay by replay
+    written: Mapping[str, str] = {}
+    """Digests of the files that earlier phases have left in the run's folder, by name."""
 
 
 class Saved(NamedTuple):
@@ -55,24 +58,22 @@ def save(
     `member`: the run's place in a state that is stacked from several; None where it stands alone.
     """
     files = run.checkpoint
-    known = _segments(load_json(files.manifest)) if files.manifest.exists() else []
+    known = _segments(_manifest(files)) if files.manifest.exists() else []
     rows = segments.write(files, checkpoint.state, member, known)
     state, record = files.state(checkpoint.update), files.record(checkpoint.update)
     slim = segments.without_rows(checkpoint.state, member is not None)
-    save_arrays(state, flatten(member_of(slim, member)))
-    save_arrays(record, checkpoint.record)
     manifest = {
-        "schema": SCHEMA,
         "job": identity,
         "update": checkpoint.update,
         "seconds": checkpoint.seconds,
-        "state": state.name,
-        "record": record.name,
+        "state": save_arrays(state, flatten(member_of(slim, member))),
+        "record": save_arrays(record, checkpoint.record),
         "segments": rows,
+        "written": dict(checkpoint.written),
     }
-    save_json(files.manifest, manifest)
+    save_document(files.manifest, SCHEMA, manifest)
     needed = {files.manifest.name, state.name, record.name}
-    needed |= {segment.file for mine in rows for segment in mine}
+    needed |= {files.segment(i, s.first, s.last).name for i, mine in enumerate(rows) for s in mine}
     for file in files.folder.iterdir():
         if file.name not in needed:
             file.unlink()
@@ -86,20 +87,21 @@ def load(run: RunFiles, identity: Identity, template: Callable[[int], Tree]) -> 
     files = run.checkpoint
     if not files.manifest.exists():
         return None
-    manifest = load_json(files.manifest)
-    if manifest.get("schema") != SCHEMA:
-        raise InputError(
-            f"{files.manifest} has schema {manifest.get('schema')}, this version reads {SCHEMA}: "
-            "finish the run with the version that began it, or start anew"
-        )
-    check_same(manifest["job"], identity, str(files.manifest))
     try:
-        slim = segments.without_rows(template(manifest["update"]), False)
-        state = unflatten(slim, load_arrays(files.folder / manifest["state"]))
-        record = load_arrays(files.folder / manifest["record"])
+        manifest = _manifest(files)
+        update, rows = manifest["update"], _segments(manifest)
     except InputError as error:
         raise _useless(error, files) from error
-    return Checkpoint(manifest["update"], state, record, manifest["seconds"], _segments(manifest))
+    check_same(manifest["job"], identity, str(files.manifest))
+    try:
+        slim = segments.without_rows(template(update), False)
+        state = unflatten(slim, load_arrays(files.state(update), manifest["state"]))
+        record = load_arrays(files.record(update), manifest["record"])
+        for name, digest in manifest["written"].items():
+            load_arrays(run.folder / name, digest)
+    except InputError as error:
+        raise _useless(error, files) from error
+    return Checkpoint(update, state, record, manifest["seconds"], rows, manifest["written"])
 
 
 def assemble(saved: Sequence[Saved], template: Tree, many: bool) -> Tree:
@@ -109,7 +111,7 @@ def assemble(saved: Sequence[Saved], template: Tree, many: bool) -> Tree:
         state = jax.tree.map(lambda *leaves: jnp.array(np.stack(leaves)), *states)
     else:
         state = jax.tree.map(jnp.array, states[0])
-    rows = [(run.checkpoint.folder, checkpoint.rows) for run, checkpoint in saved]
+    rows = [(run.checkpoint, checkpoint.rows) for run, checkpoint in saved]
     try:
         return segments.restore(state, template, rows, many)
     except InputError as error:
@@ -125,6 +127,11 @@ def without_memory(agent_state: Tree) -> Tree:
     """What an agent needs to act: its state without the large buffers."""
     has_memory = "memory" in getattr(agent_state, "_fields", ())
     return agent_state._replace(memory=None) if has_memory else agent_state
+
+
+def _manifest(files: CheckpointFiles) -> dict[str, Any]:
+    needed = ("job", "update", "seconds", "state", "record", "segments", "written")
+    return load_document(files.manifest, SCHEMA, needed)
 
 
 def _segments(manifest: dict[str, Any]) -> list[list[Segment]]:
@@ -143,15 +150,23 @@ def drop(run: RunFiles) -> None:
 def check_same(found: Identity, wanted: Identity, where: str) -> None:
     """Raise InputError with the fields in which two runs differ."""
     differ = []
+    if not isinstance(found, Mapping):
+        raise InputError(f"{where} names no run")
     for key in sorted(found.keys() | wanted.keys()):
         old, new = found.get(key), wanted.get(key)
+        if key == "trace_digest" and old != new:
+            differ.append(f"the rows of trace {wanted.get('trace')!r} have changed since")
+            continue
         pairs = [(key, old, new)]
         if isinstance(old, dict) and isinstance(new, dict):
             names = sorted(old.keys() | new.keys())
             pairs = [(f"{key}.{name}", old.get(name), new.get(name)) for name in names]
         differ += [f"{name}: there {a!r}, now {b!r}" for name, a, b in pairs if a != b]
     if differ:
-        raise InputError(f"{where} belongs to another run ({'; '.join(differ)})")
+        raise InputError(
+            f"{where} belongs to another run ({'; '.join(differ)}): give what it began with, or "
+            "another folder"
+        )
 
 
 def flatten(tree: Tree) -> dict[str, np.ndarray]:

@@ -1,33 +1,82 @@
-"""Files that are there whole or not at all: .npz, JSON, bytes. No pickle, ever."""
+"""Files that are there whole or not at all: .npz, JSON, bytes. No pickle, ever.
+
+Of an array file the writer keeps the digest, and a reader who gives it knows that not a bit has
+changed. A *document* is JSON that carries its schema and its own digest.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import math
 import os
-import tempfile
+import secrets
+import stat
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, MissingFile
+
+UNFINISHED = ".part"
+"""End of the name of a file that is being written. A kill leaves it; `sweep` finds it."""
+LARGEST_JSON = 2**28
 
 
-def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an .npz so that a reader sees the old file or the new one, never a part."""
-    write_whole(path, lambda file: np.savez(file, allow_pickle=False, **arrays))  # pyright: ignore
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
+    """Write an .npz so that a reader sees the old file or the new one, never a part; its digest.
+
+    Equal arrays make equal files: the date of the entries is fixed.
+    """
+
+    def write(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, values in arrays.items():
+                entry = zipfile.ZipInfo(f"{name}.npy")
+                with archive.open(entry, "w", force_zip64=True) as opened:
+                    np.lib.format.write_array(opened, np.asarray(values), allow_pickle=False)
+
+    return write_whole(path, write)
 
 
-def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read an .npz; a damaged file gives an InputError that says so."""
+def load_arrays(path: Path, digest: str | None = None) -> dict[str, np.ndarray]:
+    """Read an .npz; a damaged file, or one of another digest, gives an InputError that says so."""
     try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {k: file[k] for k in file.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} is damaged or no array file ({error})") from error
+        with _open_regular(path) as file:
+            if digest is not None and _digest_of_file(file) != digest:
+                raise InputError(f"{path} is damaged: it does not hold what was written")
+            with zipfile.ZipFile(file) as archive:
+                return dict(_read_entry(archive, entry) for entry in archive.infolist())
+    except InputError:
+        raise
+    except Exception as error:  # whatever foreign bytes make a parser raise
+        raise InputError(f"{path} is damaged or no array file ({_short(error)})") from error
+
+
+def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> tuple[str, np.ndarray]:
+    """Name and array. No more memory is asked for than the file has bytes."""
+    if entry.compress_type != zipfile.ZIP_STORED or not entry.filename.endswith(".npy"):
+        raise ValueError(f"{entry.filename} is no plain array")
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, fortran, dtype = read_header(file)
+        size = math.prod(shape) * dtype.itemsize
+        length = os.fstat(archive.fp.fileno()).st_size  # pyright: ignore[reportOptionalMemberAccess]
+        if dtype.hasobject or min(shape, default=0) < 0 or not 0 <= size <= length:
+            raise ValueError(f"{entry.filename} claims to be {dtype}{list(shape)}")
+        content = file.read()  # to the end of the entry, which checks its sum
+        if len(content) != size:
+            raise ValueError(f"{entry.filename} is not of {size} bytes")
+    values = np.frombuffer(bytearray(content), dtype).reshape(shape, order="F" if fortran else "C")
+    return entry.filename.removesuffix(".npy"), values
 
 
 def save_json(path: Path, value: Any) -> None:
@@ -38,9 +87,38 @@ def save_json(path: Path, value: Any) -> None:
 def load_json(path: Path) -> Any:
     """Read JSON; a damaged file gives an InputError that says so."""
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged or no JSON file ({error})") from error
+        with _open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > LARGEST_JSON:
+                raise InputError(f"{path} is larger than {LARGEST_JSON:,} bytes: no file of ours")
+            return json.loads(file.read())
+    except InputError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged or no JSON file ({_short(error)})") from error
+
+
+def save_document(path: Path, schema: int, values: Mapping[str, Any]) -> None:
+    """Write JSON with its schema and its digest, atomically."""
+    body = {"schema": schema, **values}
+    save_json(path, {**body, "digest": digest_of_json(body)})
+
+
+def load_document(path: Path, schema: int, needed: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Read what `save_document` wrote; InputError where it is damaged, or has another schema."""
+    body = load_json(path)
+    if not isinstance(body, dict) or "schema" not in body:
+        raise InputError(f"{path} is damaged or no file of ours: it names no schema")
+    if body["schema"] != schema:
+        raise InputError(
+            f"{path} has schema {body['schema']!r}, this version reads {schema}: "
+            "use the version of lcpo that wrote it, or start anew"
+        )
+    if body.pop("digest", None) != digest_of_json(body):
+        raise InputError(f"{path} is damaged: it does not hold what was written")
+    missing = [name for name in needed if name not in body]
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)}: no file of ours")
+    return body
 
 
 def save_bytes(path: Path, content: bytes) -> None:
@@ -48,22 +126,83 @@ def save_bytes(path: Path, content: bytes) -> None:
     write_whole(path, lambda file: file.write(content))
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write` fill a file, then put it in its place; folders are made as needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> str:
+    """Let `write` fill a file, then put it in its place; folders are made as needed; its digest.
+
+    File and name are on the disk when it returns, whatever happens to the machine then.
+    """
+    _make_folder(path.parent)
+    temporary = path.parent / f".{secrets.token_hex(8)}{UNFINISHED}"
+    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less the user's umask
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w+b") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's files are their owner's alone
+            digest = _digest_of_file(file)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise
+    _flush_folder(path.parent)
+    return digest
+
+
+def sweep(folder: Path) -> None:
+    """Delete what a kill left half-written in a folder."""
+    for file in folder.glob(f".*{UNFINISHED}"):
+        file.unlink(missing_ok=True)
 
 
 def digest(values: np.ndarray) -> str:
     """A fingerprint of an array."""
-    return f"{zlib.crc32(np.ascontiguousarray(values).data):08x}"
+    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
+
+
+def digest_of_json(value: Any) -> str:
+    """A fingerprint of plain values, whatever the order of their names."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _digest_of_file(file: IO[bytes]) -> str:
+    file.seek(0)
+    found = hashlib.file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
+    file.seek(0)
+    return found
+
+
+def _open_regular(path: Path) -> IO[bytes]:
+    """Open a file to read it. A pipe or a device, which may never end, is refused."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path} is no regular file")
+        return open(path, "rb")
+    except FileNotFoundError as error:
+        raise MissingFile(f"{path} is missing") from error
+
+
+def _make_folder(folder: Path) -> None:
+    """With its parents; their names, too, are on the disk when it returns."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _flush_folder(folder.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """A rename lasts once the folder is on the disk."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows has no such thing
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _short(error: Exception) -> str:
+    """One line, however long the text."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -11,11 +11,15 @@ OUT/runs/NAME/checkpoint/state-UPDATE.npz     state, record so far, rows of repl
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_RUNS, _MANIFEST = "runs", "manifest.json"
+from lcpo.errors import InputError
+from lcpo.run.store.files import sweep
+
+_RUNS, _CHECKPOINT, _MANIFEST = "runs", "checkpoint", "manifest.json"
 RECORD, TRAINING = "record.npz", "training.npz"
 """Records: of the phase that is judged, and of the training before it."""
 
@@ -53,7 +57,7 @@ class RunFiles(NamedTuple):
 
     @property
     def checkpoint(self) -> CheckpointFiles:
-        return CheckpointFiles(self.folder / "checkpoint")
+        return CheckpointFiles(self.folder / _CHECKPOINT)
 
 
 class CheckpointFiles(NamedTuple):
@@ -76,10 +80,28 @@ class CheckpointFiles(NamedTuple):
 
 
 def run_files(out: Path, name: str) -> RunFiles:
-    """The files of the run called `name`."""
-    return RunFiles(runs_folder(out) / name)
+    """The files of the run called `name`. A link that leads out of the folder is refused."""
+    folder = runs_folder(out) / name
+    for part in (folder.parent, folder, folder / _CHECKPOINT):
+        if part.is_symlink() and not part.resolve().is_relative_to(out.resolve()):
+            raise InputError(f"{part} is a link that leads out of {out}: refused")
+    return RunFiles(folder)
 
 
 def ended_runs(out: Path) -> Iterator[RunFiles]:
     """The runs below an output folder that have a manifest."""
-    return (RunFiles(path.parent) for path in runs_folder(out).glob(f"*/{_MANIFEST}"))
+    return (RunFiles(path.parent) for path in sorted(runs_folder(out).glob(f"*/{_MANIFEST}")))
+
+
+def sweep_folder(out: Path) -> None:
+    """Delete what a kill left: half-written files, and checkpoints of runs that have ended.
+
+    (What a checkpoint does not name is dropped when the next one is written.)
+    """
+    sweep(out)
+    for folder in runs_folder(out).glob("*"):
+        run = run_files(out, folder.name)
+        sweep(run.folder)
+        sweep(run.checkpoint.folder)
+        if run.manifest.exists():
+            shutil.rmtree(run.checkpoint.folder, ignore_errors=True)

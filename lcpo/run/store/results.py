@@ -1,16 +1,25 @@
-"""Read what runs left behind."""
+"""How a run ended: what it leaves on disk, and how that is read back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.store import layout
-from lcpo.run.store.files import load_arrays, load_json
+from lcpo.run.store.checkpoint import check_same
+from lcpo.run.store.files import load_arrays, load_document, save_document
+from lcpo.run.store.layout import RunFiles
+from lcpo.run.store.plans import planned_jobs
+from lcpo.run.store.policy import About, load_policy
 from lcpo.run.store.record import Record
+
+SCHEMA = 2
+_NEEDED = ("status", "job", "seconds", "provenance", "environment", "files")
 
 
 class Result(NamedTuple):
@@ -25,46 +34,83 @@ class Result(NamedTuple):
     seconds: float
     provenance: dict[str, Any]
     folder: Path
+    environment: Mapping[str, Any] = {}
+    """What a report must know of it: `advance`, `num_worlds`."""
+    files: Mapping[str, str] = {}
+    """Digests of the files in the folder, by name."""
 
     @property
     def training(self) -> Record:
         """Of a prescient run: the record of its training; empty where there is none."""
-        return _record(layout.RunFiles(self.folder).training)
+        return _arrays(RunFiles(self.folder).training, self.files)
+
+    def policy(self) -> tuple[About, dict[str, np.ndarray]]:
+        """The policy file of a finished run."""
+        path = RunFiles(self.folder).policy
+        if path.name not in self.files:
+            raise InputError(f"the run in {self.folder} failed: it left no policy")
+        return load_policy(path, self.files[path.name])
+
+
+def save_outcome(run: RunFiles, outcome: Mapping[str, Any], written: Mapping[str, str]) -> None:
+    """Write how a run ended, as its last file; `written`: the digests of the others by name."""
+    save_document(run.manifest, SCHEMA, {**outcome, "files": dict(written)})
+
+
+def load_outcome(run: RunFiles, job: Job | None = None) -> dict[str, Any] | None:
+    """What `save_outcome` wrote; None where the run has not ended; InputError if it is no `job`'s.
+
+    Nothing that it names is imported or called.
+    """
+    if not run.manifest.exists():
+        return None
+    try:
+        found = load_document(run.manifest, SCHEMA, _NEEDED)
+    except InputError as error:
+        raise InputError(f"{error} (delete {run.folder} to run it anew)") from error
+    if job is not None:
+        check_same(found["job"], job.to_json(), str(run.manifest))
+    return found
 
 
 def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Result]:
     """Runs that have ended below an output folder, in the order of their plan; `jobs`: of these."""
     out = Path(out)
-    if not layout.runs_folder(out).is_dir():
+    planned = planned_jobs(out)
+    if not layout.runs_folder(out).is_dir() and not planned:
         raise InputError(f"{out} holds no runs: give the folder that `lcpo train --out` wrote")
-    results = [load_result(files.folder) for files in layout.ended_runs(out)]
-    order = {job.name: i for i, job in enumerate(planned_jobs(out))}
-    if jobs is not None:
-        wanted = {job.name for job in jobs}
-        results = [result for result in results if result.job.name in wanted]
+    order = {job.name: i for i, job in enumerate(planned)}
+    if jobs is None:
+        names = [files.folder.name for files in layout.ended_runs(out)]
+        runs = [layout.run_files(out, name) for name in names]
+        results = [load_result(files.folder) for files in runs]
+        for result in results:
+            if result.job.name != result.folder.name:
+                raise InputError(f"{result.folder} holds the run {result.job.name}: it was moved")
+    else:
+        runs = [(layout.run_files(out, job.name), job) for job in jobs]
+        results = [load_result(run.folder, job) for run, job in runs if run.manifest.exists()]
     return sorted(results, key=lambda r: (order.get(r.job.name, len(order)), r.job.name))
 
 
-def planned_jobs(out: Path) -> list[Job]:
-    """The jobs in the plan of a folder; none where it has no plan."""
-    path = layout.plan_file(out)
-    return [Job(**job) for job in load_json(path)["jobs"]] if path.exists() else []
-
-
-def load_result(folder: Path) -> Result:
-    """One run, from its own folder."""
-    files = layout.RunFiles(folder)
-    manifest = load_json(files.manifest)
+def load_result(folder: Path, job: Job | None = None) -> Result:
+    """One run, from its own folder; with `job`, which must be the one that was run."""
+    files = RunFiles(folder)
+    manifest = load_outcome(files, job)
+    if manifest is None:
+        raise InputError(f"{folder} holds no run that has ended")
     return Result(
-        Job(**manifest["job"]),
+        Job.from_json(manifest["job"], str(files.manifest)),
         manifest["status"],
         manifest.get("failure"),
-        _record(files.record),
+        _arrays(files.record, manifest["files"]),
         manifest["seconds"],
         manifest["provenance"],
         folder,
+        manifest["environment"],
+        manifest["files"],
     )
 
 
-def _record(path: Path) -> Record:
-    return load_arrays(path) if path.exists() else {}
+def _arrays(path: Path, written: Mapping[str, str]) -> Record:
+    return load_arrays(path, written[path.name]) if path.name in written else {}

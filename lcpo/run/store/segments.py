@@ -27,9 +27,10 @@ SEGMENT_BYTES = 16 * 2**20
 class Segment(NamedTuple):
     """Rows of steps first .. last - 1; the ring does not close among them."""
 
-    file: str
     first: int
     last: int
+    digest: str
+    """Of its file, whose name says the same: see `CheckpointFiles.segment`."""
 
 
 def replays(state: Tree, many: bool) -> list[Replay]:
@@ -60,20 +61,26 @@ def write(
 
 
 def restore(
-    state: Tree, template: Tree, saved: list[tuple[Path, Sequence[list[Segment]]]], many: bool
+    state: Tree,
+    template: Tree,
+    saved: list[tuple[CheckpointFiles, Sequence[list[Segment]]]],
+    many: bool,
 ) -> Tree:
     """Put rows back into a state without them, segment by segment.
 
-    `saved`: folder and segments of each member; `template`: the shapes of one member's state.
+    `saved`: files and segments of each member; `template`: the shapes of one member's state.
     """
     rows = []
+    counters = replays(state, many)
     for number, like in enumerate(replays(template, False)):
         axis = (len(saved),) if many else ()
         empty = [jnp.zeros((*axis, *x.shape), x.dtype) for x in like.rows]
-        for member, (folder, segments) in enumerate(saved):
+        for member, (files, segments) in enumerate(saved):
+            added = counters[number].added
+            _check_complete(files, segments[number], like, int(added[member] if many else added))
             for segment in segments[number]:
                 index = (member if many else None, segment.first % like.num_rows)
-                new = _load(folder / segment.file, like, segment)
+                new = _load(files.segment(number, segment.first, segment.last), like, segment)
                 empty = [_put(x, y, *index) for x, y in zip(empty, new, strict=True)]
         rows.append(Rows(*empty))
     return _with_rows(state, rows, many)
@@ -106,8 +113,8 @@ def _write_one(
         length = min(longest, count - first, replay.num_rows - start)
         file = files.segment(number, first, first + length)
         rows = [_cut(x, member, start, _length(replay, x, length)) for x in replay.rows]
-        save_arrays(file, dict(zip(Rows._fields, rows, strict=True)))
-        kept.append(Segment(file.name, first, first + length))
+        digest = save_arrays(file, dict(zip(Rows._fields, rows, strict=True)))
+        kept.append(Segment(first, first + length, digest))
         first += length
     return kept
 
@@ -117,8 +124,20 @@ def _length(replay: Replay, rows: Array, steps: int) -> int:
     return steps + rows.shape[-3] - replay.num_rows
 
 
+def _check_complete(
+    files: CheckpointFiles, segments: list[Segment], replay: Replay, added: int
+) -> None:
+    """Raise InputError unless the segments hold, one after the other, all that the ring holds."""
+    ends = [segment.last for segment in segments]
+    begins = [segment.first for segment in segments[1:]]
+    oldest = max(added - replay.num_rows, 0)
+    missing = added > 0 and (not segments or segments[0].first > oldest or ends[-1] != added)
+    if missing or begins != ends[:-1]:
+        raise InputError(f"{files.manifest} does not name all rows of the replay")
+
+
 def _load(path: Path, replay: Replay, segment: Segment) -> list[np.ndarray]:
-    arrays = load_arrays(path)
+    arrays = load_arrays(path, segment.digest)
     steps = segment.last - segment.first
     for name, like in replay.rows._asdict().items():
         shape = (_length(replay, like, steps), *like.shape[1:])

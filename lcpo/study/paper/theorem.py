@@ -23,8 +23,6 @@ from lcpo.envs.probes import SwitchingMDP
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store.files import load_arrays
-from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.results import Result
 from lcpo.study import figures, tables
 from lcpo.study.curves import COLOURS, STYLES
@@ -167,7 +165,7 @@ def final_q(result: Result) -> np.ndarray:
     shapes = jax.eval_shape(
         lambda key: agent.init(agent.config(), ENV.spec, key), jax.random.key(0)
     )
-    state = checkpoints.unflatten(shapes, load_arrays(RunFiles(result.folder).policy))
+    state = checkpoints.unflatten(shapes, result.policy()[1])
     return np.swapaxes(np.asarray(q_table(state)), 0, 1)
 
 

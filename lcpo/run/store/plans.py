@@ -1,0 +1,50 @@
+"""The plan of an output folder: the jobs that are to be run into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lcpo.errors import InputError
+from lcpo.run.plan.job import Job
+from lcpo.run.store.files import load_document, save_document
+from lcpo.run.store.layout import plan_file
+
+SCHEMA = 2
+
+
+class Plan(NamedTuple):
+    """Jobs, and the folder for their results."""
+
+    jobs: list[Job]
+    out: Path
+
+
+def save_plan(out: Path, jobs: Sequence[Job]) -> None:
+    """Write the plan of an output folder, whose results go beside it."""
+    values = {"out": ".", "jobs": [job.to_json() for job in jobs]}
+    save_document(plan_file(out), SCHEMA, values)
+
+
+def load_plan(file: Path) -> Plan:
+    """Read a plan; InputError where it is damaged, or would write outside its own folder."""
+    planned = load_document(file, SCHEMA, ("out", "jobs"))
+    out, jobs = planned["out"], planned["jobs"]
+    if not isinstance(out, str) or not isinstance(jobs, list):
+        raise InputError(f"{file} is no plan of ours: needs a folder and a list of jobs")
+    folder = file.parent / out
+    if not folder.resolve().is_relative_to(file.parent.resolve()):
+        raise InputError(f"{file} puts its results into {out!r}, outside its own folder: refused")
+    found = [Job.from_json(job, str(file)) for job in jobs]
+    names = [job.name for job in found]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{file} has two jobs called {twice!r}")
+    return Plan(found, folder)
+
+
+def planned_jobs(out: Path) -> list[Job]:
+    """The jobs in the plan of a folder; none where it has no plan."""
+    file = plan_file(out)
+    return load_plan(file).jobs if file.exists() else []
