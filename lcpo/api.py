@@ -117,8 +117,13 @@ class Policy:
         agent = find_agent(about.agent)
         self.config: Any = configs.make(agent.Config, about.config)
         init = functools.partial(agent.init, self.config, self.spec)
-        shapes = jax.eval_shape(init, jax.random.key(0))
-        template = checkpoints.without_memory(shapes)
+        try:
+            template = checkpoints.without_memory(jax.eval_shape(init, jax.random.key(0)))
+        except Exception as error:  # of an agent that has changed since, or of a file that lies
+            cause = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise InputError(
+                f"{about.run}: {about.agent} makes no such policy ({cause})"
+            ) from error
         self.state = jax.tree.map(jnp.asarray, checkpoints.unflatten(template, dict(arrays)))
         self._act = jax.jit(
             lambda state, obs, key: agent.act(self.config, self.spec, state, obs, key)[0]

@@ -26,7 +26,7 @@ from lcpo.run.plan.job import Job, Setup
 from lcpo.run.plan.phases import Mode
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint
-from lcpo.run.store.files import load_arrays, load_json
+from lcpo.run.store.files import load_json
 from lcpo.run.store.layout import run_files
 from lcpo.run.store.results import load_results
 from lcpo.types import Agent, ContextSlice, Spec, Step, Training
@@ -186,7 +186,7 @@ def test_rates_are_halved_at_the_right_updates(tmp_path: Path, monkeypatch: Any)
     # The evaluation: epochs of 25 steps along the trace, and no update.
     assert result.record["step"].tolist() == [25 * (i + 1) for i in range(20)]
     assert "rate" not in result.record
-    policy = load_arrays(result.folder / "policy.npz")
+    _, policy = result.policy()
     assert [v.item() for v in policy.values()] == [100.0], "100 updates, all of them in training"
 
 
@@ -239,7 +239,7 @@ def test_the_evaluation_walks_the_trace_once_with_the_trained_policy(tmp_path: P
     state = compiled.make_init(program)(run, whole)
     state, _ = compiled.make_chunk(program, 100)(run, state, whole, jnp.int32(0), jnp.int32(100))
     trained = jax.tree.map(np.array, state.agent)
-    policy = load_arrays(result.folder / "policy.npz")
+    _, policy = result.policy()
     found = checkpoint.unflatten(trained, policy)
     jax.tree.map(np.testing.assert_array_equal, found, trained)
 

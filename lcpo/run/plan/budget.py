@@ -36,11 +36,52 @@ def available_bytes() -> int | None:
     if device.platform != "cpu":
         stats = device.memory_stats() or {}
         return stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else None
-    meminfo = Path("/proc/meminfo")
+    found = [*_free_of_machine(), *_free_of_groups()]
+    return min(found, default=None)
+
+
+def _free_of_machine(meminfo: Path = Path("/proc/meminfo")) -> list[int]:
+    """Free memory of this machine; nothing where it cannot be told."""
     if not meminfo.exists():
-        return None
+        return []
     lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
-    return int(lines["MemAvailable"].split()[0]) * 1024
+    return [int(lines["MemAvailable"].split()[0]) * 1024]
+
+
+def _free_of_groups(root: Path = Path("/")) -> list[int]:
+    """What the control groups of this process have left: a container or a batch job has a limit.
+
+    Version 2 has one tree of groups, version 1 one for memory; each limit on the way up counts.
+    `root`: of the files, for tests.
+    """
+    listed, found = root / "proc/self/cgroup", []
+    for line in listed.read_text().splitlines() if listed.exists() else []:
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            top = root / "sys/fs/cgroup/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        folder = top / group.lstrip("/")
+        # In a container the path may be the host's, which is not there: then its top is ours.
+        for place in (folder, *folder.parents):
+            if place.is_relative_to(top):
+                found += _free_of_group(place, *names)
+    return found
+
+
+def _free_of_group(folder: Path, limit: str, used: str, cache: str) -> list[int]:
+    try:
+        most = (folder / limit).read_text().strip()
+        if most == "max":
+            return []
+        stats = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        # Files that were read and not used since are dropped as soon as memory is needed.
+        return [int(most) - int((folder / used).read_text()) + int(stats.get(cache, 0))]
+    except (OSError, ValueError):  # no such group, or no limit in it
+        return []
 
 
 def share_bytes(share: list[Job]) -> int:

@@ -57,7 +57,11 @@ def load_policy(path: Path, digest: str | None = None) -> tuple[About, dict[str,
     if schema != SCHEMA:
         raise InputError(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
     try:
-        return About(**{**values, "spec": _spec_from_json(values["spec"])}), arrays
+        about = About(**{**values, "spec": _spec_from_json(values["spec"])})
+        kinds = (str, str, dict, Spec, str, (int, float), int)
+        if not all(map(isinstance, about, kinds)):
+            raise ValueError("it says what it holds in other words")
+        return about, arrays
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is no policy of ours: {error}") from error
 
