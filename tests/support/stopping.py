@@ -46,9 +46,9 @@ def stops_change_nothing(jobs: list[Job], folder: Path, stop: Any) -> int:
     return stops
 
 
-def saved(folder: Path) -> dict[str, np.ndarray]:
+def saved(folder: Path, pattern: str = "*.npz") -> dict[str, np.ndarray]:
     """All that a run leaves behind but its wall time."""
-    files = sorted(folder.rglob("*.npz"))
+    files = sorted(folder.rglob(pattern))
     return {f"{f.parent.name}/{f.name}:{k}": v for f in files for k, v in load_arrays(f).items()}
 
 

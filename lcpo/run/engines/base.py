@@ -16,7 +16,7 @@ from lcpo.run.drive.execute import has_ended
 from lcpo.run.events import Report
 from lcpo.run.plan.job import Job
 from lcpo.run.store.checkpoint import check_same
-from lcpo.run.store.layout import plan_file, sweep_folder
+from lcpo.run.store.layout import holds_more_than_leftovers, plan_file, sweep_folder
 from lcpo.run.store.plans import planned_jobs, save_plan
 
 
@@ -50,9 +50,9 @@ def run_plan(
     Raises InputError before any work where the folder holds something else, or the engine cannot.
     """
     waiting = prepare(jobs, out, resume)
+    sweep_folder(out)
     if waiting:
         engine.check(waiting)
-        sweep_folder(out)
         write_plan(jobs, out)
         engine.run(waiting, out, report)
 
@@ -62,7 +62,7 @@ def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
     plan = plan_file(out)
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file: give a folder")
-    if out.exists() and any(out.iterdir()) and not plan.exists():
+    if out.exists() and not plan.exists() and holds_more_than_leftovers(out):
         raise InputError(f"{out} is not empty and holds no runs of ours: give another folder")
     if plan.exists() and not resume:
         raise InputError(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lcpo.errors import InputError
-from lcpo.run.store.files import sweep
+from lcpo.run.store.files import UNFINISHED, sweep
 
 _RUNS, _CHECKPOINT, _MANIFEST = "runs", "checkpoint", "manifest.json"
 RECORD, TRAINING = "record.npz", "training.npz"
@@ -91,6 +91,11 @@ def run_files(out: Path, name: str) -> RunFiles:
 def ended_runs(out: Path) -> Iterator[RunFiles]:
     """The runs below an output folder that have a manifest."""
     return (RunFiles(path.parent) for path in sorted(runs_folder(out).glob(f"*/{_MANIFEST}")))
+
+
+def holds_more_than_leftovers(out: Path) -> bool:
+    """Whether a folder holds more than what a kill may leave before there is a plan."""
+    return any(path.suffix != UNFINISHED for path in out.iterdir())
 
 
 def sweep_folder(out: Path) -> None:
