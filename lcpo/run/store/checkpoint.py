@@ -98,7 +98,7 @@ def load(run: RunFiles, identity: Identity, template: Callable[[int], Tree]) -> 
         state = unflatten(slim, load_arrays(files.state(update), manifest["state"]))
         record = load_arrays(files.record(update), manifest["record"])
         for name, digest in manifest["written"].items():
-            load_arrays(run.folder / name, digest)
+            load_arrays(run.record_of(name), digest)
     except InputError as error:
         raise _useless(error, files) from error
     return Checkpoint(update, state, record, manifest["seconds"], rows, manifest["written"])
@@ -130,12 +130,18 @@ def without_memory(agent_state: Tree) -> Tree:
 
 
 def _manifest(files: CheckpointFiles) -> dict[str, Any]:
-    needed = ("job", "update", "seconds", "state", "record", "segments", "written")
+    needed = {
+        "job": dict, "update": int, "seconds": (int, float), "state": str, "record": str,
+        "segments": list, "written": dict,
+    }  # fmt: skip
     return load_document(files.manifest, SCHEMA, needed)
 
 
 def _segments(manifest: dict[str, Any]) -> list[list[Segment]]:
-    return [[Segment(*entry) for entry in mine] for mine in manifest["segments"]]
+    try:
+        return [[Segment(*entry) for entry in mine] for mine in manifest["segments"]]
+    except TypeError as error:
+        raise InputError(f"what it says of segments is no list of them ({error})") from error
 
 
 def _useless(error: InputError, files: CheckpointFiles) -> InputError:

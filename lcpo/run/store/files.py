@@ -103,8 +103,13 @@ def save_document(path: Path, schema: int, values: Mapping[str, Any]) -> None:
     save_json(path, {**body, "digest": digest_of_json(body)})
 
 
-def load_document(path: Path, schema: int, needed: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Read what `save_document` wrote; InputError where it is damaged, or has another schema."""
+def load_document(
+    path: Path, schema: int, needed: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Read what `save_document` wrote; InputError where it is damaged, or has another schema.
+
+    `needed`: the kinds of values that it must have, by name.
+    """
     body = load_json(path)
     if not isinstance(body, dict) or "schema" not in body:
         raise InputError(f"{path} is damaged or no file of ours: it names no schema")
@@ -115,9 +120,10 @@ def load_document(path: Path, schema: int, needed: tuple[str, ...] = ()) -> dict
         )
     if body.pop("digest", None) != digest_of_json(body):
         raise InputError(f"{path} is damaged: it does not hold what was written")
-    missing = [name for name in needed if name not in body]
-    if missing:
-        raise InputError(f"{path} lacks {', '.join(missing)}: no file of ours")
+    for name, kind in (needed or {}).items():
+        if name not in body or not isinstance(body[name], kind):
+            found = f"its {name} is {body[name]!r}" if name in body else f"it has no {name}"
+            raise InputError(f"{path} is no file of ours: {found}")
     return body
 
 

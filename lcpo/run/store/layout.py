@@ -55,6 +55,12 @@ class RunFiles(NamedTuple):
     def training(self) -> Path:
         return self.folder / TRAINING
 
+    def record_of(self, name: str) -> Path:
+        """The file with the record of a phase; `name`: as `Phase.file` has it."""
+        if name not in (RECORD, TRAINING):
+            raise InputError(f"{name!r} is no record of a run")
+        return self.folder / name
+
     @property
     def checkpoint(self) -> CheckpointFiles:
         return CheckpointFiles(self.folder / _CHECKPOINT)

@@ -29,10 +29,8 @@ def save_plan(out: Path, jobs: Sequence[Job]) -> None:
 
 def load_plan(file: Path) -> Plan:
     """Read a plan; InputError where it is damaged, or would write outside its own folder."""
-    planned = load_document(file, SCHEMA, ("out", "jobs"))
+    planned = load_document(file, SCHEMA, {"out": str, "jobs": list})
     out, jobs = planned["out"], planned["jobs"]
-    if not isinstance(out, str) or not isinstance(jobs, list):
-        raise InputError(f"{file} is no plan of ours: needs a folder and a list of jobs")
     folder = file.parent / out
     if not folder.resolve().is_relative_to(file.parent.resolve()):
         raise InputError(f"{file} puts its results into {out!r}, outside its own folder: refused")

@@ -19,7 +19,10 @@ from lcpo.run.store.policy import About, load_policy
 from lcpo.run.store.record import Record
 
 SCHEMA = 2
-_NEEDED = ("status", "job", "seconds", "provenance", "environment", "files")
+_NEEDED = {
+    "status": str, "job": dict, "seconds": (int, float), "provenance": dict, "environment": dict,
+    "files": dict,
+}  # fmt: skip
 
 
 class Result(NamedTuple):
