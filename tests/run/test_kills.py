@@ -25,7 +25,7 @@ WRITES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "op
 CASES: dict[str, dict[str, Any]] = {
     "lcpo": {"env": "pendulum"},
     "ddqn": {"env": "pendulum", "config": {"batch_size": 32, "random_steps": 40}},
-    "prescient-a2c": {"env": "pendulum", "training_steps": 80},
+    "prescient-a2c": {"env": "pendulum", "training_steps": 80, "steps": 800},
     "hopper": {"env": "hopper"},
 }
 SAMPLE = 6
@@ -60,8 +60,8 @@ class Watch:
         self.folder, self.count, self.kill_at = str(out), 0, kill_at
         try:
             lcpo.train(
-                **case, trace="revisit", steps=160, seeds=[0], out=out, workers=0, progress=False,
-                checkpoint_seconds=0.0, resume=(out / "plan.json").exists(),
+                **{"steps": 160, **case}, trace="revisit", seeds=[0], out=out, workers=0,
+                progress=False, checkpoint_seconds=0.0, resume=(out / "plan.json").exists(),
             )  # fmt: skip
         finally:
             self.folder = None
