@@ -1,6 +1,8 @@
 """Every file name of a study and its runs, once.
 
 OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
+OUT/.lock                                     who works in the folder (`lcpo.run.store.lock`)
+OUT/logs/worker-N.txt, here.txt               what agents and environments printed; tracebacks
 OUT/runs/NAME/manifest.json                   how the run ended; written last
 OUT/runs/NAME/record.npz, training.npz        thinned metrics, a file per phase
 OUT/runs/NAME/policy.npz                      what acting needs of the agent's state
@@ -23,6 +25,16 @@ RECORD, TRAINING = "record.npz", "training.npz"
 def plan_file(out: Path) -> Path:
     """The plan of an output folder."""
     return out / "plan.json"
+
+
+def lock_file(out: Path) -> Path:
+    """Held by who works in an output folder."""
+    return out / ".lock"
+
+
+def log_file(out: Path, worker: int | None) -> Path:
+    """What a worker process printed; None: tracebacks of what ran in the driver's own process."""
+    return out / "logs" / ("here.txt" if worker is None else f"worker-{worker}.txt")
 
 
 def runs_folder(out: Path) -> Path:
