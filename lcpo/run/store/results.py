@@ -35,7 +35,7 @@ class Result(NamedTuple):
 def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Result]:
     """Runs that have ended below an output folder, in the order of their plan; `jobs`: of these."""
     out = Path(out)
-    if not layout.runs_folder(out).is_dir():
+    if not layout.runs_folder(out).is_dir() and not layout.plan_file(out).exists():
         raise InputError(f"{out} holds no runs: give the folder that `lcpo train --out` wrote")
     results = [load_result(files.folder) for files in layout.ended_runs(out)]
     order = {job.name: i for i, job in enumerate(planned_jobs(out))}
