@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lcpo import config as configs
 from lcpo.cli import options as flags
@@ -37,7 +38,7 @@ def list_names(arguments: list[str]) -> None:
     for kind, names in known.items():
         table = Table(title=kind, title_justify="left", box=None, show_header=False)
         for name, help in names.items():
-            table.add_row(f"  {name}", help)
+            table.add_row(Text(f"  {name}"), Text(help))
         Console().print(table)
 
 
@@ -97,5 +98,5 @@ def bench(arguments: list[str]) -> None:
     table.add_row(f"LCPO, {result['cores']} core(s)", f"{result['all_cores_per_s']:,} per second")
     if "gpu_per_s" in result:
         table.add_row(f"LCPO, {result['gpu_runs']} runs on the GPU", f"{result['gpu_per_s']:,} /s")
-    table.add_row("device", result["device"])
+    table.add_row("device", Text(result["device"]))
     Console().print(table)

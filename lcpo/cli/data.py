@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lcpo.cli import options as flags
 
@@ -32,7 +33,7 @@ def trace(arguments: list[str]) -> None:
         found = trace_summary(name, options.rows)
         for c in range(found["channels"]):
             numbers = [f"{found[k][c]:.3f}" for k in ("mean", "std", "min", "max")]
-            table.add_row(name if c == 0 else "", f"{found['rows']:,}" if c == 0 else "",
+            table.add_row(Text(name if c == 0 else ""), f"{found['rows']:,}" if c == 0 else "",
                           str(c), *numbers)  # fmt: skip
     plot_traces(options.names, options.out, options.rows)
     Console().print(table)

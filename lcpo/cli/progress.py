@@ -10,8 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
-from lcpo.run.events import Crashed, Event, Failed, Finished, Progress
+from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress
 from lcpo.run.plan.job import Job
 
 
@@ -37,10 +38,10 @@ class RunProgress:
         self.lines = show and not self.console.is_terminal
         self.last_line = 0.0
         self.bar = Bar(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
             console=self.console,
             disable=not show or self.lines,
@@ -59,6 +60,9 @@ class RunProgress:
 
     def __call__(self, event: Event) -> None:
         """An event of `lcpo.run.events`."""
+        if isinstance(event, Note):
+            self._print(f"note: {event.text}")
+            return
         if isinstance(event, Progress):
             if event.job not in self.returns:
                 # Steps behind a checkpoint say nothing about the speed of this session.
@@ -71,8 +75,12 @@ class RunProgress:
             self.reached[event.job] = self.steps[event.job]
             if not isinstance(event, Finished):
                 self.problems.append(f"{event.job} stopped: {_reason(event)}")
-                self.console.print(f"[red]{self.problems[-1]}", highlight=False)
+                self._print(self.problems[-1], "red")
         self._show()
+
+    def _print(self, text: str, style: str = "") -> None:
+        """A line as it is: what environments say may look like rich's marks."""
+        self.console.print(Text(text, style), soft_wrap=True)
 
     def _show(self) -> None:
         reached = sum(self.reached.values())

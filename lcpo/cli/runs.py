@@ -86,11 +86,10 @@ def train(arguments: list[str]) -> int:
 
 
 def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
-    from lcpo.run.engines.base import prepare, write_plan
+    from lcpo.run.engines.base import plan_only
     from lcpo.run.store.layout import plan_file
 
-    prepare(jobs, out, resume)
-    write_plan(jobs, out)
+    plan_only(jobs, out, lambda note: show.line(note, "note:", "yellow", stderr=True), resume)
     print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
     return 0
 

@@ -16,7 +16,7 @@ from lcpo.envs.base import (
     push_context,
     replace_context,
 )
-from lcpo.errors import InputError
+from lcpo.errors import InputError, message
 from lcpo.types import Step
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _check_outcome(world: int, reward: Any, terminated: Any, truncated: Any) -> 
 
 
 def _world_error(world: int, what: str, error: Exception) -> WorldError:
-    return WorldError({world: f"{what} {type(error).__name__}: {error}"})
+    return WorldError({world: f"{what} {message(error)}"})
 
 
 _WORD = 2**64

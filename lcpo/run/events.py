@@ -46,14 +46,24 @@ class Crashed:
 
     job: str
     reason: str
+    """One line: what broke, and where in the user's code."""
+    details: str = ""
+    """The traceback, for a log; empty where no exception was raised."""
 
 
-Event = Progress | Finished | Failed | Crashed
+@dataclasses.dataclass(frozen=True)
+class Note:
+    """Something that the user should know; no run has stopped."""
+
+    text: str
+
+
+Event = Progress | Finished | Failed | Crashed | Note
 Report = Callable[[Event], None]
 """Called with every event, in the process that waits for the runs."""
 
 _KINDS: dict[str, type[Event]] = {
-    "progress": Progress, "finished": Finished, "failed": Failed, "crashed": Crashed,
+    "progress": Progress, "finished": Finished, "failed": Failed, "crashed": Crashed, "note": Note,
 }  # fmt: skip
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
@@ -63,7 +73,10 @@ def to_json(event: Event) -> dict[str, Any]:
     return {"event": _NAMES[type(event)], **dataclasses.asdict(event)}
 
 
-def from_json(values: dict[str, Any]) -> Event:
-    """The event that `to_json` wrote."""
-    rest = {k: v for k, v in values.items() if k != "event"}
-    return _KINDS[values["event"]](**rest)
+def from_json(values: Any) -> Event:
+    """The event that `to_json` wrote; ValueError for anything else."""
+    try:
+        rest = {k: v for k, v in values.items() if k != "event"}
+        return _KINDS[values["event"]](**rest)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{values!r} is no event") from error

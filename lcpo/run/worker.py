@@ -2,29 +2,32 @@
 
 Needs nothing but jax, optax and numpy. JOBS.json is as `lcpo train --plan-only` writes it; its
 results go beside it. Agents and environments that are no part of lcpo need the word --trust.
-Progress goes to standard output, one JSON object a line. With `--feed`, the worker waits for job
-numbers on standard input and runs those of a line together, as they come.
+Events go to standard output, one JSON object a line, and nothing else does: what agents and
+environments print goes to standard error. With `--feed`, the worker waits for job numbers on
+standard input and runs those of a line together, as they come; its driver holds the lock of the
+folder then.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import ctypes
+import faulthandler
 import os
-import queue
+import signal
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 from lcpo.errors import InputError
+from lcpo.run.channel import Channel, own_channel
 
-IDLE = {"event": "idle"}
-"""What a fed worker says when it has run what it was given."""
+STOPPED, NOT_READ = 130, 141
+"""Exit codes, as those of the command: Ctrl-C, and events that nobody reads any more."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Entry point; returns the exit code: 2 for bad input, 1 if a run failed."""
+    """Entry point; returns the exit code: 2 for bad input, 1 if a run failed or crashed."""
     parser = argparse.ArgumentParser(prog="python -m lcpo.run.worker", description=__doc__)
     parser.add_argument("jobs", type=Path, help="the planned jobs")
     parser.add_argument("--out", type=Path, help="folder for results, instead of the planned one")
@@ -34,51 +37,70 @@ def main(arguments: list[str] | None = None) -> int:
         "--trust", action="store_true", help="run agents and environments outside lcpo, too"
     )
     parser.add_argument("--core", type=int, help="run on this core alone")
+    parser.add_argument("--lock", type=int, help="with --feed: descriptor of the folder's lock")
     options = parser.parse_args(arguments)
+    try:
+        with own_channel() as channel:
+            return _run(options, channel)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:
+        return NOT_READ
+
+
+def _run(options: argparse.Namespace, channel: Channel) -> int:
+    """Run the jobs; the exit code."""
     if options.core is not None:
         pin(options.core)
 
     from lcpo.run import events
     from lcpo.run.drive import execute
     from lcpo.run.plan.job import check_trust
+    from lcpo.run.store import lock
     from lcpo.run.store.plans import load_plan
 
-    failed = False
+    failed, last = False, ""
 
     def report(event: events.Event) -> None:
-        nonlocal failed
+        nonlocal failed, last
         failed |= isinstance(event, events.Failed | events.Crashed)
-        print(json.dumps(events.to_json(event)), flush=True)
+        if isinstance(event, events.Crashed) and event.details:
+            text = "as above\n" if event.details == last else event.details
+            last = event.details
+            print(f"{event.job} stopped: {text}", file=sys.stderr, flush=True, end="")
+        channel.send(event)
 
-    try:
-        jobs, planned_out = load_plan(options.jobs)
-        check_trust(jobs, options.trust, str(options.jobs))
-        out = options.out or planned_out
-        if options.feed:
-            for numbers in _shares_from_stdin():
-                share = [jobs[number] for number in numbers]
-                execute.run_jobs(share, out, report, options.checkpoint_seconds)
-                print(json.dumps(IDLE), flush=True)
-        else:
+    jobs, planned_out = load_plan(options.jobs)
+    check_trust(jobs, options.trust, str(options.jobs))
+    out = options.out or planned_out
+    if not options.feed:
+        with lock.locked(out, lambda text: report(events.Note(text))):
             execute.run_jobs(jobs, out, report, options.checkpoint_seconds)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return int(failed)
+    if options.lock is not None:
+        lock.inherit(out, options.lock)
+    faulthandler.enable()  # where a signal ends this process, the log says in which line
+    # Ctrl-C in a terminal is for the driver, which ends its workers. Not SIG_IGN: child processes
+    # would inherit that.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    for numbers in channel.shares():
+        share = [jobs[number] for number in numbers]
+        execute.run_jobs(share, out, report, options.checkpoint_seconds)
+        _flush()
+        channel.idle()
     return int(failed)
 
 
-def _shares_from_stdin() -> Iterator[list[int]]:
-    """Job numbers from standard input. Its end means that the parent is gone: stop at once."""
-    numbers: queue.Queue[list[int]] = queue.Queue()
-
-    def read() -> None:
-        for line in sys.stdin:
-            numbers.put([int(number) for number in line.split()])
-        os._exit(1)
-
-    threading.Thread(target=read, daemon=True).start()
-    while True:
-        yield numbers.get()
+def _flush() -> None:
+    """Let the log have what was printed: the driver ends this process without a warning."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).fflush(None)
 
 
 def cores() -> list[int]:

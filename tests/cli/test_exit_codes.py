@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import breaking_example
 import numpy as np
 import pytest
 from commands import QUICK, run
@@ -90,6 +92,34 @@ def test_a_failed_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
                "--learning-rate", "1e30", "--out", str(tmp_path / "o"), *QUICK]  # fmt: skip
     assert run(*command) == 1
     assert "stopped:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("how", ["workers", "here", "compare"])
+def test_an_environment_that_breaks_before_its_first_checkpoint(
+    how: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reason and its line, and the code of a run that failed; no traceback."""
+    support = Path(breaking_example.__file__).parent
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    monkeypatch.chdir(support)
+    command = ["train", "--agent", "a2c"] if how != "compare" else ["compare", "--agents", "a2c"]
+    command += ["--env", "breaking_example:Breaks", "--steps", "2000", "--seeds", "1"]
+    command += ["--out", str(tmp_path / "o"), "--workers", "1" if how == "workers" else "0"]
+    if how == "workers":  # as a user types it
+        process = [sys.executable, "-m", "lcpo.cli", *command]
+        assert subprocess.run(process, stdin=subprocess.DEVNULL).returncode == 1
+    else:
+        assert run(*command) == 1
+    shown = capfd.readouterr()
+    log = f"{tmp_path}/o/logs/{'worker-0' if how == 'workers' else 'here'}.txt"
+    reason = (
+        "a2c-breaking_example.Breaks-none-s0 stopped: world 0: step raised FileNotFoundError: "
+        f"[/data/x.csv] is gone, at step 3 (breaking_example.py:24 in step); see {log}"
+    )
+    assert shown.out.splitlines() == [reason, f"results: {tmp_path}/o"]
+    assert reason in shown.err.splitlines()
+    assert "Traceback" not in shown.err
+    assert "breaking_example.py" in Path(log).read_text()
 
 
 def test_what_users_can_mend(

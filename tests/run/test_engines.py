@@ -1,33 +1,54 @@
-"""The seam between plans and engines, and the events that cross it."""
+"""The seam between plans and engines, the events that cross it, and workers that misbehave."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import rude_examples
+from commands import run
 from stopping import ignore
 
 from lcpo.errors import InputError
 from lcpo.run import events
 from lcpo.run.drive import execute
-from lcpo.run.engines.base import run_plan
-from lcpo.run.events import Crashed, Event, Failed, Finished, Progress, Report
+from lcpo.run.engines import local
+from lcpo.run.engines.base import plan_only, run_plan
+from lcpo.run.engines.local import LocalEngine
+from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
+from lcpo.run.store.layout import lock_file, log_file
+from lcpo.run.store.lock import locked
 from lcpo.run.store.plans import planned_jobs
+from lcpo.run.store.results import load_results
 
 EVENTS = [
     Progress("a-s0", "run", 400, 200, -3.5),
     Finished("a-s0"),
     Failed("a-s0", "value_loss", "nan", 400, "training"),
-    Crashed("a-s0", "world 0: [/data/x.csv] is gone"),
+    Crashed("a-s0", "world 0: [/data/x.csv] is gone", "Traceback"),
+    Note("the folder cannot be locked"),
 ]
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_events_survive_json(event: Event) -> None:
     assert events.from_json(json.loads(json.dumps(events.to_json(event)))) == event
+
+
+@pytest.mark.parametrize("text", ["3", "[]", "{}", '{"event": "x"}', '{"event": "note"}', "null"])
+def test_what_is_no_event_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no event"):
+        events.from_json(json.loads(text))
 
 
 class Recorder:
@@ -42,20 +63,26 @@ class Recorder:
 
     def run(self, jobs: list[Job], out: Path, report: Report) -> None:
         assert {job.name for job in jobs} <= {job.name for job in planned_jobs(out)}
+        with pytest.raises(InputError, match=f"in use by process {os.getpid()}"):
+            run_plan(jobs, out, Recorder(), report, resume=True)
         self.asked += [job.name for job in jobs]
         for job in jobs:
             report(Finished(job.name))
 
 
+SMALL = {"hidden": (4,), "rollout_length": 20}
+
+
 def jobs_of(*seeds: int) -> list[Job]:
-    small = {"hidden": (4,), "rollout_length": 20}
-    return plan("a2c", "pendulum", trace="revisit", steps=40, seeds=seeds, overrides=small)
+    return plan("a2c", "pendulum", trace="revisit", steps=40, seeds=seeds, overrides=SMALL)
 
 
 def test_an_engine_is_given_what_has_not_ended(tmp_path: Path) -> None:
     out, engine, heard = tmp_path / "o", Recorder(), []
     run_plan(jobs_of(0, 1), out, engine, heard.append)
     assert heard == [Finished(job.name) for job in jobs_of(0, 1)]
+    assert [path.name for path in out.iterdir()] == ["plan.json"]
+    assert load_results(out) == [], "planned, and nothing has ended"
     execute.run_jobs(jobs_of(0), out, ignore, 60.0)
     engine.asked.clear()
     run_plan(jobs_of(0, 1, 2), out, engine, ignore, resume=True)
@@ -64,10 +91,238 @@ def test_an_engine_is_given_what_has_not_ended(tmp_path: Path) -> None:
 
 
 def test_what_an_engine_refuses_leaves_nothing(tmp_path: Path) -> None:
-    out = tmp_path / "o"
+    out = tmp_path / "new" / "o"
     with pytest.raises(InputError, match="at most two"):
         run_plan(jobs_of(0, 1, 2), out, Recorder(), ignore)
-    assert not out.exists()
+    assert not out.parent.exists()
     run_plan(jobs_of(0), out, Recorder(), ignore)
     with pytest.raises(InputError, match="holds runs already"):
         run_plan(jobs_of(0), out, Recorder(), ignore)
+
+
+def test_a_folder_that_a_kill_left_is_used_again(tmp_path: Path) -> None:
+    lock_file(tmp_path).write_text("")
+    (tmp_path / ".plan.json.abc").write_text("{")
+    run_plan(jobs_of(0), tmp_path, Recorder(), ignore)
+    assert not lock_file(tmp_path).exists()
+
+
+@pytest.mark.parametrize("start", [run_plan, plan_only])
+def test_what_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Callable
+) -> None:
+    def begin(out: Path) -> None:
+        if start is run_plan:
+            run_plan(jobs_of(0), out, Recorder(), ignore)
+        else:
+            plan_only(jobs_of(0), out, pytest.fail, resume=False)
+
+    (tmp_path / "file").write_text("mine")
+    for out, expected in (
+        (tmp_path / "file", "is a file: give a folder"),
+        (tmp_path / "file" / "o", "cannot be written .Not a directory"),
+        (tmp_path / ("x" * 300), "cannot be written .File name too long"),
+        (Path("/proc/o"), "cannot be written .No such file"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            begin(out)
+
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr("lcpo.run.store.files.os.fsync", full)
+    with pytest.raises(InputError, match=r"plan\.json cannot be written .No space left"):
+        begin(tmp_path / "o")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def rude(manner: str, agent: str = "a2c") -> list[Job]:
+    env = {"moves": "own", "manner": manner}
+    return plan(
+        agent, "rude_examples:Rude", trace=None, steps=400, seeds=[0], overrides=SMALL,
+        env_overrides=env, label=manner or "quiet",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def examples_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By other processes, too."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
+@pytest.mark.usefixtures("examples_are_found")
+def test_workers_that_misbehave(tmp_path: Path) -> None:
+    """Two workers, six runs: one is loud, four break in a way each, one must not suffer."""
+    loud, raises, exits, closes, quiet, dies = jobs = [
+        rude("talks", "rude_examples:loud")[0],
+        *(rude(manner)[0] for manner in ("raises", "exits", "closes", "", "dies")),
+    ]
+    heard: list[Event] = []
+    run_plan(jobs, tmp_path, LocalEngine(workers=2), heard.append)
+    assert {e.job for e in heard if isinstance(e, Finished)} == {
+        loud.name, closes.name, quiet.name
+    }  # fmt: skip
+    told = {e.job: e.reason for e in heard if isinstance(e, Crashed)}
+    logs = {str(path): path.read_text() for path in (tmp_path / "logs").iterdir()}
+    file = rude_examples.__file__
+    assert told[raises.name].startswith(
+        "world 0: step raised OSError: [/data/x.csv] is gone, at step 3 "
+    )
+    assert told[exits.name].startswith("SystemExit: 3 ")
+    for job in (raises, exits):
+        where = told[job.name].split(" (")[-1].split(")")[0]
+        assert Path(where.split(":")[0]).resolve() == Path(file)
+        assert where.endswith(" in misbehave")
+    assert told[dies.name].startswith("its worker ended with exit code 7; see ")
+    for job in (raises, exits, dies):
+        assert job.name in logs[told[job.name].split("; see ")[1]], "the log that is named"
+    (note,) = [e.text for e in heard if isinstance(e, Note)]
+    assert note.startswith(f"after {closes.name} ended: OSError: the door is jammed (")
+    everything = "".join(logs.values())
+    for text in (
+        "python prints", "written to descriptor 1", "a child speaks", "no answer", "jax prints",
+        "[red]for ever", "its last words", "in misbehave",
+    ):  # fmt: skip
+        assert text in everything
+    assert quiet.name in everything
+    assert load_results(tmp_path, [quiet])[0].status == "finished"
+    assert not lock_file(tmp_path).exists()
+
+
+def test_a_run_that_breaks_in_this_process(tmp_path: Path) -> None:
+    """It is told in the same words; when it breaks again, the log goes on."""
+    raises, quiet = jobs = [*rude("raises"), *rude("")]
+    heard: list[Event] = []
+    run_plan(jobs, tmp_path, LocalEngine(workers=0), heard.append)
+    assert [e.job for e in heard if isinstance(e, Finished)] == [quiet.name]
+    (crash,) = [e for e in heard if isinstance(e, Crashed)]
+    assert crash.job == raises.name
+    assert crash.reason.endswith(f"in misbehave); see {log_file(tmp_path, None)}")
+    run_plan(jobs, tmp_path, LocalEngine(workers=0), lambda event: None, resume=True)
+    assert log_file(tmp_path, None).read_text().count("\n[red]for ever\n") == 2
+
+
+@pytest.mark.usefixtures("examples_are_found")
+def test_standard_output_of_a_worker_is_events_alone(tmp_path: Path) -> None:
+    """Alone on a bare machine. It holds the lock; a log of its driver's is not its business."""
+    plan_only([*rude("talks", "rude_examples:loud"), *rude("raises")], tmp_path, pytest.fail, False)
+    command = [sys.executable, "-m", "lcpo.run.worker", str(tmp_path / "plan.json"), "--trust"]
+    with locked(tmp_path, pytest.fail):
+        refused = subprocess.run(command, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert f"is in use by process {os.getpid()}" in refused.stderr
+    done = subprocess.run(command, capture_output=True, text=True, input="1 2")
+    assert done.returncode == 1
+    heard = [events.from_json(json.loads(line)) for line in done.stdout.splitlines()]
+    assert [type(e) for e in heard if not isinstance(e, Progress)] == [Finished, Crashed]
+    for text in ("python prints", "written to descriptor 1", "a child speaks", "jax prints"):
+        assert text in done.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def fake_workers(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Processes that run a shell script instead of a worker."""
+    file = folder / "fake"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    monkeypatch.setattr(local.sys, "executable", str(file))
+
+
+FAKES = {
+    "garbled": ("echo hello; exec sleep 600", "its worker said something that is no event: hello"),
+    "no event": ("echo '{}'; exec sleep 600", "its worker said something that is no event: {}"),
+    "half a line": ("printf '{\"event\"'", "its worker ended with exit code 0"),
+    "silent": ("exit 3", "its worker ended with exit code 3"),
+    "signal": ("kill -9 $$", "its worker was ended by SIGKILL, as the system does where memory"),
+    "heir": ("sleep 8 & exit 4", "its worker ended with exit code 4"),
+}
+
+
+@pytest.mark.parametrize("name", FAKES)
+def test_a_worker_that_cannot_be_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whatever a worker says or leaves behind, its driver comes to an end and tells."""
+    script, expected = FAKES[name]
+    fake_workers(tmp_path, monkeypatch, script)
+    monkeypatch.setattr(local, "_LAST_WORDS_SECONDS", 0.5)
+    out, heard, threads = tmp_path / "o", [], threading.active_count()
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"not begun, since no worker is left: .*-s1"):
+        run_plan(jobs_of(0, 1), out, LocalEngine(workers=1), heard.append)
+    assert time.monotonic() - began < 6.0, "it waited for a child process of its worker"
+    (crash,) = heard
+    assert crash.reason.startswith(expected)
+    assert crash.reason.endswith(f"; see {log_file(out, 0)}")
+    assert jobs_of(0)[0].name in log_file(out, 0).read_text()
+    if name != "heir":
+        assert threading.active_count() == threads, "a thread waits for ever"
+
+
+def test_a_reader_that_breaks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(descriptor: int) -> None:
+        raise OSError("Input/output error")
+
+    fake_workers(tmp_path, monkeypatch, "exec sleep 600")
+    monkeypatch.setattr(local, "read_events", broken)
+    heard: list[Event] = []
+    run_plan(jobs_of(0), tmp_path / "o", LocalEngine(workers=1), heard.append)
+    (crash,) = heard
+    assert isinstance(crash, Crashed)
+    assert crash.reason.startswith("its worker is silent: Input/output error; see ")
+
+
+def test_a_report_that_raises_leaves_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = tmp_path / "pid"
+    note = json.dumps(events.to_json(Note("hello")))
+    fake_workers(tmp_path, monkeypatch, f"echo $$ > {pid}; echo '{note}'; exec sleep 600")
+
+    def report(event: Event) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_plan(jobs_of(0), tmp_path / "o", LocalEngine(workers=1), report)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert [path.name for path in (tmp_path / "o").iterdir()] == ["plan.json"], "no empty log"
+
+
+def test_a_worker_that_cannot_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local.sys, "executable", str(tmp_path / "none"))
+    with pytest.raises(InputError, match=r"worker process 1 cannot be started \(No such file"):
+        run_plan(jobs_of(0), tmp_path / "o", LocalEngine(workers=1), ignore)
+
+
+def test_the_second_of_two_drivers_is_refused_and_ctrl_c_stops_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, small = tmp_path / "o", ["--hidden", "4", "--rollout-length", "20", "--seeds", "2"]
+    same = ["train", "--agent", "a2c", "--trace", "revisit", *small, "--out", str(out)]
+    same += ["--steps", "3000000", "--checkpoint-seconds", "0"]
+    command = [sys.executable, "-m", "lcpo.cli", *same]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
+        until = time.monotonic() + 60.0
+        while not list(out.glob("runs/*/checkpoint/manifest.json")) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert run(*same, "--resume") == 2
+        refused = capsys.readouterr().err
+        assert f"{out} is in use by process {process.pid} since " in refused
+        assert "lcpo.cli train --agent a2c" in refused
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for worker in children:  # a terminal sends it to all; the driver decides what follows
+            os.kill(int(worker), signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, shown = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert shown.splitlines()[-1] == "stopped; the same command with --resume goes on"
+    assert "stopped:" not in shown, "no run has crashed"
+    assert sorted(path.name for path in out.iterdir()) == ["plan.json", "runs"]

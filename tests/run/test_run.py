@@ -27,6 +27,7 @@ from lcpo.run.plan.phases import ONLINE
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint, record
 from lcpo.run.store.layout import run_files
+from lcpo.run.store.lock import locked
 from lcpo.run.store.results import load_results
 
 SMALL: dict[str, Any] = {"hidden": [8, 8], "rollout_length": 20}
@@ -284,11 +285,8 @@ def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     assert workers
     process.kill()
     process.wait()
-    for _ in range(200):
-        if not any(alive(int(worker)) for worker in workers):
-            return
-        time.sleep(0.05)
-    pytest.fail("a worker outlived its parent")
+    with locked(tmp_path / "o", pytest.fail):  # they hold it until the last has ended
+        assert not any(alive(int(worker)) for worker in workers)
 
 
 def alive(pid: int) -> bool:

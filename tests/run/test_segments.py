@@ -14,6 +14,7 @@ from stopping import Stop, assert_same_results, ignore, stop_after, stops_change
 
 from lcpo.core import replay
 from lcpo.run.drive import execute, group
+from lcpo.run.drive.crash import Reporter
 from lcpo.run.drive.group import Group
 from lcpo.run.plan import budget
 from lcpo.run.plan.job import Job, Setup
@@ -65,9 +66,9 @@ def test_a_vmapped_group_stopped_and_resumed(short: None, tmp_path: Path) -> Non
     setups = [Setup(job) for job in jobs_of("ddqn", seeds=(0, 1))]
     Group(setups, tmp_path / "whole", ignore, 1e9).run([None, None])
     with pytest.raises(Stop):
-        execute._run_group(setups, tmp_path / "cut", stop_after_a_chunk, -1.0)
+        execute._run_group(setups, tmp_path / "cut", Reporter(stop_after_a_chunk), -1.0)
     assert len(list((tmp_path / "cut").rglob("segment-*"))) >= 4
-    execute._run_group(setups, tmp_path / "cut", ignore, 1e9)
+    execute._run_group(setups, tmp_path / "cut", Reporter(ignore), 1e9)
     assert_same_results(tmp_path / "whole", tmp_path / "cut")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lcpo.run.drive import execute
-from lcpo.run.events import Event, Progress
+from lcpo.run.events import Crashed, Event, Progress
 from lcpo.run.plan.job import Job
 from lcpo.run.store.files import load_arrays
 
@@ -18,7 +18,8 @@ class Stop(Exception):
 
 
 def ignore(event: Event) -> None:
-    del event
+    """A report for runs that must not break."""
+    assert not isinstance(event, Crashed), event.reason
 
 
 def stop_after(steps: int) -> Any:

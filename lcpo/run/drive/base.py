@@ -109,10 +109,10 @@ class Driver(Protocol[StateT]):
 
 
 class StoppedRuns(RuntimeError):
-    """Runs that cannot go on: `causes` by their index."""
+    """Runs that cannot go on: `causes` by their index; `details`: the traceback, if any."""
 
-    def __init__(self, causes: dict[int, str]) -> None:
-        self.causes = causes
+    def __init__(self, causes: dict[int, str], details: str = "") -> None:
+        self.causes, self.details = causes, details
         super().__init__("; ".join(f"run {i}: {cause}" for i, cause in causes.items()))
 
 

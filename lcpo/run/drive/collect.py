@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from lcpo.envs.base import HostEnv, HostWorlds, WorldError, obs_layout
+from lcpo.errors import message
 from lcpo.types import Spec, Step, Transition, Tree
 
 Act = Callable[[np.ndarray, int], tuple[np.ndarray, Tree]]
@@ -153,7 +154,7 @@ class Collector:
         except WorldError as error:
             raise StoppedWorlds(error.worlds, t) from error
         except Exception as error:  # nobody knows which world
-            cause = f"{function.__name__} raised {type(error).__name__}: {error}"
+            cause = f"{function.__name__} raised {message(error)}"
             raise StoppedWorlds(dict.fromkeys(range(self.num_worlds), cause), t) from error
         features = answer.obs if isinstance(answer, Step) else answer
         if np.shape(features) != self.shape:

@@ -14,6 +14,7 @@ import jax
 
 from lcpo.run.drive.base import StoppedRuns
 from lcpo.run.drive.choose import state_shapes
+from lcpo.run.drive.crash import Reporter
 from lcpo.run.drive.group import Group
 from lcpo.run.events import Crashed, Report
 from lcpo.run.plan.job import Job, Setup
@@ -28,35 +29,55 @@ def has_ended(out: Path, job: Job) -> bool:
 
 
 def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: float) -> None:
-    """Run all jobs that have not ended yet, in groups where that pays."""
-    waiting = [Setup(job) for job in jobs if not has_ended(out, job)]
+    """Run all jobs that have not ended yet, in groups where that pays.
+
+    Whatever breaks a run is reported as `Crashed`, and the others go on.
+    """
+    reporter, waiting = Reporter(report), []
+    for job in jobs:
+        with reporter.crashes_of([job]):
+            waiting += [] if has_ended(out, job) else [Setup(job)]
     while waiting:
         first = waiting[0]
         group = [first]
         if first.is_host or jax.default_backend() != "cpu":
             group = [s for s in waiting if s.statics() == first.statics()]
         waiting = [s for s in waiting if s not in group]
-        _run_group(group, out, report, checkpoint_seconds)
+        _run_group(group, out, reporter, checkpoint_seconds)
 
 
-def _run_group(group: list[Setup], out: Path, report: Report, checkpoint_seconds: float) -> None:
+def _run_group(group: list[Setup], out: Path, report: Reporter, checkpoint_seconds: float) -> None:
     """Runs of a group that were stopped at different updates go on separately.
 
     Runs whose worlds cannot go on are left; the others go on from their last checkpoints, which
     gives the same result: no run depends on those beside it.
     """
-    saved = {s.job.name: _load_checkpoint(s, out) for s in group}
+    saved: dict[str, checkpoints.Checkpoint | None] = {}
+    for setup in group:
+        with report.crashes_of([setup.job]):
+            saved[setup.job.name] = _load_checkpoint(setup, out)
     starts = {name: c.update if c else 0 for name, c in saved.items()}
     for start in sorted(set(starts.values())):
-        part = [s for s in group if starts[s.job.name] == start]
-        try:
-            Group(part, out, report, checkpoint_seconds).run([saved[s.job.name] for s in part])
-        except StoppedRuns as stop:
-            for i, cause in stop.causes.items():
-                report(Crashed(part[i].job.name, cause))
-            rest = [s for i, s in enumerate(part) if i not in stop.causes]
-            if rest:
-                _run_group(rest, out, report, checkpoint_seconds)
+        part = [s for s in group if starts.get(s.job.name) == start]
+        with report.crashes_of([s.job for s in part]):
+            _run_part(part, out, report, checkpoint_seconds, saved)
+
+
+def _run_part(
+    part: list[Setup],
+    out: Path,
+    report: Reporter,
+    checkpoint_seconds: float,
+    saved: dict[str, checkpoints.Checkpoint | None],
+) -> None:
+    try:
+        Group(part, out, report, checkpoint_seconds).run([saved[s.job.name] for s in part])
+    except StoppedRuns as stop:
+        for i, cause in stop.causes.items():
+            report(Crashed(part[i].job.name, cause, stop.details))
+        rest = [s for i, s in enumerate(part) if i not in stop.causes]
+        if rest:
+            _run_group(rest, out, report, checkpoint_seconds)
 
 
 def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:

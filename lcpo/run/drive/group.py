@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,7 +103,8 @@ class Group:
                     self._checkpoint(driver, state, update, rows)
                     self.last_saved = time.monotonic()
         except BaseException:
-            driver.close(state)
+            with contextlib.suppress(Exception):  # what broke first is what is told
+                driver.close(state)
             raise
         return driver, state
 

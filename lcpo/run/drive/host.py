@@ -21,6 +21,7 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo.envs.base import HostEnv, HostWorlds, is_host, landmarks_of, obs_layout
+from lcpo.errors import place, trace_of
 from lcpo.run.drive.base import ChunkMetrics, Program, Run, RunState, StoppedRuns, Worlds, rows_of
 from lcpo.run.drive.collect import Collector, Rollout, StoppedWorlds
 from lcpo.run.drive.host_functions import Kind, functions_of
@@ -176,17 +177,21 @@ class HostDriver:
         return state, dict(zip(self.functions.metrics, np.asarray(packed).T, strict=True))
 
     def _name_runs(self, work: Callable[[], T], update: int) -> T:
-        """Do `work`. Of worlds that stop, say the run, their place in it, and the step."""
+        """Do `work`. Of worlds that stop, say the run, their place in it, the step, and the line.
+
+        The line is that of the user's code which raised, if any did.
+        """
         try:
             return work()
         except StoppedWorlds as stop:
-            size = self.spec.num_worlds
+            size, raised = self.spec.num_worlds, stop.__cause__
             step = (update * self.phase.rollout_length + stop.step + 1) * size
+            line = place(raised) if raised else None
             causes: dict[int, str] = {}
             for world, cause in stop.causes.items():
-                text = f"world {world % size}: {cause}, at step {step:,}"
-                causes.setdefault(world // size, text)
-            raise StoppedRuns(causes) from stop
+                text = f"world {world % size}: {' '.join(cause.split())}, at step {step:,}"
+                causes.setdefault(world // size, text + (f" ({line})" if line else ""))
+            raise StoppedRuns(causes, trace_of(raised) if raised else "") from stop
 
     def members(self, state: HostState) -> list[tuple[RunState, int | None]]:
         """For each run the state to be saved, where it stands alone."""

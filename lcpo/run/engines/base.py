@@ -8,15 +8,17 @@ comes next.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from lcpo.errors import InputError
 from lcpo.run.drive.execute import has_ended
-from lcpo.run.events import Report
+from lcpo.run.events import Note, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.store.checkpoint import check_same
 from lcpo.run.store.layout import holds_more_than_leftovers, plan_file, sweep_folder
+from lcpo.run.store.lock import cannot_write, locked
 from lcpo.run.store.plans import planned_jobs, save_plan
 
 
@@ -24,8 +26,10 @@ class Engine(Protocol):
     """Runs jobs. To build one, write a class with these two methods.
 
     `python -m lcpo.run.worker OUT/plan.json` runs what has not ended of a plan, from checkpoints
-    where there are some, and prints every event as a line of JSON (`lcpo.run.events.from_json`):
-    most engines start such processes somewhere and pass on what they say.
+    where there are some, and says every event as a line of JSON (`lcpo.run.channel.read_events`):
+    most engines start such processes somewhere and pass on what they say. Nothing else is on their
+    standard output; what agents and environments print is on their standard error. `run_plan` holds
+    the lock of the folder while an engine runs.
     """
 
     def check(self, jobs: list[Job]) -> None:
@@ -37,7 +41,8 @@ class Engine(Protocol):
 
         `report` is called, in this process and one call at a time, with `Progress` now and then
         and with exactly one `Finished`, `Failed` or `Crashed` for each job that was begun. Returns
-        when all have ended; raises RunError where some could not, after the others have.
+        when all have ended; raises RunError where some could not be begun, after the others have
+        ended. What `report` raises is raised, and leaves nothing running.
         """
         ...
 
@@ -45,26 +50,36 @@ class Engine(Protocol):
 def run_plan(
     jobs: list[Job], out: Path, engine: Engine, report: Report, resume: bool = False
 ) -> None:
-    """Let an engine run what has not ended yet.
+    """Let an engine run what has not ended yet, while nobody else works in the folder.
 
-    Raises InputError before any work where the folder holds something else, or the engine cannot.
+    Raises InputError before any work where the folder is in use, cannot be written or holds
+    something else, or where the engine cannot.
     """
-    waiting = prepare(jobs, out, resume)
-    sweep_folder(out)
-    if waiting:
-        engine.check(waiting)
+    with locked(out, lambda text: report(Note(text))):
+        waiting = prepare(jobs, out, resume)
+        if waiting:
+            engine.check(waiting)
+            write_plan(jobs, out)
+            engine.run(waiting, out, report)
+
+
+def plan_only(jobs: list[Job], out: Path, tell: Callable[[str], None], resume: bool) -> None:
+    """Write a plan that somebody else will run; raises InputError as `run_plan` does."""
+    with locked(out, tell):
+        prepare(jobs, out, resume)
         write_plan(jobs, out)
-        engine.run(waiting, out, report)
 
 
 def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
     """The jobs that have not ended yet, after a look at what the folder holds."""
-    plan = plan_file(out)
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file: give a folder")
-    if out.exists() and not plan.exists() and holds_more_than_leftovers(out):
+    try:
+        planned = plan_file(out).exists()
+        foreign = out.exists() and holds_more_than_leftovers(out)
+    except OSError as error:
+        raise InputError(f"{out} cannot be read ({error.strerror}): give another folder") from error
+    if foreign and not planned:
         raise InputError(f"{out} is not empty and holds no runs of ours: give another folder")
-    if plan.exists() and not resume:
+    if planned and not resume:
         raise InputError(
             f"{out} holds runs already: go on with them (--resume) or give another folder"
         )
@@ -72,6 +87,7 @@ def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
     for job in jobs:
         if job.name in known:
             check_same(known[job.name].to_json(), job.to_json(), f"{job.name} in {out}")
+    sweep_folder(out)
     return [job for job in jobs if not has_ended(out, job)]
 
 
@@ -80,4 +96,7 @@ def write_plan(jobs: list[Job], out: Path) -> None:
     known = planned_jobs(out)
     names = {job.name for job in known}
     every = [*known, *(job for job in jobs if job.name not in names)]
-    save_plan(out, every)
+    try:
+        save_plan(out, every)
+    except OSError as error:
+        raise cannot_write(plan_file(out), error) from error

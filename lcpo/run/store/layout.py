@@ -1,6 +1,8 @@
 """Every file name of a study and its runs, once.
 
 OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
+OUT/.lock                                     who works in the folder (`lcpo.run.store.lock`)
+OUT/logs/worker-N.txt, here.txt               what agents and environments printed; tracebacks
 OUT/runs/NAME/manifest.json                   how the run ended; written last
 OUT/runs/NAME/record.npz, training.npz        thinned metrics, a file per phase
 OUT/runs/NAME/policy.npz                      what acting needs of the agent's state
@@ -27,6 +29,18 @@ RECORD, TRAINING = "record.npz", "training.npz"
 def plan_file(out: Path) -> Path:
     """The plan of an output folder."""
     return out / "plan.json"
+
+
+def lock_file(out: Path) -> Path:
+    """Held by who works in an output folder."""
+    return out / ".lock"
+
+
+def log_file(out: Path, worker: int | None) -> Path:
+    """What a worker process printed; None: tracebacks of what ran in the driver's own process."""
+    file = out / "logs" / ("here.txt" if worker is None else f"worker-{worker}.txt")
+    check_links(out, file.parent, file)
+    return file
 
 
 def runs_folder(out: Path) -> Path:
@@ -88,10 +102,15 @@ class CheckpointFiles(NamedTuple):
 def run_files(out: Path, name: str) -> RunFiles:
     """The files of the run called `name`. A link that leads out of the folder is refused."""
     folder = runs_folder(out) / name
-    for part in (folder.parent, folder, folder / _CHECKPOINT):
-        if part.is_symlink() and not part.resolve().is_relative_to(out.resolve()):
-            raise InputError(f"{part} is a link that leads out of {out}: refused")
+    check_links(out, folder.parent, folder, folder / _CHECKPOINT)
     return RunFiles(folder)
+
+
+def check_links(out: Path, *paths: Path) -> None:
+    """Refuse a link that leads out of an output folder: nothing is written elsewhere."""
+    for path in paths:
+        if path.is_symlink() and not path.resolve().is_relative_to(out.resolve()):
+            raise InputError(f"{path} is a link that leads out of {out}: refused")
 
 
 def ended_runs(out: Path) -> Iterator[RunFiles]:
@@ -101,7 +120,8 @@ def ended_runs(out: Path) -> Iterator[RunFiles]:
 
 def holds_more_than_leftovers(out: Path) -> bool:
     """Whether a folder holds more than what a kill may leave before there is a plan."""
-    return any(path.suffix != UNFINISHED for path in out.iterdir())
+    lock = lock_file(out)
+    return any(path.suffix != UNFINISHED and path != lock for path in out.iterdir())
 
 
 def sweep_folder(out: Path) -> None:

@@ -80,7 +80,7 @@ def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Res
     """Runs that have ended below an output folder, in the order of their plan; `jobs`: of these."""
     out = Path(out)
     planned = planned_jobs(out)
-    if not layout.runs_folder(out).is_dir() and not planned:
+    if not layout.runs_folder(out).is_dir() and not layout.plan_file(out).exists():
         raise InputError(f"{out} holds no runs: give the folder that `lcpo train --out` wrote")
     order = {job.name: i for i, job in enumerate(planned)}
     if jobs is None:

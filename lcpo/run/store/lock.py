@@ -1,0 +1,213 @@
+"""One driver at a time works in an output folder.
+
+The lock is `flock` on OUT/.lock, whose text says who holds it. The workers of a driver inherit its
+descriptor, so a folder stays locked until the last of them has ended, even if the driver was
+killed. The kernel frees the lock of a process that is gone: a file that was left is taken over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lcpo.errors import InputError
+from lcpo.run.store.layout import check_links, lock_file
+
+try:
+    import fcntl
+except ImportError:  # no POSIX
+    fcntl = None
+
+ORPHANS_SECONDS = 10.0
+"""How long the workers of a driver that was killed may take to notice it."""
+
+VANISHED_SECONDS = 0.5
+"""How long a folder may vanish again and again while it is made."""
+
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+_held: dict[Path, int] = {}  # the descriptors of the folders that this process has locked
+
+
+@contextlib.contextmanager
+def locked(out: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of an output folder, which is made if need be.
+
+    Raises InputError if another process holds it, or nothing can be written there. What is left
+    empty is removed at the end. `tell`: called with a note if the folder cannot be locked at all.
+    """
+    made: list[Path] = []
+    try:
+        descriptor = _acquire(out, made, tell)
+        try:
+            yield
+        finally:
+            _release(out, descriptor)
+    finally:
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
+def descriptor_of(out: Path) -> int | None:
+    """The descriptor of a lock that this process holds, for workers to inherit."""
+    return _held.get(out.absolute())
+
+
+def inherit(out: Path, descriptor: int) -> None:
+    """In a worker: take over a lock that the driver holds, and keep it from child processes."""
+    os.set_inheritable(descriptor, False)
+    _held[out.absolute()] = descriptor
+
+
+def cannot_write(path: Path, error: OSError) -> InputError:
+    """What to tell where a file or folder cannot be written."""
+    why = error.strerror or str(error)
+    return InputError(f"{path} cannot be written ({why}): mend that, or give another folder")
+
+
+def _acquire(out: Path, made: list[Path], tell: Callable[[str], None]) -> int | None:
+    """The descriptor of the lock; None where there are no locks. `made`: folders, as in `_open`."""
+    began, path = time.monotonic(), lock_file(out)
+    while True:
+        descriptor = _open(out, made, began + VANISHED_SECONDS)
+        try:
+            _flock(descriptor)
+            if _is_at(descriptor, path):
+                _sign(descriptor)
+                _held[out.absolute()] = descriptor
+                return descriptor
+        except BlockingIOError:
+            holder = _read(descriptor)
+            if time.monotonic() > began + ORPHANS_SECONDS or not _has_gone(holder):
+                os.close(descriptor)
+                raise InputError(_refusal(out, holder)) from None
+            time.sleep(0.1)
+        except OSError as error:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            if error.errno not in _NO_LOCKS:
+                raise cannot_write(path, error) from error
+            tell(
+                f"{out} cannot be locked ({error.strerror}): make sure that nobody else "
+                "runs anything in it"
+            )
+            return None
+        os.close(descriptor)  # its holder has gone, or is going: try again
+
+
+def _open(out: Path, made: list[Path], until: float) -> int:
+    """Open the file of the lock, in a folder that is made if need be; `made` is told of it.
+
+    A driver that is refused removes the folder that it made: another one makes it again.
+    """
+    while True:
+        try:
+            if out.exists() and not out.is_dir():
+                raise InputError(f"{out} is a file: give a folder")
+            for folder in reversed([f for f in (out, *out.parents) if not f.exists()]):
+                folder.mkdir(exist_ok=True)
+                made.append(folder)
+            check_links(out, lock_file(out))
+            return os.open(lock_file(out), os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) or time.monotonic() > until:
+                raise cannot_write(out, error) from error
+            time.sleep(0.01)
+
+
+def _flock(descriptor: int) -> None:
+    """Lock an open file, or raise: BlockingIOError where another holds it."""
+    if fcntl is None:
+        raise OSError(errno.ENOLCK, "this system has no flock")
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file still is the one at `path`: its holder may have removed it."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
+
+
+def _sign(descriptor: int) -> None:
+    """Write down who holds the lock."""
+    me = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "command": shlex.join(sys.orig_argv),
+    }
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(me).encode(), 0)
+
+
+def _read(descriptor: int) -> dict[str, Any]:
+    """Who holds the lock; empty where it has not signed yet."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(os.pread(descriptor, 1 << 16, 0))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _has_gone(holder: dict[str, Any]) -> bool:
+    """Whether the driver has ended, and its workers are about to; or has not signed yet."""
+    if not holder:
+        return True
+    if holder.get("host") != socket.gethostname():
+        return False
+    try:
+        os.kill(int(holder["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it is another user's
+        return False
+    return False
+
+
+def _refusal(out: Path, holder: dict[str, Any]) -> str:
+    if not holder:
+        return f"{out} is in use by another process: wait for it, or give another folder"
+    host, since = holder.get("host"), holder.get("since")
+    who = f"process {holder.get('pid')}" + (f" on {host}" if host != socket.gethostname() else "")
+    command = str(holder.get("command"))[:200]
+    if _has_gone(holder):
+        return (
+            f"{out} is in use by what {who} left running (begun {since}: {command}): "
+            "end that, or give another folder"
+        )
+    return (
+        f"{out} is in use by {who} since {since} ({command}): wait for it, stop it, or give "
+        "another folder"
+    )
+
+
+def _release(out: Path, descriptor: int | None) -> None:
+    """Remove the file, unless it is another's by now, and let go."""
+    if descriptor is None:
+        return
+    del _held[out.absolute()]
+    path = lock_file(out)
+    if _is_at(descriptor, path):
+        with contextlib.suppress(OSError):  # the folder is read-only now: the next takes it over
+            path.unlink()
+    os.close(descriptor)
+
+
+def _close_in_child() -> None:
+    """A process that is forked from this one does not hold its locks."""
+    for descriptor in _held.values():
+        os.close(descriptor)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)

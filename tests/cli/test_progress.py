@@ -1,0 +1,51 @@
+"""What is shown of runs while they run: words of others are shown as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import run
+
+from lcpo.cli.progress import RunProgress
+from lcpo.run.events import Crashed, Failed, Note, Progress
+from lcpo.run.plan.plan import plan
+
+WORDS = "[/data/x.csv] is gone [red]:warning:[/] " + "word " * 40 + "end"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_words_of_others_are_no_marks(
+    terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    (job,) = plan("a2c", "pendulum", trace="revisit", steps=400, seeds=[0])
+    jobs = [dataclasses.replace(job, name=f"[/{i}]-s{i}") for i in range(3)]
+    with RunProgress(jobs) as bar:
+        assert bar.console.is_terminal == terminal
+        bar(Note(WORDS))
+        bar(Progress("[/2]-s2", "[/phase]", 100, 0, 1.5))
+        bar(Crashed("[/0]-s0", WORDS, "Traceback"))
+        bar(Failed("[/1]-s1", "[/loss]", "nan", 200, "run"))
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    problems = [f"[/0]-s0 stopped: {WORDS}", "[/1]-s1 stopped: [/loss] is nan at step 200"]
+    assert bar.problems == problems
+    for line in (f"note: {WORDS}", *problems):
+        assert line in shown, "one line, nothing eaten"
+    assert "([/phase])" in shown
+
+
+def test_the_name_of_a_trace_is_no_mark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    (tmp_path / "[").mkdir()
+    np.save(tmp_path / "[" / "x].npy", np.zeros((500, 1), np.float32))
+    name = str(tmp_path / "[" / "x].npy")
+    assert run("trace", name, "--out", str(tmp_path / "t.png")) == 0
+    assert name in capsys.readouterr().out
