@@ -102,9 +102,9 @@ def test_what_an_engine_refuses_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_folder_that_a_kill_left_is_used_again(tmp_path: Path) -> None:
     lock_file(tmp_path).write_text("")
-    (tmp_path / ".plan.json.abc").write_text("{")
+    (tmp_path / ".abc.part").write_text("{")
     run_plan(jobs_of(0), tmp_path, Recorder(), ignore)
-    assert not lock_file(tmp_path).exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
 @pytest.mark.parametrize("start", [run_plan, plan_only])

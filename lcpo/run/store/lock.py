@@ -196,10 +196,12 @@ def _release(out: Path, descriptor: int | None) -> None:
         return
     del _held[out.absolute()]
     path = lock_file(out)
-    if _is_at(descriptor, path):
-        with contextlib.suppress(OSError):  # the folder is read-only now: the next takes it over
-            path.unlink()
-    os.close(descriptor)
+    try:
+        if _is_at(descriptor, path):
+            with contextlib.suppress(OSError):  # the folder is read-only now: it is taken over
+                path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def _close_in_child() -> None:
