@@ -41,7 +41,7 @@ class Row(NamedTuple):
     difference: Estimate | None
     """Of the return after warm-up to the reference's, by seed; None for the reference."""
     improvement: Estimate | None
-    """Probability that a run's return after warm-up exceeds one of the reference's."""
+    """Probability that a run's return after warm-up exceeds the reference's with that seed."""
     activity: float | None
     """Share of updates in which the constraint was active; None: the agent has none."""
     step_fraction: float | None
@@ -178,9 +178,9 @@ def _returns(members: Sequence[Result], warmup: int) -> dict[int, float]:
 def _improvement(
     members: list[Result], own: dict[int, float], reference: list[Result], other: dict[int, float]
 ) -> Estimate:
-    """With failed runs, worse than all others."""
-    a = [own.get(r.job.seed, -np.inf) for r in members]
-    b = [other.get(r.job.seed, -np.inf) for r in reference]
+    """By seed, with failed runs, worse than all others; a seed that one side lacks is left out."""
+    a = {r.job.seed: own.get(r.job.seed, -np.inf) for r in members}
+    b = {r.job.seed: other.get(r.job.seed, -np.inf) for r in reference}
     return stats.probability_of_improvement(a, b)
 
 

@@ -24,7 +24,7 @@ def to_table(comparison: Comparison) -> Table:
     where = f"{c.env}, trace {c.trace}" if c.trace else c.env
     columns: list[tuple[str, Callable[[Row], str]]] = [
         ("agent", lambda r: r.label),
-        ("seeds", _seeds),
+        ("seeds", seeds_cell),
         (
             f"return after {tables.short_count(c.warmup)}",
             lambda r: tables.plus_minus(r.after_warmup),
@@ -49,7 +49,8 @@ def to_table(comparison: Comparison) -> Table:
     )
 
 
-def _seeds(row: Row) -> str:
+def seeds_cell(row: Row) -> str:
+    """How many seeds finished, and what became of the others."""
     total = row.finished + row.failed + row.missing
     rest = [(row.failed, "failed"), (row.missing, "missing")]
     why = "".join(f", {count} {word}" for count, word in rest if count)

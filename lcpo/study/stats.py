@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-RESAMPLES = 4000
 NAN = float("nan")
 
 
@@ -51,32 +50,34 @@ def paired_difference(
 
 
 def probability_of_improvement(
-    a: Sequence[float], b: Sequence[float], level: float = 0.95, seed: int = 0
+    a: Mapping[int, float], b: Mapping[int, float], level: float = 0.95
 ) -> Estimate:
-    """P(X > Y) + P(X = Y) / 2 for X drawn from `a` and Y from `b`: Mann and Whitney's U / (n m).
+    """P(X > Y) + P(X = Y) / 2 for the runs X of `a` and Y of `b` that share a seed.
 
-    The interval is the percentile bootstrap's, `a` and `b` resampled on their own. A run without a
-    result may be given as -inf: worse than all others.
+    The mean is the share of the seeds that both have which `a` won, a tie counted half. The
+    interval is Clopper and Pearson's, which holds for every number of seeds and whatever two runs
+    of a seed share. A tie could have been lost or won: for the lower bound it is lost, for the
+    upper one won. A run without a result may be given as -inf: worse than all others.
     """
-    x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    n = min(len(x), len(y))
+    seeds = sorted(a.keys() & b.keys())
+    x, y = np.array([a[s] for s in seeds]), np.array([b[s] for s in seeds])
+    n = len(seeds)
     if n == 0 or np.isnan(x).any() or np.isnan(y).any():
         return Estimate(NAN, NAN, NAN, n)
-    mean = float(_share_won(x, y))
-    if n < 2:
-        return Estimate(mean, NAN, NAN, n)
+    won, not_lost = int(np.sum(x > y)), int(np.sum(x >= y))
+    low, high = share_bounds(won, n, level)[0], share_bounds(not_lost, n, level)[1]
+    return Estimate(0.5 * (won + not_lost) / n, low, high, n)
+
+
+def share_bounds(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Clopper and Pearson's interval of a probability, from `count` successes in `n` trials.
+
+    Every p that would give as many or more, and as many or fewer, with a probability of at least
+    (1 - level) / 2 each. So it holds at least as often as it says, at every n and p.
+    """
     from scipy import stats
 
-    found = stats.bootstrap(
-        (x, y), _share_won, n_resamples=RESAMPLES, batch=max(1, 2_000_000 // (len(x) * len(y))),
-        vectorized=True, confidence_level=level, method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval  # fmt: skip
-    return Estimate(mean, float(found.low), float(found.high), n)
-
-
-def _share_won(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Share of pairs (x, y) with x > y, ties counted half."""
-    del axis  # scipy passes the last one
-    x, y = x[..., :, None], y[..., None, :]
-    return np.mean((x > y) + 0.5 * (x == y), axis=(-2, -1))
+    tail = 0.5 * (1.0 - level)
+    low = 0.0 if count == 0 else float(stats.beta.ppf(tail, count, n - count + 1))
+    high = 1.0 if count == n else float(stats.beta.ppf(1.0 - tail, count + 1, n - count))
+    return low, high

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,14 +13,39 @@ from lcpo.study import output, seeds
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.name for path in RESULTS.iterdir() if path.is_dir())
+WITH_RUNS = [folder for folder in FOLDERS if (RESULTS / folder / "seeds.csv").exists()]
+MADE_AGAIN = "a07af4d8fa3e"
+"""The commit that most of them are of."""
+
+
+def how_made(folder: str) -> dict[str, Any]:
+    return json.loads((RESULTS / folder / "made.json").read_text())
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_every_result_says_how_it_was_made(folder: str) -> None:
-    made = json.loads((RESULTS / folder / "made.json").read_text())
-    assert made.keys() >= output.how_made([]).keys()
+    made = how_made(folder)
+    assert made.keys() >= {"command", "date", "commit", "device", "versions"}
     assert made["command"]
     assert made["commit"]
+    assert made["device"]
+    assert not any(word.startswith("/") for line in made["command"] for word in line.split())
+    page = (RESULTS / "README.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| `{folder}` |")]
+    again, earlier = page.split("## Earlier")
+    if made["commit"] == [MADE_AGAIN]:
+        assert line in again
+        assert all(made["versions"].values())
+        assert f"`{made['command'][0]}`" in line
+    else:
+        assert line in earlier
+        assert all(commit in line for commit in made["commit"])
+
+
+@pytest.mark.parametrize("folder", WITH_RUNS)
+def test_the_runs_are_those_that_it_says(folder: str) -> None:
+    made = how_made(folder)
+    assert made.keys() >= output.how_made([]).keys()
     with (RESULTS / folder / "seeds.csv").open() as file:
         rows = list(csv.DictReader(file))
     header = tuple(rows[0])
@@ -28,4 +54,3 @@ def test_every_result_says_how_it_was_made(folder: str) -> None:
     assert len(rows) == made["finished"] + made["failed"]
     assert {row["agent"] for row in rows} == set(made["agents"])
     assert len({row["seed"] for row in rows}) == made["seeds"]
-    assert f"| `{folder}` |" in (RESULTS / "README.md").read_text()

@@ -93,7 +93,7 @@ def test_numbers(out: Path) -> None:
     assert (a2c.finished, a2c.failed) == (3, 1)
     assert a2c.after_warmup == stats.mean_ci([-400.0, -399.0, -398.0])
     assert a2c.difference == pytest.approx((-100.0, -100.0, -100.0, 3))
-    assert a2c.improvement == (0.0, 0.0, 0.0, 4)
+    assert a2c.improvement == pytest.approx((0.0, 0.0, 0.6024, 4), abs=1e-4)  # 1 - 0.025 ** (1 / 4)
     assert (a2c.activity, a2c.step_fraction, a2c.anchor_kl) == (None, None, None)
 
 
@@ -112,9 +112,9 @@ def test_a_failed_run_is_worse_than_all_others(tmp_path: Path) -> None:
     found = compare.summarise(load_results(tmp_path), reference="lcpo")
     a2c = found.rows[0]
     assert (a2c.label, found.rows[1].failed) == ("a2c", 2)
-    # Of the 16 pairs 8 are won against failures; of the other 8: 5 losses, 2 ties, 1 win.
+    # Seeds 0 and 1 are won against failures; 2 and 3 are ties.
     assert a2c.improvement is not None
-    assert a2c.improvement.mean == pytest.approx((8 + 1 + 0.5 * 2) / 16)
+    assert a2c.improvement.mean == pytest.approx((2 + 0.5 * 2) / 4)
 
 
 def test_all_runs_of_an_agent_failed(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ pendulum, trace revisit, 100,000 steps; 95 % intervals over seeds
 agent             seeds  return after 10,000  whole run      minus lcpo          P(better)  active  accepted step  anchor KL  seconds
 -----  ----------------  -------------------  ---------  --------------  -----------------  ------  -------------  ---------  -------
 lcpo                  4             -298 ± 2   -308 ± 2               -                  -  25.0 %           0.50    1.0e-05     20.0
-a2c    3 of 4, 1 failed             -399 ± 2   -409 ± 2  -100 ± 0 (n=3)  0.00 [0.00, 0.00]       -              -          -     20.0
+a2c    3 of 4, 1 failed             -399 ± 2   -409 ± 2  -100 ± 0 (n=3)  0.00 [0.00, 0.60]       -              -          -     20.0
 a2c: failed: seed 3 at step 40,000 (policy_loss = nan)
 failed runs: not in the means; worse than all others in P(better)
 """  # noqa: E501

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
 from lcpo.study.stats import (
-    Estimate,
     half_width,
     mean_ci,
     paired_difference,
     probability_of_improvement,
+    share_bounds,
 )
 
 
@@ -62,57 +63,73 @@ def test_pairing_removes_what_seeds_share() -> None:
     assert mean_ci(list(a.values())).low < mean_ci(list(b.values())).high
 
 
+def by_seed(values: Sequence[float]) -> dict[int, float]:
+    return dict(enumerate(values))
+
+
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
-        ([3.0, 4.0], [1.0, 2.0], 1.0),
-        ([1.0, 2.0], [3.0, 4.0], 0.0),
-        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], 0.5),
-        ([5.0, 5.0], [5.0, 5.0], 0.5),
-        ([1.0, 3.0], [2.0, 4.0], 0.25),
-        ([2.0, 2.0, 0.0], [2.0, 1.0], 0.5),  # 2 ties, 2 wins of 6
-        ([1.0, -np.inf], [0.0, 0.5], 0.5),
-        ([-np.inf, -np.inf], [-np.inf, -np.inf], 0.5),
+        # All won: low = 0.025 ** (1 / n). None won: the mirror image.
+        ([3.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0, 4.0], (1.0, 0.3976, 1.0, 4)),
+        ([1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0], (0.0, 0.0, 0.6024, 4)),
+        # 2 of 4 won: the published interval is 6.76 % to 93.24 %.
+        ([1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0], (0.5, 0.0676, 0.9324, 4)),
+        # By seed: 1, 2 and 3 lie above 0, 1 and 2, although 2 of the 9 pairs are lost.
+        ([1.0, 2.0, 3.0], [0.0, 1.0, 2.0], (1.0, 0.2924, 1.0, 3)),
+        # A tie counts half; it is lost for the lower bound and won for the upper.
+        ([5.0, 5.0], [5.0, 5.0], (0.5, 0.0, 1.0, 2)),
+        ([5.0, 6.0, 6.0, 6.0], [5.0, 5.0, 5.0, 5.0], (0.875, 0.1941, 1.0, 4)),
+        ([1.0, -np.inf], [0.0, 0.5], (0.5, 0.0126, 0.9874, 2)),
+        ([-np.inf, -np.inf], [-np.inf, -np.inf], (0.5, 0.0, 1.0, 2)),
+        ([2.0], [1.0], (1.0, 0.025, 1.0, 1)),
     ],
 )
-def test_probability_of_improvement_worked(a: list[float], b: list[float], expected: float) -> None:
-    found = probability_of_improvement(a, b)
-    assert found.mean == expected
-    assert found.low <= expected <= found.high
-    reverse = probability_of_improvement(b, a)
-    assert reverse.mean == pytest.approx(1.0 - expected)
+def test_probability_of_improvement_worked(
+    a: list[float], b: list[float], expected: tuple[float, float, float, int]
+) -> None:
+    found = probability_of_improvement(by_seed(a), by_seed(b))
+    assert found == pytest.approx(expected, abs=1e-4)
+    mean, low, high, n = expected
+    reverse = probability_of_improvement(by_seed(b), by_seed(a))
+    assert reverse == pytest.approx((1.0 - mean, 1.0 - high, 1.0 - low, n), abs=1e-4)
 
 
-def test_probability_of_improvement_is_mann_whitney_s() -> None:
-    rng = np.random.default_rng(1)
-    a, b = rng.integers(0, 9, 13).astype(float), rng.integers(2, 11, 17).astype(float)
-    found = probability_of_improvement(a.tolist(), b.tolist())
-    u = scipy_stats.mannwhitneyu(a, b).statistic
-    assert found.mean == pytest.approx(u / (13 * 17))
-    assert found.n == 13
-    assert found == probability_of_improvement(a.tolist(), b.tolist())
-    assert found.low != probability_of_improvement(a.tolist(), b.tolist(), level=0.5).low
+def test_probability_of_improvement_takes_common_seeds() -> None:
+    a, b = {0: 1.0, 1: 5.0, 7: 100.0}, {1: 3.0, 0: 2.0, 8: -100.0}
+    assert probability_of_improvement(a, b)[::3] == (0.5, 2)
+    for x, y in (({0: 1.0}, {1: 1.0}), ({0: math.nan}, {0: 1.0})):
+        assert math.isnan(probability_of_improvement(x, y).mean)
+        assert math.isnan(probability_of_improvement(x, y).low)
 
 
-def test_probability_of_improvement_without_interval() -> None:
-    one = probability_of_improvement([2.0], [1.0, 3.0])
-    assert (one.mean, one.n) == (0.5, 1)
-    assert math.isnan(one.low)
-    for a, b in (([], [1.0]), ([1.0, math.nan], [1.0, 2.0])):
-        found: Estimate = probability_of_improvement(a, b)
-        assert math.isnan(found.mean)
+def test_bounds_of_a_share_agree_with_scipy() -> None:
+    for count, n in ((0, 4), (3, 8), (16, 16)):
+        theirs = scipy_stats.binomtest(count, n).proportion_ci(0.9, method="exact")
+        assert share_bounds(count, n, 0.9) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_probability_of_improvement_covers_the_truth() -> None:
-    """P(N(0.5, 1) > N(0, 1)) = Phi(0.5 / sqrt 2) = 0.638; the percentile bootstrap is a bit narrow
-    at 16 seeds."""
-    rng = np.random.default_rng(0)
-    truth = scipy_stats.norm.cdf(0.5 / math.sqrt(2.0))
-    intervals = [
-        probability_of_improvement(
-            (0.5 + rng.standard_normal(16)).tolist(), rng.standard_normal(16).tolist()
-        )
-        for _ in range(150)
-    ]
-    covered = np.mean([e.low <= truth <= e.high for e in intervals])
-    assert 0.88 <= covered <= 0.99
+def draw_pairs(
+    rng: np.random.Generator, kind: str, p: float, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Runs X and Y with P(X > Y) + P(X = Y) / 2 = p."""
+    if kind == "skewed":  # exponentials, of which X's is p / (1 - p) times as long
+        return rng.exponential(p / (1.0 - p), shape), rng.exponential(1.0, shape)
+    if kind == "ties":  # X - Y is -1, 0 or 1; 0 with probability 2 (1 - p) 0.6
+        tie = 1.2 * (1.0 - p)
+        signs = rng.choice([1.0, 0.0, -1.0], shape, p=[p - 0.5 * tie, tie, 1.0 - p - 0.5 * tie])
+        return signs, np.zeros(shape)
+    luck = 3.0 * rng.standard_normal(shape) if kind == "correlated" else 0.0
+    shift = math.sqrt(2.0) * scipy_stats.norm.ppf(p)
+    return shift + rng.standard_normal(shape) + luck, rng.standard_normal(shape) + luck
+
+
+@pytest.mark.parametrize("n", [4, 8, 16])
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.95])
+@pytest.mark.parametrize("kind", ["independent", "correlated", "skewed", "ties"])
+def test_probability_of_improvement_covers_the_truth(kind: str, p: float, n: int) -> None:
+    """In 95 % of samples or more; the percentile bootstrap over all pairs reaches 61 % at n = 4."""
+    x, y = draw_pairs(np.random.default_rng(0), kind, p, (400, n))
+    found = [probability_of_improvement(by_seed(a), by_seed(b)) for a, b in zip(x, y, strict=True)]
+    assert np.mean([e.mean for e in found]) == pytest.approx(p, abs=0.06)
+    assert np.mean([e.low <= p <= e.high for e in found]) >= 0.93

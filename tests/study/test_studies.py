@@ -56,6 +56,8 @@ def test_default_folders() -> None:
     folders = {name: str(study.Options().folder(name)) for name, study in STUDIES.items()}
     assert folders == {
         "grid-world": "out/grid-world",
+        "baselines": "out/baselines-pendulum",
+        "replay-rate": "out/replay-rate",
         "discretisation": "out/discretisation",
         "prescient": "out/prescient-pendulum-4",
         "theorem": "out/theorem",

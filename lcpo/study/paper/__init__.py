@@ -1,14 +1,23 @@
-"""The experiments of the paper, one file each; `lcpo reproduce NAME` runs one."""
+"""The experiments of the paper, and controls, one file each; `lcpo reproduce NAME` runs one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lcpo.study.paper import discretisation, grid_world, prescient, theorem
+from lcpo.study.paper import (
+    baselines,
+    discretisation,
+    grid_world,
+    prescient,
+    replay_rate,
+    theorem,
+)
 from lcpo.study.study import Study
 
 STUDIES: dict[str, Study[Any]] = {
     "grid-world": grid_world.study,
+    "baselines": baselines.study,
+    "replay-rate": replay_rate.study,
     "discretisation": discretisation.study,
     "prescient": prescient.study,
     "theorem": theorem.study,

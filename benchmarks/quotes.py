@@ -1,0 +1,93 @@
+"""Differences between agents that the documentation quotes: `python benchmarks/quotes.py`.
+
+Reads the seeds.csv of the folders in results/ and writes results/quotes.csv: a line is the mean
+over common seeds of A's number minus B's, with Student's 95 % interval.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import NamedTuple
+
+from lcpo.study import stats, tables
+
+RESULTS = Path(__file__).parents[1] / "results"
+HEADER = ["number", "trace", "a", "minus b", "difference", "P(a better)", "seeds"]
+LATE, WHOLE = "return_after_warmup", "whole_run"
+
+
+class Runs(NamedTuple):
+    """The runs of an agent in a folder of results, in one setting."""
+
+    folder: str
+    agent: str
+    setting: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.folder}: {self.agent}{f' ({self.setting})' if self.setting else ''}"
+
+    def numbers(self, trace: str, column: str) -> dict[int, float]:
+        """By seed."""
+        with (RESULTS / self.folder / "seeds.csv").open() as file:
+            found = {
+                int(row["seed"]): float(row[column])
+                for row in csv.DictReader(file)
+                if row["status"] == "finished"
+                and (row["agent"], row["setting"], row["trace"])
+                == (self.agent, self.setting, trace)
+            }
+        if not found:
+            raise SystemExit(f"no finished run: {self}, trace {trace}")
+        return found
+
+
+def pairs() -> list[tuple[str, str, Runs, Runs]]:
+    """(column, trace, a, b) of every line."""
+    wanted = []
+    for agent in ("lcpo-noent", "a2c", "a2c-entropy"):
+        folder = "pendulum-trace4"
+        wanted.append((WHOLE, "4", Runs(folder, agent), Runs(folder, "lcpo")))
+    for agent in ("a2c", "a2c-entropy"):
+        folder = "pendulum-revisit"
+        wanted.append(("revisits", "revisit", Runs(folder, agent), Runs(folder, "lcpo")))
+        wanted.append((WHOLE, "revisit", Runs(folder, agent), Runs(folder, "lcpo")))
+    folder = "pendulum-baselines"
+    others = ("lcpo-noent", "a2c", "a2c-entropy", "lcpo-p", "ppo", "ppo-entropy", "trpo", "ddqn")
+    for trace in ("3", "4"):
+        for column in (LATE, WHOLE):
+            for agent in (*others, "sac"):
+                wanted.append((column, trace, Runs(folder, agent), Runs(folder, "lcpo")))
+            wanted.append((column, trace, Runs(folder, "lcpo-p"), Runs(folder, "ppo-entropy")))
+            wanted.append((column, trace, Runs(folder, "ppo-entropy"), Runs(folder, "ppo")))
+            published = Runs("pendulum-baselines-published", "sac", "published, as published")
+            wanted.append((column, trace, Runs(folder, "sac"), published))
+    ddqn, sac = "pendulum-replay-rate", "pendulum-replay-rate-sac"
+    rates = [Runs(ddqn, "ddqn", f"updates_per_rollout={rate}") for rate in (1, 10, 50)]
+    rates += [Runs(sac, "sac", f"updates_per_rollout={rate}") for rate in (1, 50)]
+    for column in ("last_quarter", WHOLE):
+        wanted += [(column, "3", runs, Runs(ddqn, "lcpo")) for runs in [*rates, Runs(ddqn, "a2c")]]
+    return wanted
+
+
+def lines() -> list[list[str]]:
+    """The lines of quotes.csv."""
+    found = []
+    for column, trace, a, b in pairs():
+        x, y = a.numbers(trace, column), b.numbers(trace, column)
+        difference = stats.paired_difference(x, y)
+        cells = [
+            tables.plus_minus(difference, sign=True),
+            tables.with_bounds(stats.probability_of_improvement(x, y)),
+        ]
+        found.append([column, trace, str(a), str(b), *cells, str(difference.n)])
+    return found
+
+
+def main() -> None:
+    table = tables.Table(HEADER, lines(), "l" * len(HEADER))
+    (RESULTS / "quotes.csv").write_text(table.to_csv(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Are the paper's DDQN and SAC starved? They make one gradient step per 200 interactions.
+
+Not in the paper: the same agents with more steps per rollout, beside on-policy ones over the same
+interactions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from lcpo.errors import InputError
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan_agents
+from lcpo.run.store import record as records
+from lcpo.run.store.results import Result
+from lcpo.study import compare, stats, tables
+from lcpo.study.seeds import seeds_table
+from lcpo.study.study import Options, Report, Study
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayRateOptions(Options):
+    """Options of the study."""
+
+    trace: str = "3"
+    """Context: a name or a file."""
+    agents: str = "ddqn,sac"
+    """Agents with replay, separated by commas."""
+    rates: str = "1,10,50"
+    """Gradient steps per rollout, separated by commas."""
+    beside: str = "lcpo,a2c"
+    """Agents without replay, separated by commas."""
+    seeds: int = 8
+    """Seeds of each agent."""
+    steps: int = 2_000_000
+    """Interactions of each run."""
+
+
+def plan_runs(options: ReplayRateOptions) -> list[Job]:
+    """Every agent with every rate and seed, then those without replay."""
+    try:
+        rates = [int(rate) for rate in options.rates.split(",")]
+    except ValueError:
+        raise InputError(f"rates = {options.rates!r}: needs numbers, as in 1,10,50") from None
+
+    def planned(agents: str, sweep: dict[str, list[int]]) -> list[Job]:
+        return plan_agents(
+            agents,
+            "pendulum",
+            trace=options.trace,
+            steps=options.steps,
+            seeds=range(options.seeds),
+            published=options.published,
+            sweep=sweep,
+        )
+
+    beside = planned(options.beside, {}) if options.beside.strip() else []
+    return planned(options.agents, {"updates_per_rollout": rates}) + beside
+
+
+def report(options: ReplayRateOptions, results: Sequence[Result]) -> Report:
+    """The table."""
+    table = summary(results, options.steps)
+    return Report(seeds_table(results, lambda r: seed_numbers(r, options.steps)), {"table": table})
+
+
+def seed_numbers(result: Result, steps: int) -> dict[str, float]:
+    """What seeds.csv says of a run: returns of its first and last quarter, and of all of it."""
+    record = result.record
+    return {
+        "first_quarter": records.lifelong_return(record, 0, steps // 4 + 1),
+        "last_quarter": records.lifelong_return(record, steps - steps // 4),
+        "whole_run": records.lifelong_return(record),
+    }
+
+
+def summary(results: Sequence[Result], steps: int) -> tables.Table:
+    """A row per agent and rate."""
+    rows = []
+    for members in compare.group(results).values():
+        finished = compare.finished_runs(members)
+        numbers = [seed_numbers(r, steps) for r in finished]
+        total = str(len(members))
+        rows.append(
+            [
+                members[0].job.agent,
+                str(members[0].job.config.get("updates_per_rollout", tables.NONE)),
+                total if len(finished) == len(members) else f"{len(finished)} of {total}",
+                *(
+                    tables.plus_minus(stats.mean_ci([mine[name] for mine in numbers]))
+                    for name in ("first_quarter", "last_quarter", "whole_run")
+                ),
+            ]
+        )
+    quarter = tables.short_count(steps // 4)
+    return tables.Table(
+        ["agent", "steps per rollout", "seeds", f"first {quarter}", f"last {quarter}", "whole run"],
+        rows,
+        "lrrrrr",
+        f"pendulum, trace {results[0].job.trace}, {steps:,} steps: return; 95 % intervals over "
+        "seeds",
+    )
+
+
+study = Study(
+    "Not in the paper: DDQN and SAC with more gradient steps per rollout",
+    ReplayRateOptions,
+    plan_runs,
+    report,
+)

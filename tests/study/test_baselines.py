@@ -1,0 +1,70 @@
+"""The tables of baselines and of replay rates, from runs on disk that were made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result
+from lcpo.study.paper import baselines, replay_rate
+from lcpo.study.paper.baselines import BaselineOptions
+from lcpo.study.paper.replay_rate import ReplayRateOptions
+
+
+def result(job: Job, returns: np.ndarray, status: str = "finished") -> Result:
+    """A run with one episode in each update of 200 steps."""
+    ones = np.ones(len(returns), int)
+    step = 200 * np.arange(1, len(returns) + 1)
+    columns = {"step": step, "updates": ones, "epochs": ones, "epoch_return": returns}
+    return Result(job, status, None, columns, 1.0, {"device": "cpu:cpu"}, Path())
+
+
+def test_baselines_stand_beside_the_paper_s() -> None:
+    options = BaselineOptions(agents="lcpo,lcpo-p,ppo", seeds=2, steps=8000)
+    jobs = baselines.plan_runs(options)
+    assert len(jobs) == 2 * 3 * 2
+    results = [result(job, np.full(40, -100.0 * int(job.trace or 0) - job.seed)) for job in jobs]
+    failed = results[-1]._replace(status="failed", record={})
+    report = baselines.make_report(options, [*results[:-1], failed])
+    table = report.tables["table"]
+    assert list(table.header[:6]) == [
+        "trace", "agent", "seeds", "return after 800", "whole run", "paper",
+    ]  # fmt: skip
+    assert table.rows[0][:6] == ["3", "lcpo", "2", "-300 ± 6", "-300 ± 6", "-240 ± 4.41"]
+    assert table.rows[1][5] == "-271 ± 21.9"
+    assert table.rows[-1][:3] == ["4", "ppo", "1 of 2, 1 failed"]
+    assert table.rows[-1][5] == "-"
+    assert "faults corrected" in table.title
+    assert len(report.seeds.rows) == len(jobs)
+
+
+def test_published_baselines_keep_their_names() -> None:
+    options = BaselineOptions(agents="sac", traces="4", seeds=2, steps=8000, published=True)
+    jobs = baselines.plan_runs(options)
+    assert [job.name for job in jobs] == [f"sac-pendulum-4-published-s{i}" for i in (0, 1)]
+    report = baselines.make_report(options, [result(job, np.full(40, -1.0)) for job in jobs])
+    assert report.tables["table"].rows[0][:2] == ["4", "sac"]
+    assert "as published" in report.tables["table"].title
+
+
+def test_replay_rates() -> None:
+    """Quarters of a run: -4, -3, -2, -1."""
+    options = ReplayRateOptions(agents="ddqn", rates="1,10", beside="lcpo", seeds=2, steps=8000)
+    jobs = replay_rate.plan_runs(options)
+    assert len(jobs) == 6
+    returns = np.repeat([-4.0, -3.0, -2.0, -1.0], 10)
+    report = replay_rate.report(options, [result(job, returns) for job in jobs])
+    rows = report.tables["table"].rows
+    assert [row[:3] for row in rows] == [
+        ["ddqn", "1", "2"],
+        ["ddqn", "10", "2"],
+        ["lcpo", "-", "2"],
+    ]
+    assert list(rows[0][3:]) == ["-4.00 ± 0.00", "-1.00 ± 0.00", "-2.50 ± 0.00"]
+    alone = ReplayRateOptions(agents="sac", rates="1", beside=" ", seeds=1, steps=8000)
+    assert [job.agent for job in replay_rate.plan_runs(alone)] == ["sac"]
+    with pytest.raises(ValueError, match="rates = '1,x': needs numbers"):
+        replay_rate.plan_runs(ReplayRateOptions(rates="1,x"))
