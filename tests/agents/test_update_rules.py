@@ -216,6 +216,27 @@ def test_steps_that_a_guard_overrode_do_not_reach_the_policy(loss: str) -> None:
     assert np.abs(found - value(data)).max() > 1e-3
 
 
+def test_ppo_goes_on_until_the_kl_exceeds_one_and_a_half_times_its_limit() -> None:
+    """The minibatch at which it stops is beyond 1.5 max_kl; for many limits: some come close."""
+    config, state, data = prepared(ppo.agent, learning_rate=3e-3, minibatches=4, passes=10)
+    limits = jnp.logspace(-3.5, -2.0, 24)
+
+    def one(max_kl: jax.Array) -> tuple[jax.Array, jax.Array]:
+        limited = dataclasses.replace(config, max_kl=max_kl)
+        after, metrics = ppo.learn(limited, SPEC, state, data, jnp.arange(T))
+        policy = on_policy.make_networks(config, SPEC).policy
+        kl = dists.kl(policy.apply(state.policy, data.obs), policy.apply(after.policy, data.obs))
+        made = metrics["policy_steps"].astype(jnp.int32)
+        return made, kl.reshape(4, -1).mean(axis=1)[made % 4]  # of the minibatch that is next
+
+    made, kl = (np.asarray(x) for x in jax.jit(jax.vmap(one))(limits))
+    stopped = made < 40
+    share = (kl / np.asarray(limits))[stopped]
+    assert stopped.sum() > 12
+    assert share.min() > 1.5 * 0.999
+    assert share.min() < 1.7, "no limit comes close: this tests nothing"
+
+
 def test_lcpo_ps_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     """kappa times the mean KL(old || new) per action dimension, of the minibatch's own anchors."""
     spec = SPEC._replace(num_actions=(5, 3))

@@ -168,6 +168,12 @@ def test_scan_keys_give_uniform_independent_numbers() -> None:
     assert abs(np.corrcoef(children, numbers[:, 0])[0, 1]) < 0.06
 
 
+def test_a_keys_children_are_not_the_numbers_that_it_gives() -> None:
+    key = random.scan_keys(jax.random.key(0), (1,))[0]
+    given = np.asarray(jax.random.bits(key, (64,)))
+    assert not np.isin(jax.random.key_data(jax.random.split(key, 16)), given).any()
+
+
 def test_scan_keys_fold_in_what_they_are_given() -> None:
     """Each message gives another key, unlike the key itself."""
     key = random.scan_keys(jax.random.key(0), (1,))[0]

@@ -12,7 +12,7 @@ OFF_POLICY = "tests/agents/test_off_policy.py::test_"
 TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
 DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
 GOLDEN = "tests/golden/test_golden.py::test_"
-GOLDEN_ON = "tests/golden/test_golden_on_policy.py::test_"
+GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
 LOOP = f"{CORE}advantages_and_returns_against_a_loop[plain]"
 CODE = "update_lcpo_first_d1"
@@ -213,6 +213,19 @@ MUTANTS = (
         (f"{CORE}fisher_product_is_the_hessian_of_the_kl",), "the Fisher matrix misses - p p'",
     ),
     Mutant(
+        "too-little-damping", "lcpo/core/trust_region.py",
+        "ravel_pytree(back)[0]) + damping * vector",
+        "ravel_pytree(back)[0]) + 0.9 * damping * vector",
+        (f"{GOLDEN}lcpo_step_by_step[{CODE}]",), "the curvature has less damping than it says",
+    ),
+    Mutant(
+        "step-length-of-conjugate-gradient", "lcpo/core/trust_region.py",
+        "alpha = jnp.where(unsolved, rr / jnp.dot(direction, curved), 0.0)",
+        "alpha = jnp.where(unsolved, 0.99 * rr / jnp.dot(direction, curved), 0.0)",
+        (f"{GOLDEN}lcpo_step_by_step[update_lcpo_backtrack_d2]",),
+        "each step of conjugate gradient is a hundredth too short",
+    ),
+    Mutant(
         "half-the-step", "lcpo/core/trust_region.py",
         "jnp.sqrt(2.0 * limit / jnp.where(positive, quadratic, 1.0))",
         "jnp.sqrt(limit / jnp.where(positive, quadratic, 1.0))",
@@ -368,7 +381,8 @@ MUTANTS = (
     Mutant(
         "stops-too-soon", "lcpo/agents/ppo.py",
         "near = kl <= STOP_FACTOR * config.max_kl", "near = kl <= config.max_kl",
-        (f"{GOLDEN_ON}ppo_update[update_ppo_0]",), "PPO stops at max_kl, not at 1.5 max_kl",
+        (f"{RULES}ppo_goes_on_until_the_kl_exceeds_one_and_a_half_times_its_limit",),
+        "PPO stops at max_kl, not at 1.5 max_kl",
     ),
     # Weights, exploration, sampling.
     Mutant(
@@ -474,8 +488,21 @@ MUTANTS = (
     Mutant(
         "children-repeat-their-parent", "lcpo/core/random.py",
         "return _bits(_add_salt(data), 32, (*shape, 2))", "return _bits(data, 32, (*shape, 2))",
-        (f"{CORE}scan_keys_give_uniform_independent_numbers",),
+        (f"{CORE}a_keys_children_are_not_the_numbers_that_it_gives",),
         "a key's children are the numbers that it gives itself",
+    ),
+    # Environments.
+    Mutant(
+        "hopper-cost", "lcpo/envs/mujoco/tasks.py",
+        "return speed + 1.0 - 1e-3 * np.vecdot(chosen, chosen)",
+        "return speed + 1.0 - 1.01e-3 * np.vecdot(chosen, chosen)",
+        (f"{GOLDEN_MUJOCO}one_step[env_hopper_strong]",), "the hopper's inputs cost 1 % too much",
+    ),
+    Mutant(
+        "hopper-wind", "lcpo/envs/mujoco/tasks.py",
+        "return chosen - wind[:, :1] * x + wind[:, 1:] * y",
+        "return chosen - wind[:, :1] * x - wind[:, 1:] * y",
+        (f"{GOLDEN_MUJOCO}one_step[env_hopper_strong]",), "the hopper's wind blows the other way",
     ),
     # Defaults.
     Mutant(

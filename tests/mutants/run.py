@@ -52,7 +52,8 @@ def main(names: Sequence[str]) -> int:
                 )
                 faults += [f"{mutant.name} ({mutant.breaks}): {fault}"] if fault else []
     print(f"{len(chosen) - len(faults)} of {len(chosen)} killed, {time.monotonic() - began:.0f} s")
-    print(*faults, sep="\n")
+    for fault in faults:
+        print(fault)
     return 1 if faults else 0
 
 
