@@ -155,8 +155,9 @@ def test_lcpo_obeys_each_of_its_limits() -> None:
         values = {"c_anchor": jnp.float32(c_anchor), "c_recent": jnp.float32(c_recent)}
         limited = dataclasses.replace(config, **values)
         after, metrics = learn(limited, SPEC, state, data, Anchors(obs, jnp.bool_(True)))
-        kls = (kl_on(config, x, state.policy, after.policy) for x in (obs, data.obs))
-        return *kls, float(metrics["step_fraction"])
+        on_anchors = kl_on(config, obs, state.policy, after.policy)
+        on_recent = kl_on(config, data.obs, state.policy, after.policy)
+        return on_anchors, on_recent, float(metrics["step_fraction"])
 
     for c_anchor in np.logspace(-4, -1, 7):
         on_anchors, on_recent, fraction = update(c_anchor, 10.0)

@@ -198,7 +198,7 @@ def visits(num_runs: int, num_episodes: int, window: int) -> tuple[np.ndarray, n
     Rates are 1 / i in episode i.
     """
     seen = np.random.default_rng(0).random((num_runs, num_episodes)) < 0.3
-    each = seen.reshape(num_runs, -1, window).any(axis=2)
+    each = np.logical_or.reduce(seen.reshape(num_runs, -1, window), axis=2)
     return each, np.cumsum(seen / np.arange(1, num_episodes + 1), axis=1)
 
 

@@ -2,8 +2,9 @@
 
 On a random MDP per context (`SwitchingMDP`), whose Q* is known, runs that keep the assumptions
 (rates settled before their outcome, by the number of visits; every entry visited with a
-probability that is bounded below) stand beside runs that break one each. The third panel shows Lemma B.1, on sums of learning rates
-along a subsequence. What the assumptions must be, and why: docs/theory.md.
+probability that is bounded below) stand beside runs that break one each. The third panel shows
+Lemma B.1, on sums of learning rates along a subsequence. What the assumptions must be, and why:
+docs/theory.md.
 """
 
 from __future__ import annotations
