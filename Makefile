@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all test-peers lint wheel bench clean
+.PHONY: install demo test test-all mutants test-peers lint wheel bench clean
 
 install: .venv/.installed
 
@@ -22,8 +22,11 @@ demo: install  ## the paper's Figure 1, all seeds: about two minutes on two core
 test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
 	$(BIN)/python -m pytest -q -n auto -m "not learn" --ignore=tests/peers
 
-test-all: .venv/.dev  ## what `test` leaves out: agents that must learn and remember, twenty kills
+test-all: .venv/.dev mutants  ## what `test` leaves out: agents that must learn and remember, twenty kills
 	$(BIN)/python -m pytest -q -n auto -m learn --ignore=tests/peers
+
+mutants: .venv/.dev  ## lines made wrong, one at a time: do the tests see it? MUTANTS="name ..." for some
+	$(BIN)/python tests/mutants/run.py $(MUTANTS)
 
 # Other libraries train on our environments; they bring PyTorch, so they live apart.
 .venv-peers/.installed: pyproject.toml

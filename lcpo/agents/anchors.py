@@ -23,6 +23,8 @@ from lcpo.types import Array, Spec
 
 ADD_BEFORE_SAMPLE = "add-before-sample"
 """Fault: the recent batch enters the reservoir before anchors are drawn from it."""
+ROW_SUM_FILTER = "row-sum-filter"
+"""Fault: `mahalanobis-full` leaves out columns that do vary (`core.ood.row_sum_filter`)."""
 
 
 @config
@@ -67,10 +69,12 @@ def recall(
     """
     if ADD_BEFORE_SAMPLE in config.faults:
         memory = buffers.reservoir_add(memory, batch, add_key)
-    detector = ood.find_detector(config.detector)
+    distance = ood.find_detector(config.detector).distance
+    if ROW_SUM_FILTER in config.faults and distance is ood.mahalanobis_full:
+        distance = ood.row_sum_filter
     obs, found = ood.sample_ood(
         memory,
-        lambda data: detector.distance(spec.context, recent, data),
+        lambda data: distance(spec.context, recent, data),
         config.sigma,
         batch.shape[0],
         config.sampling_rounds,

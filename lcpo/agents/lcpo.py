@@ -32,7 +32,7 @@ from jax.flatten_util import ravel_pytree
 
 from lcpo.agents import anchors as past
 from lcpo.agents import on_policy, trpo
-from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, AnchorConfig, Anchors
+from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, AnchorConfig, Anchors
 from lcpo.agents.on_policy import Data
 from lcpo.config import config, static, traced
 from lcpo.core import random, trust_region
@@ -54,7 +54,7 @@ class Config(AnchorConfig):
     dual: bool = static(False, "solve for both constraints, not only for the anchors'")
     faults: tuple[str, ...] = static(
         (), "published faults to repeat",
-        choices=(on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, DUAL_ALGEBRA),
+        choices=(on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, DUAL_ALGEBRA),
     )  # fmt: skip
 
 

@@ -38,14 +38,17 @@ def equal(num_actions: tuple[int, ...]) -> Array:
 def sample(logits: Array, uniform: Array) -> Array:
     """Inverse-CDF sample, one uniform number in [0, 1) per dimension: [..., A] -> [..., A].
 
-    The action is the number of cumulative probabilities, the last one left out, that are <= u.
+    The action is the number of cumulative probabilities, the last one left out, that are <= u. An
+    action of probability 0, such as one that does not exist, is never drawn: not even where
+    rounding leaves the sum of all probabilities below u.
     """
     p = jax.nn.softmax(logits)
-    action, cumulative = jnp.int32(0), 0.0
+    action, possible, cumulative = jnp.int32(0), jnp.int32(0), 0.0
     for k in range(p.shape[-1] - 1):  # one by one: XLA fuses it with the environment's step
         cumulative = cumulative + p[..., k]
         action = action + (cumulative <= uniform).astype(jnp.int32)
-    return action
+        possible = jnp.where(p[..., k + 1] > 0.0, jnp.int32(k + 1), possible)  # the last so far
+    return jnp.minimum(action, possible)
 
 
 def log_prob(logits: Array, action: Array) -> Array:

@@ -57,6 +57,20 @@ def mahalanobis_full(context: ContextSlice, recent: Array, data: Array) -> Array
     return _mahalanobis(recent, data)
 
 
+def row_sum_filter(context: ContextSlice, recent: Array, data: Array) -> Array:
+    """`mahalanobis_full` as the published code has it (fault "row-sum-filter" of LCPO).
+
+    Where a column does not vary in the recent batch, all columns whose covariances sum to 0 or
+    less are left out, even such as vary; the sum is divided by the number of all columns.
+    """
+    del context
+    centred = recent - recent.mean(axis=0, keepdims=True)
+    sums = jnp.sum(centred * centred.sum(axis=1, keepdims=True), axis=0)  # of each covariance row
+    varies = _varies(recent)
+    kept = jnp.where(varies.all(), varies, varies & (sums > 0.0))
+    return _squared_distance(recent, data, kept) / recent.shape[1]
+
+
 def everything(context: ContextSlice, recent: Array, data: Array) -> Array:
     """All of the past counts as OOD: anchors are drawn from the whole reservoir."""
     del context, recent
@@ -113,14 +127,25 @@ def _history_mean(context: ContextSlice, obs: Array) -> Array:
 
 def _mahalanobis(recent: Array, data: Array) -> Array:
     """Columns that do not vary in the recent batch are left out."""
+    varies = _varies(recent)
+    squared = _squared_distance(recent, data, varies)
+    return squared / jnp.maximum(varies.sum(), 1).astype(jnp.float32)
+
+
+def _varies(recent: Array) -> Array:
+    """Which columns do, [D]. The mean of equal numbers may differ from them by rounding."""
+    return (recent.max(axis=0) > recent.min(axis=0)) & (recent.std(axis=0, ddof=1) > 1e-12)
+
+
+def _squared_distance(recent: Array, data: Array, kept: Array) -> Array:
+    """Squared Mahalanobis distances of the rows of `data`, of the columns `kept` [D] alone."""
     mean = recent.mean(axis=0, keepdims=True)
     std = recent.std(axis=0, ddof=1, keepdims=True)
-    varies = std > 1e-12
-    scale = jnp.where(varies, 1.0 / jnp.where(varies, std, 1.0), 0.0)
+    scale = jnp.where(kept[None], 1.0 / jnp.where(kept[None], std, 1.0), 0.0)
     recent, data = (recent - mean) * scale, (data - mean) * scale
     exact = jax.lax.Precision.HIGHEST
     covariance = jnp.matmul(recent.T, recent, precision=exact) / (recent.shape[0] - 1)
-    covariance = covariance + jnp.diag(jnp.where(varies[0], RIDGE, 1.0))
+    covariance = covariance + jnp.diag(jnp.where(kept, RIDGE, 1.0))
     factor = jnp.linalg.cholesky(covariance)
     white = jax.scipy.linalg.solve_triangular(factor, data.T, lower=True)
-    return jnp.sum(white**2, axis=0) / jnp.maximum(varies.sum(), 1).astype(jnp.float32)
+    return jnp.sum(white**2, axis=0)

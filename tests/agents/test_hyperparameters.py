@@ -1,4 +1,8 @@
-"""Defaults are the paper's: every row of its table of hyper-parameters, against the configs."""
+"""Defaults are the paper's, or the published code's where the paper says nothing.
+
+First every row of the paper's table of hyper-parameters; then every field of every agent, so that
+no default changes unseen.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from lcpo.agents import AGENTS
-from lcpo.core import optim
+from lcpo.agents import AGENTS, lcpo_p, ppo, presets, trpo
+from lcpo.config import to_json
+from lcpo.core import nets, ood, optim, stats, trust_region
 
 EPOCH = 200  # steps
 TABLE = Path(__file__).parent / "data" / "hyperparameters-gym.csv"
@@ -157,3 +162,116 @@ def test_no_row_is_left_out() -> None:
     assert known <= ROWS.keys(), "names that the table does not have"
     assert not CHECKS.keys() & NOT_A_FIELD.keys()
     assert not NOT_YET & AGENTS.keys(), "agents that are there now: check their rows"
+
+
+# The published code: rewards / sqrt(Var + 1); gradient norms of 0.5 (A2C's policy, all value
+# functions) and 1 (DDQN, SAC, PPO's policy); no entropy bonus but for LCPO, LCPO-P and SAC.
+COMMON = {
+    "rollout_length": 200, "hidden": [64, 64], "gamma": 0.99, "scale_rewards": True,
+    "reward_var_offset": 1.0,
+}  # fmt: skip
+FIXED_ENTROPY = {"entropy_coef": 0.0, "entropy_target": 0.0, "entropy_learning_rate": 1e-3}
+ON = {
+    **COMMON, **FIXED_ENTROPY, "value_learning_rate": 1e-3, "max_grad_norm": 0.5, "lam": 0.9,
+    "faults": [],
+}  # fmt: skip
+A2C = {**ON, "learning_rate": 4e-4}
+TUNED_ENTROPY = {"entropy_coef": 0.03, "entropy_target": 0.1}
+PAST = {
+    **TUNED_ENTROPY, "sigma": 1.0, "detector": "l2", "buffer_size": None, "sampling_rounds": 5,
+}  # fmt: skip
+LCPO = {**A2C, **PAST, "c_anchor": 1e-4, "c_recent": 0.1, "damping": 0.1, "dual": False}
+TRPO = {**ON, "rollout_length": 3200, "max_kl": 0.01, "damping": 0.1}
+PPO = {
+    **A2C, "policy_max_grad_norm": 1.0, "clip": 0.2, "max_kl": 0.01, "passes": 3, "minibatches": 10,
+}  # fmt: skip
+REPLAY = {
+    **COMMON, "max_grad_norm": 1.0, "updates_per_rollout": 1, "batch_size": 512,
+    "buffer_size": None, "random_steps": 200_000, "target_rate": 0.01,
+}  # fmt: skip
+DDQN = {**REPLAY, "learning_rate": 1e-3, "epsilon_steps": 1_000_000}
+SAC = {
+    **REPLAY, "learning_rate": 4e-4, "value_learning_rate": 1e-3, "entropy_coef": 0.1,
+    "entropy_target": 0.1, "entropy_learning_rate": 1e-3, "faults": [],
+}  # fmt: skip
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "a2c": A2C,
+    "a2c-entropy": {**A2C, **TUNED_ENTROPY},
+    "lcpo": LCPO,
+    "lcpo-noent": {**LCPO, "entropy_coef": 0.0, "entropy_target": 0.0},
+    "lcpo-uniform": {**LCPO, "detector": "everything"},
+    "lcpo-mhd": {**LCPO, "detector": "mahalanobis-full", "sigma": 12**0.5},
+    "lcpo-p": {**PPO, **PAST, "kappa": 10.0},
+    "trpo": TRPO,
+    "ppo": PPO,
+    "ppo-entropy": {**PPO, **TUNED_ENTROPY},
+    "ddqn": DDQN,
+    "sac": SAC,
+    # The value table and its rate are ours; the rest is the published grid world's.
+    "tabular-a2c": {
+        **A2C, "learning_rate": 0.1, "value_learning_rate": 0.1, "gamma": 0.9, "lam": 0.95,
+        "reward_var_offset": 1e-8, "value": "table", "hidden": [32, 32],
+    },
+    # Of no paper: docs/agents/tabular-q.md.
+    "tabular-q": {
+        "rollout_length": 200, "learning_rate": 1.0, "omega": 0.7, "epsilon": 0.1, "gamma": 0.99,
+    },
+    "prescient-a2c": {**A2C, "rollout_length": 3200},
+    "prescient-trpo": {**TRPO, "rollout_length": 10_000},
+    "prescient-ddqn": {
+        **DDQN, "rollout_length": 3200, "random_steps": 3_200_000, "epsilon_steps": 16_000_000,
+    },
+    "prescient-sac": {**SAC, "rollout_length": 3200, "random_steps": 3_200_000},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_every_default(name: str) -> None:
+    assert to_json(AGENTS[name].config()) == DEFAULTS[name]
+
+
+PRESCIENT_STEPS = {"a2c": 32_000_000, "trpo": 10_000_000, "ddqn": 32_000_000, "sac": 32_000_000}
+
+
+def test_prescient_training_is_as_long_as_published() -> None:
+    for name, steps in PRESCIENT_STEPS.items():
+        training = AGENTS[f"prescient-{name}"].training
+        assert training is not None
+        assert training.steps == steps
+        assert training.halve == (() if name == "trpo" else ("learning_rate",))
+        assert training.halve_at == (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+def test_constants_of_the_published_code() -> None:
+    assert trust_region.CG_ITERATIONS == 15
+    assert trust_region.CG_TOLERANCE == 1e-10
+    assert trust_region.MAX_BACKTRACKS == 10
+    assert trust_region.MIN_IMPROVEMENT_RATIO == 0.1
+    assert (trpo.SLACK, ppo.STOP_FACTOR, lcpo_p.WINDOW) == (1.5, 1.5, 1000)
+    assert optim.WEIGHT_DECAY == nets.mlp((1, 1)).weight_decay == 1e-4
+    assert nets.table((2,), 1).weight_decay == 0.0
+    assert [float(x) for x in stats.moments_init()] == pytest.approx([0.0, 1.0, 1e-4])
+    assert ood.RIDGE == 1e-6  # ours: the published code has none
+
+
+GRID = {"hidden": [32, 32], "reward_var_offset": 1e-8}
+PUBLISHED_GRID: dict[str, dict[str, Any]] = {
+    "a2c": {**GRID, "gamma": 0.9, "lam": 0.8, "learning_rate": 1e-3, "value_learning_rate": 1e-3},
+    "lcpo": {
+        **GRID, "gamma": 0.9, "lam": 0.8, "learning_rate": 4e-4, "value_learning_rate": 1e-3,
+        "c_anchor": 1e-5, "c_recent": 0.1, "damping": 0.1, "sigma": 0.5**0.5, "entropy_coef": 0.1,
+        "entropy_target": 0.1, "buffer_size": 4_000_000,
+    },
+    "tabular-a2c": {
+        **GRID, "gamma": 0.9, "lam": 0.95, "learning_rate": 0.1, "value_learning_rate": 1e-3,
+        "value": "mlp",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED_GRID)
+def test_the_published_grid_world(name: str) -> None:
+    agent = AGENTS[name]
+    values = {**presets.settings(agent, "grid-world"), **presets.published(agent, "grid-world")}
+    found = to_json(agent.config(**values))
+    assert {field: found[field] for field in PUBLISHED_GRID[name]} == PUBLISHED_GRID[name]

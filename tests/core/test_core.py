@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,7 @@ from lcpo.types import ContextSlice
 
 close = np.testing.assert_allclose
 RNG = np.random.default_rng(0)
+NO_CONTEXT = ContextSlice(0, 0, 0)
 
 
 def episodes(num_steps: int = 37, num_worlds: int = 3) -> dict[str, np.ndarray]:
@@ -99,11 +102,58 @@ def test_unequal_action_counts_are_padded() -> None:
     close(dists.max_entropy((4, 2)), np.log(8))
 
 
+def test_an_action_of_probability_zero_is_never_drawn() -> None:
+    """Not at the largest u below 1, where float32 probabilities may sum to less, nor at u = 0."""
+    rng = np.random.default_rng(0)
+    below_one = np.nextafter(np.float32(1.0), np.float32(0.0))
+    outputs = jnp.asarray(rng.normal(0.0, 3.0, (50_000, 3 * 6)), jnp.float32)
+    for counts in ((6, 4, 1), (6, 6, 6)):
+        logits = dists.to_logits(outputs, counts)
+        found = np.asarray(dists.sample(logits, jnp.full((50_000, 3), below_one)))
+        total = jnp.cumsum(jax.nn.softmax(logits), axis=-1)[..., -1]
+        assert (total[:, 1] <= below_one).mean() > 0.1, "no sum is that small: this tests nothing"
+        np.testing.assert_array_equal(found.max(axis=0), np.array(counts) - 1)
+    impossible = jnp.array([[[-jnp.inf, 0.0, -jnp.inf, 1.0, -200.0, -jnp.inf]]])
+    for u, expected in ((0.0, 1), (0.2, 1), (0.5, 3), (below_one, 3)):
+        assert int(dists.sample(impossible, jnp.full((1, 1), u))[0, 0]) == expected
+
+
+def test_draws_are_those_of_the_inverse_distribution_function() -> None:
+    """Wherever u is not within rounding of a cumulative probability."""
+    rng = np.random.default_rng(0)
+    logits = jnp.asarray(rng.normal(0.0, 2.0, (20_000, 2, 5)), jnp.float32)
+    uniform = jax.random.uniform(jax.random.key(0), (20_000, 2))
+    p = np.exp(np.asarray(logits, np.float64))
+    cumulative = np.cumsum(p / p.sum(-1, keepdims=True), axis=-1)
+    gap = np.asarray(uniform, np.float64)[..., None] - cumulative
+    clear = np.abs(gap[..., :-1]).min(-1) > 1e-6
+    assert clear.mean() > 0.99
+    found = np.asarray(dists.sample(logits, uniform))
+    np.testing.assert_array_equal(found[clear], (gap[..., :-1] >= 0.0).sum(-1)[clear])
+
+
+def test_actions_that_do_not_exist_count_for_nothing() -> None:
+    """Dimensions of 5 and 3 actions, padded, against each by itself."""
+    rng = np.random.default_rng(0)
+    outputs = jnp.asarray(rng.normal(size=(2, 7, 2 * 5)), jnp.float32)
+    both = dists.to_logits(outputs, (5, 3))
+    apart = [both[..., :1, :], both[..., 1:, :3]]
+    action = jnp.asarray(rng.integers(0, 3, (7, 2)))
+    close(dists.entropy(both), sum(dists.entropy(x) for x in apart), rtol=1e-5)
+    close(dists.kl(*both), sum(dists.kl(*x) for x in apart), rtol=1e-4, atol=1e-6)
+    each = [dists.log_prob(x[0], action[:, d : d + 1]) for d, x in enumerate(apart)]
+    close(dists.log_prob(both[0], action), sum(each), rtol=1e-5)
+    gradient = jax.grad(lambda o: dists.entropy(dists.to_logits(o, (5, 3))).sum())(outputs[0])
+    assert np.isfinite(gradient).all()
+    assert not np.any(gradient[:, 8:])
+    assert (jnp.argmax(both, axis=-1)[..., 1] < 3).all()
+
+
 def test_samples_follow_the_distribution() -> None:
     logits = jnp.asarray(RNG.normal(size=(1, 1, 6)), jnp.float32)
     uniform = jax.random.uniform(jax.random.key(1), (20_000, 1))
     counts = np.bincount(np.asarray(dists.sample(logits, uniform)).ravel(), minlength=6)
-    expected = np.asarray(jax.nn.softmax(logits)).ravel() * 20_000
+    expected = np.asarray(jax.nn.softmax(logits), np.float64).ravel() * 20_000
     assert scipy_stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
 
 
@@ -118,12 +168,31 @@ def test_scan_keys_give_uniform_independent_numbers() -> None:
     assert abs(np.corrcoef(children, numbers[:, 0])[0, 1]) < 0.06
 
 
+def test_a_keys_children_are_not_the_numbers_that_it_gives() -> None:
+    key = random.scan_keys(jax.random.key(0), (1,))[0]
+    given = np.asarray(jax.random.bits(key, (64,)))
+    assert not np.isin(jax.random.key_data(jax.random.split(key, 16)), given).any()
+
+
+def test_scan_keys_fold_in_what_they_are_given() -> None:
+    """Each message gives another key, unlike the key itself."""
+    key = random.scan_keys(jax.random.key(0), (1,))[0]
+    folded = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(1000))
+    numbers = np.asarray(jax.vmap(jax.random.uniform)(folded))
+    assert len(np.unique(numbers)) > 990
+    assert scipy_stats.kstest(numbers, "uniform").pvalue > 1e-3
+    assert jax.random.uniform(key) not in numbers
+
+
 def test_clipping_and_l2_enter_adam() -> None:
     params, grads = jnp.array([2.0, -1.0]), jnp.array([30.0, 40.0])
     optimiser = optim.adam(0.1, max_norm=0.5, eps=1e-5, weight_decay=0.01)
-    after, _ = optim.apply(optimiser, grads, optimiser.init(params), params)
+    after, state = optim.apply(optimiser, grads, optimiser.init(params), params)
     clipped = grads * 0.5 / (50.0 + 1e-6) + 0.01 * params
     close(after - params, -0.1 * clipped / (np.abs(clipped) + 1e-5), rtol=1e-4)
+    moments = next(part for part in state if hasattr(part, "mu"))
+    close(moments.mu, 0.1 * clipped, rtol=1e-5)  # the step alone hardly tells their size
+    close(moments.nu, 0.001 * clipped**2, rtol=1e-5)
 
 
 class Toy:
@@ -230,6 +299,55 @@ def test_line_search_halves_until_all_limits_hold() -> None:
     close(found.kls, [0.005, 0.25], rtol=1e-6)
 
 
+def search(loss: Callable[[jax.Array], jax.Array], kl_limit: float) -> trust_region.LineSearch:
+    """From 0 along a step of length 1, where the gradient promises a loss of -1; the KL is x."""
+
+    def evaluate(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return loss(x[0]), jnp.stack([x[0]])
+
+    start = (jnp.zeros(1), jnp.float32(0.0), jnp.ones(1), jnp.array([-1.0]))
+    return trust_region.line_search(evaluate, *start, jnp.array([kl_limit]))
+
+
+@pytest.mark.parametrize(("share", "fraction"), [(0.09, 0.0), (0.11, 1.0)])
+def test_a_tenth_of_what_was_promised_is_asked_for(share: float, fraction: float) -> None:
+    """At every fraction the loss falls by this share of the promise."""
+    assert search(lambda x: -share * x, kl_limit=1.0).fraction == fraction
+
+
+def test_the_promise_shrinks_with_the_step() -> None:
+    """A loss that falls by 0.04 at the full step, and by 0.03 at half: 0.06 of what was promised.
+
+    At a quarter it falls by 0.0275: 0.11.
+    """
+    found = search(lambda x: -0.025 - 0.01 * x, kl_limit=1.0)
+    assert found.fraction == 0.25
+
+
+def test_a_limit_that_is_just_met_is_met_and_ten_fractions_are_tried() -> None:
+    assert search(lambda x: -x, kl_limit=1.0).fraction == 1.0
+    assert search(lambda x: -x, kl_limit=1.0 / 512).fraction == 1.0 / 512
+    assert search(lambda x: -x, kl_limit=1.0 / 600).fraction == 0.0
+
+
+def test_conjugate_gradient_takes_fifteen_iterations() -> None:
+    """Of 40 that it would need: the best point of the Krylov space of 15 dimensions."""
+    scale = np.linspace(1.0, 30.0, 40)
+    target = np.ones(40)
+    found = trust_region.conjugate_gradient(lambda v: jnp.asarray(scale) * v, jnp.asarray(target))
+
+    def best(dimensions: int) -> float:
+        """The least 1/2 x'Fx - b.x, in a basis of the space that is orthogonal."""
+        basis = np.linalg.qr(np.vander(scale / 15.5 - 1.0, dimensions, increasing=True))[0]
+        return -0.5 * float(
+            (basis.T @ target) @ np.linalg.solve(basis.T * scale @ basis, basis.T @ target)
+        )
+
+    x = np.asarray(found, np.float64)
+    value = 0.5 * x @ (scale * x) - target @ x
+    assert best(15) - 1e-6 < value < 0.5 * (best(15) + best(14))
+
+
 def test_a_failed_line_search_changes_nothing() -> None:
     def evaluate(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         return x[0], jnp.stack([jnp.nan])
@@ -294,6 +412,27 @@ def test_anchors_are_the_first_ood_draws() -> None:
     close(anchors[:, 0], drawn[drawn > 49.0][:5])
 
 
+def test_enough_is_exactly_as_many_as_wanted() -> None:
+    items = jnp.arange(100.0)[:, None]
+    reservoir, key = buffers.Reservoir(items, jnp.int32(100)), jax.random.key(3)
+    drawn = np.sort(np.asarray(buffers.reservoir_sample(reservoir, 25, key))[:, 0])
+    farther = [int((drawn > value).sum()) for value in drawn]
+    assert {4, 5, 6} <= set(farther)
+    for value, number in zip(drawn, farther, strict=True):
+
+        def distance(x: jax.Array, value: float = value) -> jax.Array:
+            return jnp.where(x[:, 0] > value, 2.0, 0.5)
+
+        assert ood.sample_ood(reservoir, distance, 1.0, 5, 5, key)[1] == (number >= 5)
+
+
+def test_only_slots_that_hold_an_item_are_drawn() -> None:
+    reservoir = buffers.reservoir_init(64, (1,))
+    reservoir = buffers.reservoir_add(reservoir, jnp.arange(1.0, 5.0)[:, None], jax.random.key(0))
+    drawn = buffers.reservoir_sample(reservoir, 200, jax.random.key(1))
+    assert set(np.asarray(drawn).ravel()) == {1.0, 2.0, 3.0, 4.0}
+
+
 def test_an_empty_reservoir_gives_no_anchors() -> None:
     reservoir = buffers.reservoir_init(10, (2,))
     _, found = ood.sample_ood(
@@ -315,6 +454,34 @@ def test_mahalanobis_survives_nearly_collinear_columns() -> None:
     offset = data32[:, :6] - used.mean(axis=0)
     expected = np.sum(offset @ np.linalg.inv(np.cov(used.T)) * offset, axis=1) / 6
     close(found, expected, rtol=2e-2)
+
+
+@pytest.mark.parametrize("value", [0.1, 1.7, -3.3])
+def test_a_constant_column_is_left_out_whatever_its_value(value: float) -> None:
+    """The float32 mean of 200 times 0.1 is not 0.1."""
+    rng = np.random.default_rng(0)
+    recent, data = (rng.normal(size=(n, 4)).astype(np.float32) for n in (200, 9))
+    recent[:, 2] = value
+    found = ood.mahalanobis_full(NO_CONTEXT, jnp.asarray(recent), jnp.asarray(data))
+    rest = (jnp.asarray(x[:, [0, 1, 3]]) for x in (recent, data))
+    close(found, ood.mahalanobis_full(NO_CONTEXT, *rest), rtol=1e-4)
+
+
+def test_row_sum_filter_drops_columns_that_vary_and_divides_by_all() -> None:
+    """By hand, in float64: columns 1 (covariances sum to less than 0) and 3 (constant) go."""
+    rng = np.random.default_rng(0)
+    recent, data = (rng.normal(size=(n, 4)) for n in (200, 9))
+    recent[:, 1] = -0.6 * recent[:, 0] + 0.2 * recent[:, 1]
+    sums = np.cov(recent[:, :3].T).sum(axis=1)
+    np.testing.assert_array_equal(sums > 0.0, [True, False, True])
+    rows = recent, data = recent.astype(np.float32), data.astype(np.float32)
+    varying = ood.row_sum_filter(NO_CONTEXT, *map(jnp.asarray, rows))
+    close(varying, ood.mahalanobis_full(NO_CONTEXT, *map(jnp.asarray, rows)), rtol=1e-5)
+    recent[:, 3] = 0.3
+    found = ood.row_sum_filter(NO_CONTEXT, *map(jnp.asarray, rows))
+    used = recent[:, [0, 2]].astype(np.float64)
+    offset = data[:, [0, 2]] - used.mean(axis=0)
+    close(found, np.sum(offset @ np.linalg.inv(np.cov(used.T)) * offset, axis=1) / 4, rtol=1e-3)
 
 
 def test_unknown_detectors_are_named() -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from golden_files import cases, load
+from golden_files import FOLDER, cases, load
 
-from lcpo.core import ood
 from lcpo.envs.mujoco.base import Before, MujocoTask
 from lcpo.envs.mujoco.tasks import (
+    HOPPER_DT,
     INDEX_COST,
     Hopper,
     InvertedDoublePendulum,
@@ -24,7 +23,6 @@ from lcpo.envs.mujoco.tasks import (
     Reacher,
 )
 from lcpo.envs.mujoco.worlds import MujocoWorlds
-from lcpo.types import ContextSlice
 
 pytest.importorskip("mujoco.batch")
 close = np.testing.assert_allclose
@@ -89,13 +87,21 @@ def test_one_step(case: Path) -> None:
             close(value, recorded[name], rtol=1e-6, atol=1e-6, err_msg=name)
     close(step.reward, reward, rtol=1e-6)
     if isinstance(task, Hopper):
-        assert (~active).sum() >= 20
+        # The engine decides where a contact leads to; what we make of that is ours, in every step.
+        distance = sim.qpos[:, 0] - g["tf_next_qpos"][:, 0]
+        close(reward - distance / HOPPER_DT, g["tf_reward"], rtol=1e-9, atol=1e-9)
         off = np.abs(sim.qvel - g["tf_next_qvel"])[active]
-        assert np.median(off) <= 0.02
-        assert off.max() <= 0.6
+        if off.size:
+            assert np.median(off) <= 0.02
+            assert np.quantile(off, 0.95) <= 0.1
         close(step.terminated[free], g["tf_terminated"][free])
     else:
         np.testing.assert_array_equal(step.terminated, g["tf_terminated"])
+
+
+def test_the_hopper_has_steps_without_contact() -> None:
+    """In one file or another: there it is compared to the last digits. A file may have none."""
+    assert any((~constrained(case)).any() for case in FOLDER.glob("env_hopper_*.npz"))
 
 
 @cases("env_inverted_pendulum_*", "env_inverted_double_pendulum_*", "env_reacher_*")
@@ -118,7 +124,7 @@ def test_whole_episodes(case: Path) -> None:
         assert step.truncated[0] == g["truncated"][t]
 
 
-@cases(*[f"env_{name}_mild" for name in TASKS])
+@cases("env_[hir]*_mild")  # recorded with this wind only
 def test_model(case: Path) -> None:
     """The compiled constants: the motors that we add, and Gymnasium's models as they were."""
     g = load(case)
@@ -128,29 +134,3 @@ def test_model(case: Path) -> None:
             field = name.removeprefix("model_")
             found = getattr(model if hasattr(model, field) else model.opt, field)
             close(found, value, rtol=1e-12, atol=1e-12, err_msg=field)
-
-
-@cases(*[f"ood_{name}_*" for name in TASKS])
-def test_ood(case: Path) -> None:
-    """`raw` is the distance (l2), or -d^2 / (2 * observation size) (Mahalanobis)."""
-    g = load(case)
-    name, _, kind = case.stem.removeprefix("ood_").rpartition("_")[0].rpartition("_")
-    if name.endswith("_mahala"):
-        kind = "mahala_full"
-    context = ContextSlice(int(g["context_start"]), channels=2, lags=3)
-    size, threshold = int(g["obs_dim"]), float(g["threshold"])
-    recent, data = jnp.asarray(g["base"]), jnp.asarray(g["data"])
-    if kind == "l2":
-        found = ood.l2(context, recent, data)
-        mask = found > threshold
-    elif kind == "mahala":
-        found = -ood.mahalanobis(context, recent, data) * context.size / (2 * size)
-        mask = found < threshold
-    else:
-        # The published code leaves out some columns on two of the tasks; we, constant ones only.
-        kept = g["kept_columns"] if g["kept_columns"].size else np.ones(size, bool)
-        distance = ood.mahalanobis_full(context, recent[:, kept], data[:, kept])
-        found = -distance * float(kept.sum()) / (2 * size)
-        mask = found < threshold
-    close(found, g["raw"], rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(mask, g["mask"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -163,6 +164,51 @@ def test_lemma_bounds_hold_at_every_length(rate, window: int) -> None:
         rest = np.cumsum(alpha[window:])[window - 1 :: window]
         assert (window * np.cumsum(beta) >= rest * (1 - 1e-12)).all()
         assert np.sum(beta**2) <= np.sum(alpha**2)
+
+
+def limit_of_q(rate: Callable[[int, np.ndarray, np.ndarray], np.ndarray]) -> tuple[float, float]:
+    """Mean over 1000 runs of Q after 20,000 visits, and its standard error.
+
+    One state, one action; r is 1 or 0, each with probability 1/2, and the episode ends: Q* = 1/2.
+    `rate(n, reward, coin)` is that of visit n; the coin, 1 or 0 too, says nothing of the reward.
+    """
+    rng, q = np.random.default_rng(0), np.zeros(1000)
+    for n in range(1, 20_001):
+        reward, coin = rng.integers(0, 2, (2, len(q)))
+        q += rate(n, reward, coin) * (reward - q)
+    return q.mean(), q.std(ddof=1) / np.sqrt(len(q))
+
+
+def test_rates_must_not_look_at_the_outcome() -> None:
+    """1 / n where r = 1, else 1 / (2n), goes to 2/3; by a coin, or without one, to Q* = 1/2."""
+    for rate, expected in (
+        (lambda n, reward, coin: np.where(reward, 1.0, 0.5) / n, 2 / 3),
+        (lambda n, reward, coin: np.where(coin, 1.0, 0.5) / n, 1 / 2),
+        (lambda n, reward, coin: np.full(len(reward), 1.0 / n), 1 / 2),
+    ):
+        mean, error = limit_of_q(rate)
+        assert error < 1e-3
+        # Of the first visits 20,000^-0.75 is left over: under 1e-3.
+        assert abs(mean - expected) < 4 * error + 1e-3
+
+
+def visits(num_runs: int, num_episodes: int, window: int) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each window of a run has a visit of probability 0.3 an episode; the rates that count.
+
+    Rates are 1 / i in episode i.
+    """
+    seen = np.random.default_rng(0).random((num_runs, num_episodes)) < 0.3
+    each = np.logical_or.reduce(seen.reshape(num_runs, -1, window), axis=2)
+    return each, np.cumsum(seen / np.arange(1, num_episodes + 1), axis=1)
+
+
+def test_visits_with_a_probability_bounded_below_are_enough() -> None:
+    """Every run misses a window of 10 sooner or later; the rates that count grow as 0.3 ln i."""
+    each, sums = visits(num_runs=200, num_episodes=20_000, window=10)
+    assert not each.all(axis=1).any()
+    gain = sums[:, -1] - sums[:, 199]
+    np.testing.assert_allclose(gain.mean(), 0.3 * np.log(100.0), rtol=0.02)
+    assert gain.min() > 0.2 * np.log(100.0)
 
 
 def test_lemma_needs_its_two_conditions() -> None:

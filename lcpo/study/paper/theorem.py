@@ -1,8 +1,10 @@
 """The paper's Theorem B.2 made visible: tabular Q-learning finds the best policy in every context.
 
 On a random MDP per context (`SwitchingMDP`), whose Q* is known, runs that keep the assumptions
-stand beside runs that break one each. The third panel shows Lemma B.1, on sums of learning rates
-along a subsequence. What the assumptions must be, and why: docs/theory.md.
+(rates settled before their outcome, by the number of visits; every entry visited with a
+probability that is bounded below) stand beside runs that break one each. The third panel shows
+Lemma B.1, on sums of learning rates along a subsequence. What the assumptions must be, and why:
+docs/theory.md.
 """
 
 from __future__ import annotations

@@ -1,0 +1,529 @@
+"""Wrong lines that the tests must see: what is changed, which tests fail, what would break."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CORE = "tests/core/test_core.py::test_"
+REPLAY = "tests/core/test_replay.py::test_"
+RULES = "tests/agents/test_update_rules.py::test_"
+ON_POLICY = "tests/agents/test_on_policy.py::test_"
+OFF_POLICY = "tests/agents/test_off_policy.py::test_"
+TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
+DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
+GOLDEN = "tests/golden/test_golden.py::test_"
+GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
+GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
+LOOP = f"{CORE}advantages_and_returns_against_a_loop[plain]"
+CODE = "update_lcpo_first_d1"
+"""The golden case of LCPO that is quickest to run."""
+
+
+class Mutant(NamedTuple):
+    """`text`, which stands once in `file`, becomes `replacement`; `tests` must then fail."""
+
+    name: str
+    file: str
+    text: str
+    replacement: str
+    tests: tuple[str, ...]
+    breaks: str
+
+    def apply(self, source: str) -> str:
+        """The source with the change; a text that is not there exactly once is an error."""
+        count = source.count(self.text)
+        if count != 1:
+            raise ValueError(f"{self.name}: {self.file} has {self.text!r} {count} times, not once")
+        return source.replace(self.text, self.replacement)
+
+
+MUTANTS = (
+    # Returns and advantages.
+    Mutant(
+        "bootstrap-at-termination", "lcpo/core/returns.py",
+        "delta = reward + discount * alive * next_value - value",
+        "delta = reward + discount * next_value - value",
+        (LOOP,), "advantages count a future that a terminated step does not have",
+    ),
+    Mutant(
+        "no-lambda", "lcpo/core/returns.py",
+        "_backward(discount * lam * alive * (1.0 - truncated), delta)",
+        "_backward(discount * alive * (1.0 - truncated), delta)",
+        (LOOP,), "advantages ignore lambda",
+    ),
+    Mutant(
+        "advantages-cross-truncation", "lcpo/core/returns.py",
+        "_backward(discount * lam * alive * (1.0 - truncated), delta)",
+        "_backward(discount * lam * alive, delta)",
+        (LOOP,), "advantages run on into the next episode",
+    ),
+    Mutant(
+        "returns-cross-truncation", "lcpo/core/returns.py",
+        "cut = jnp.maximum(truncated, last)", "cut = last * jnp.ones_like(truncated)",
+        (LOOP,), "value targets run on into the next episode",
+    ),
+    Mutant(
+        "no-bootstrap-at-the-end", "lcpo/core/returns.py",
+        "cut = jnp.maximum(truncated, last)", "cut = truncated",
+        (LOOP,), "the last step of a batch counts as the end of all",
+    ),
+    Mutant(
+        "targets-bootstrap-at-termination", "lcpo/core/returns.py",
+        "return reward + discount * (1.0 - terminated) * next_value",
+        "return reward + discount * next_value",
+        (f"{GOLDEN_OFF}ddqn_update[update_ddqn_0]",), "Q-learning values states after the end",
+    ),
+    Mutant(
+        "running-return-late-reset", "lcpo/core/returns.py",
+        "jnp.concatenate([jnp.ones_like(reward[:1]), alive[:-1]])",
+        "jnp.concatenate([alive[:-1], jnp.ones_like(reward[:1])])",
+        (f"{GOLDEN}return_statistics[ret_norm_0]",), "running returns reset one step early",
+    ),
+    Mutant(
+        "running-return-carried-past-an-end", "lcpo/core/returns.py",
+        "return total, total[-1] * alive[-1]", "return total, total[-1]",
+        (f"{RULES}rewards_are_scaled_by_returns_that_include_the_batch",),
+        "an episode's return goes on in the next batch though the episode is over",
+    ),
+    # Scales.
+    Mutant(
+        "scale-before-the-batch", "lcpo/agents/on_policy.py",
+        "        state = state._replace(running_return=carried, return_stats=moments)\n"
+        "    reward = batch.reward * common.reward_scale(config, state.return_stats)\n",
+        "        old = state.return_stats\n"
+        "        state = state._replace(running_return=carried, return_stats=moments)\n"
+        "    else:\n"
+        "        old = state.return_stats\n"
+        "    reward = batch.reward * common.reward_scale(config, old)\n",
+        (f"{RULES}rewards_are_scaled_by_returns_that_include_the_batch",),
+        "a batch's rewards are scaled by the returns before it",
+    ),
+    Mutant(
+        "running-return-through-truncation", "lcpo/agents/on_policy.py",
+        "ended = jnp.maximum(terminated, truncated)", "ended = terminated",
+        (f"{RULES}rewards_are_scaled_by_returns_that_include_the_batch",),
+        "running returns are not reset where an episode is cut",
+    ),
+    Mutant(
+        "moments-without-the-shift", "lcpo/core/stats.py",
+        "spread + delta**2 * share * (1.0 - share)", "spread",
+        (f"{CORE}running_moments_equal_those_of_all_values",),
+        "the variance misses how far the means of batches are apart",
+    ),
+    Mutant(
+        "target-scale-after-the-batch", "lcpo/agents/ddqn.py",
+        "    y = target(config, spec, learner, data)\n    network",
+        "    y = target(config, spec, learner, data)\n"
+        "    early = stats.moments_add(learner.target_stats, y)\n"
+        "    y = target(config, spec, learner._replace(target_stats=early), data)\n    network",
+        (f"{OFF_POLICY}rewards_are_scaled_by_the_targets_before_them",),
+        "targets are scaled by a variance that they are part of",
+    ),
+    # Entropy.
+    Mutant(
+        "entropy-of-the-old-policy", "lcpo/agents/on_policy.py",
+        "entropy = jnp.mean(dists.entropy(new))",
+        "entropy = jnp.mean(dists.entropy(gradient.logits))",
+        (f"{RULES}entropy_is_tuned_by_the_new_policy",),
+        "the coefficient is tuned by the policy before its step",
+    ),
+    Mutant(
+        "sac-entropy-of-successors", "lcpo/agents/sac.py",
+        "logits = off_policy.make_network(config, spec).apply(learner.policy, data.obs)",
+        "logits = off_policy.make_network(config, spec).apply(learner.policy, data.next_obs)",
+        (f"{RULES}sacs_entropy_is_that_of_the_states_it_learned_from",),
+        "SAC's coefficient is tuned on other states than its policy",
+    ),
+    Mutant(
+        "entropy-target-of-one-dimension", "lcpo/agents/common.py",
+        "target = config.entropy_target * dists.max_entropy(spec.num_actions)",
+        "target = config.entropy_target * dists.max_entropy(spec.num_actions[:1])",
+        (f"{RULES}the_target_entropy_is_a_share_of_the_largest",),
+        "the target entropy forgets that dimensions add up",
+    ),
+    Mutant(
+        "entropy-tuned-the-wrong-way", "lcpo/core/optim.py",
+        "grad = entropy_coefficient(tuner, base) * (entropy - target)",
+        "grad = entropy_coefficient(tuner, base) * (target - entropy)",
+        (f"{GOLDEN}entropy_coefficient[entropy_tune_0]",),
+        "too little entropy lowers the coefficient",
+    ),
+    Mutant(
+        "entropy-penalty", "lcpo/agents/on_policy.py",
+        "dists.log_prob(old, data.action) + coefficient * dists.entropy(old)",
+        "dists.log_prob(old, data.action) - coefficient * dists.entropy(old)",
+        (f"{GOLDEN}lcpo_step_by_step[{CODE}]",), "the entropy bonus is a penalty",
+    ),
+    # Optimisers and networks.
+    Mutant(
+        "no-clipping", "lcpo/core/optim.py",
+        "return jax.tree.map(lambda g: g * scale, updates), state", "return updates, state",
+        (f"{CORE}clipping_and_l2_enter_adam",), "gradients of any size reach Adam",
+    ),
+    Mutant(
+        "target-network-does-not-lag", "lcpo/agents/ddqn.py",
+        "following = optim.polyak(learner.target, q, config.target_rate)", "following = q",
+        (f"{GOLDEN_OFF}ddqn_update[update_ddqn_0]",), "DDQN's target is the network itself",
+    ),
+    Mutant(
+        "polyak-of-the-old-network", "lcpo/agents/ddqn.py",
+        "following = optim.polyak(learner.target, q, config.target_rate)",
+        "following = optim.polyak(learner.target, learner.q, config.target_rate)",
+        (f"{GOLDEN_OFF}ddqn_update[update_ddqn_0]",), "DDQN's target follows one step late",
+    ),
+    Mutant(
+        "single-q", "lcpo/agents/ddqn.py",
+        "best = jnp.argmax(network.apply(learner.q, data.next_obs), axis=-1)",
+        "best = jnp.argmax(network.apply(learner.target, data.next_obs), axis=-1)",
+        (f"{GOLDEN_OFF}ddqn_update[update_ddqn_0]",), "the target network judges its own choice",
+    ),
+    Mutant(
+        "gradient-through-the-target", "lcpo/agents/ddqn.py",
+        "return jnp.mean((value - target) ** 2), value",
+        "return jnp.mean((value - target) * jax.lax.stop_gradient(value - target)), value",
+        (f"{GOLDEN_OFF}ddqn_update[update_ddqn_0]",), "half of the gradient of the loss is lost",
+    ),
+    Mutant(
+        "larger-critic", "lcpo/agents/sac.py",
+        "return jnp.minimum(one, other)", "return jnp.maximum(one, other)",
+        (f"{GOLDEN_OFF}sac_update[update_sac_0]",), "SAC believes the more hopeful critic",
+    ),
+    Mutant(
+        "twins-start-alike", "lcpo/agents/sac.py",
+        "critics = (pair[0], pair[1])", "critics = (pair[0], pair[0])",
+        (f"{RULES}twin_critics_start_apart",), "SAC's two critics are one",
+    ),
+    # Trust region.
+    Mutant(
+        "kl-of-the-new-policy", "lcpo/core/dists.py",
+        "return jnp.sum(jnp.exp(old) * (old - new), axis=(-2, -1))",
+        "return jnp.sum(jnp.exp(new) * (new - old), axis=(-2, -1))",
+        (f"{GOLDEN}policy[policy_grid]",), "KL(new || old) is taken for KL(old || new)",
+    ),
+    Mutant(
+        "limits-of-kl-new-old", "lcpo/agents/trpo.py",
+        "kls = jnp.split(dists.kl(old_logits, new_logits), ends)",
+        "kls = jnp.split(dists.kl(new_logits, old_logits), ends)",
+        (f"{RULES}the_line_search_measures_kl_from_the_old_policy",),
+        "the line search measures KL(new || old)",
+    ),
+    Mutant(
+        "fisher-without-the-mean", "lcpo/core/trust_region.py",
+        "curved = weighted - p * weighted.sum(-1, keepdims=True)", "curved = weighted",
+        (f"{CORE}fisher_product_is_the_hessian_of_the_kl",), "the Fisher matrix misses - p p'",
+    ),
+    Mutant(
+        "too-little-damping", "lcpo/core/trust_region.py",
+        "ravel_pytree(back)[0]) + damping * vector",
+        "ravel_pytree(back)[0]) + 0.9 * damping * vector",
+        (f"{GOLDEN}lcpo_step_by_step[{CODE}]",), "the curvature has less damping than it says",
+    ),
+    Mutant(
+        "step-length-of-conjugate-gradient", "lcpo/core/trust_region.py",
+        "alpha = jnp.where(unsolved, rr / jnp.dot(direction, curved), 0.0)",
+        "alpha = jnp.where(unsolved, 0.99 * rr / jnp.dot(direction, curved), 0.0)",
+        (f"{GOLDEN}lcpo_step_by_step[update_lcpo_backtrack_d2]",),
+        "each step of conjugate gradient is a hundredth too short",
+    ),
+    Mutant(
+        "half-the-step", "lcpo/core/trust_region.py",
+        "jnp.sqrt(2.0 * limit / jnp.where(positive, quadratic, 1.0))",
+        "jnp.sqrt(limit / jnp.where(positive, quadratic, 1.0))",
+        (f"{CORE}the_constraint_is_tight_at_the_full_step",), "s'F s = limit, without the 1/2",
+    ),
+    Mutant(
+        "conjugate-gradient-forgets", "lcpo/core/trust_region.py",
+        "direction = residual + jnp.where(unsolved, rr_new / rr, 0.0) * direction",
+        "direction = residual",
+        (f"{CORE}conjugate_gradient_takes_fifteen_iterations",),
+        "steepest descent in place of conjugate gradient",
+    ),
+    Mutant(
+        "one-iteration-less", "lcpo/core/trust_region.py",
+        "CG_ITERATIONS = 15", "CG_ITERATIONS = 14",
+        (f"{CORE}conjugate_gradient_takes_fifteen_iterations",), "14 iterations, not 15",
+    ),
+    Mutant(
+        "promise-does-not-shrink", "lcpo/core/trust_region.py",
+        "(improvement > MIN_IMPROVEMENT_RATIO * fraction * predicted)",
+        "(improvement > MIN_IMPROVEMENT_RATIO * predicted)",
+        (f"{CORE}the_promise_shrinks_with_the_step",),
+        "short steps are asked for the gain of a long one",
+    ),
+    Mutant(
+        "any-improvement", "lcpo/core/trust_region.py",
+        "& (improvement > MIN_IMPROVEMENT_RATIO * fraction * predicted)\n", "\n",
+        (f"{CORE}a_tenth_of_what_was_promised_is_asked_for[0.09-0.0]",),
+        "the line search accepts an improvement of any size",
+    ),
+    Mutant(
+        "one-limit-is-enough", "lcpo/core/trust_region.py",
+        "& jnp.all(kls <= limits)", "& jnp.any(kls <= limits)",
+        (f"{CORE}line_search_halves_until_all_limits_hold",),
+        "one of the constraints may be broken",
+    ),
+    Mutant(
+        "limit-just-missed", "lcpo/core/trust_region.py",
+        "& jnp.all(kls <= limits)", "& jnp.all(kls < limits)",
+        (f"{CORE}a_limit_that_is_just_met_is_met_and_ten_fractions_are_tried",),
+        "a limit that is just met counts as broken",
+    ),
+    Mutant(
+        "one-trial-less", "lcpo/core/trust_region.py",
+        "return ~accepted & (i < MAX_BACKTRACKS)", "return ~accepted & (i < MAX_BACKTRACKS - 1)",
+        (f"{CORE}a_limit_that_is_just_met_is_met_and_ten_fractions_are_tried",),
+        "the line search gives up one trial early",
+    ),
+    Mutant(
+        "the-other-root", "lcpo/core/trust_region.py",
+        "r = jnp.maximum((-b + root)", "r = jnp.minimum((-b + root)",
+        (f"{CORE}doubly_constrained_step_against_a_dense_solve",),
+        "the dual solution takes the smaller root",
+    ),
+    # LCPO.
+    Mutant(
+        "moments-move-while-anchored", "lcpo/agents/lcpo.py",
+        "return new, state.policy_opt, {**outcome",
+        "return new, on_policy.adam_step(config, policy, state, gradient.grads)[1], {**outcome",
+        (f"{RULES}adams_moments_rest_while_steps_are_anchored",),
+        "Adam's moments move in steps that are not Adam's",
+    ),
+    Mutant(
+        "anchored-on-the-batch", "lcpo/agents/lcpo.py",
+        "lambda params: policy.apply(params, anchors.obs), state.policy, config.damping",
+        "lambda params: policy.apply(params, data.obs), state.policy, config.damping",
+        (f"{RULES}lcpo_obeys_each_of_its_limits",), "curvature of the recent batch, not the past",
+    ),
+    Mutant(
+        "recent-limit-for-anchors", "lcpo/agents/lcpo.py",
+        "trpo.Limit(anchors.obs, old_logits, config.c_anchor)",
+        "trpo.Limit(anchors.obs, old_logits, config.c_recent)",
+        (f"{RULES}lcpo_obeys_each_of_its_limits",), "the past moves as far as the present",
+    ),
+    Mutant(
+        "anchor-limit-for-recent", "lcpo/agents/lcpo.py",
+        "trpo.Limit(data.obs, gradient.logits, config.c_recent)",
+        "trpo.Limit(data.obs, gradient.logits, config.c_anchor)",
+        (f"{RULES}lcpo_obeys_each_of_its_limits",), "the present is held as tightly as the past",
+    ),
+    Mutant(
+        "adds-before-it-samples", "lcpo/agents/anchors.py",
+        "    if ADD_BEFORE_SAMPLE in config.faults:\n        memory =",
+        "    if ADD_BEFORE_SAMPLE not in config.faults:\n        memory =",
+        (f"{ON_POLICY}add_before_sample[lcpo]",), "the recent batch is its own past",
+    ),
+    Mutant(
+        "penalty-summed-over-dimensions", "lcpo/agents/lcpo_p.py",
+        "return config.kappa * jnp.mean(kl) / spec.action_size",
+        "return config.kappa * jnp.mean(kl)",
+        (f"{RULES}lcpo_ps_penalty",), "LCPO-P's penalty grows with the action dimensions",
+    ),
+    Mutant(
+        "penalty-of-kl-new-old", "lcpo/agents/lcpo_p.py",
+        "kl = dists.kl(old, policy.apply(params, obs))",
+        "kl = dists.kl(policy.apply(params, obs), old)",
+        (f"{RULES}lcpo_ps_penalty",), "LCPO-P's penalty is KL(new || old)",
+    ),
+    # Anchors and their reservoir.
+    Mutant(
+        "sigma-not-squared", "lcpo/core/ood.py",
+        "(distances(drawn) > jnp.square(sigma))", "(distances(drawn) > sigma)",
+        (f"{CORE}anchors_are_the_first_ood_draws",), "sigma is compared with a squared distance",
+    ),
+    Mutant(
+        "one-more-than-enough", "lcpo/core/ood.py",
+        "return drawn[index], rank[-1] >= count", "return drawn[index], rank[-1] > count",
+        (f"{CORE}enough_is_exactly_as_many_as_wanted",), "exactly enough anchors are refused",
+    ),
+    Mutant(
+        "anchors-from-empty-slots", "lcpo/core/buffers.py",
+        "jnp.maximum(reservoir_count(reservoir), 1)", "reservoir.items.shape[0]",
+        (f"{CORE}only_slots_that_hold_an_item_are_drawn",),
+        "zeros are drawn as if they were states",
+    ),
+    Mutant(
+        "reservoir-probability", "lcpo/core/buffers.py",
+        "jax.random.randint(key, (batch,), 0, position + 1)",
+        "jax.random.randint(key, (batch,), 0, position + 2)",
+        (f"{CORE}the_later_of_two_items_in_one_slot_stays",),
+        "the n-th item is kept with probability capacity / (n + 1)",
+    ),
+    Mutant(
+        "reservoir-forgets-its-count", "lcpo/core/buffers.py",
+        "return Reservoir(stored, reservoir.seen + batch)",
+        "return Reservoir(stored, jnp.minimum(reservoir.seen + batch, capacity))",
+        (f"{CORE}reservoir_is_a_uniform_sample_of_the_past",), "late items crowd out early ones",
+    ),
+    Mutant(
+        "newest-lag-alone", "lcpo/core/ood.py",
+        "return context.history(obs).mean(axis=-1)", "return context.history(obs)[..., 0]",
+        (f"{GOLDEN}ood_l2[ood_pendulum_l2_0]",), "contexts are not averaged over their lags",
+    ),
+    Mutant(
+        "row-sums-ignored", "lcpo/core/ood.py",
+        "kept = jnp.where(varies.all(), varies, varies & (sums > 0.0))", "kept = varies",
+        (f"{GOLDEN}ood_mahalanobis_full[ood_reacher_mahala_full_0]",),
+        "the published rule keeps columns that it drops",
+    ),
+    Mutant(
+        "constant-by-rounding", "lcpo/core/ood.py",
+        "(recent.max(axis=0) > recent.min(axis=0)) & (recent.std", "(recent.std",
+        (f"{CORE}a_constant_column_is_left_out_whatever_its_value[0.1]",),
+        "a constant 0.1 counts as varying, because its mean is rounded",
+    ),
+    # PPO.
+    Mutant(
+        "hopeful-clip", "lcpo/agents/ppo.py",
+        "gain = jnp.minimum(ratio * data.advantage, near * data.advantage)",
+        "gain = jnp.maximum(ratio * data.advantage, near * data.advantage)",
+        (f"{ON_POLICY}clipped_loss",), "clipping rewards large ratios",
+    ),
+    Mutant(
+        "stops-too-soon", "lcpo/agents/ppo.py",
+        "near = kl <= STOP_FACTOR * config.max_kl", "near = kl <= config.max_kl",
+        (f"{RULES}ppo_goes_on_until_the_kl_exceeds_one_and_a_half_times_its_limit",),
+        "PPO stops at max_kl, not at 1.5 max_kl",
+    ),
+    # Weights, exploration, sampling.
+    Mutant(
+        "overridden-steps-count", "lcpo/agents/on_policy.py",
+        "return -stats.weighted_mean(gain, data.weight), old", "return -jnp.mean(gain), old",
+        (f"{RULES}steps_that_a_guard_overrode_do_not_reach_the_policy[gradient]",),
+        "the policy learns from actions that it did not choose",
+    ),
+    Mutant(
+        "overridden-steps-in-the-surrogate", "lcpo/agents/trpo.py",
+        "return -stats.weighted_mean(gain, data.weight)", "return -jnp.mean(gain)",
+        (f"{RULES}steps_that_a_guard_overrode_do_not_reach_the_policy[surrogate]",),
+        "the line search counts actions that the policy did not choose",
+    ),
+    Mutant(
+        "overridden-steps-in-ppo", "lcpo/agents/ppo.py",
+        "return -stats.weighted_mean(gain, data.weight)", "return -jnp.mean(gain)",
+        (f"{RULES}steps_that_a_guard_overrode_do_not_reach_the_policy[clipped]",),
+        "PPO learns from actions that it did not choose",
+    ),
+    Mutant(
+        "draws-what-does-not-exist", "lcpo/core/dists.py",
+        "return jnp.minimum(action, possible)", "return action",
+        (f"{CORE}an_action_of_probability_zero_is_never_drawn",),
+        "rounding lets an action be drawn that does not exist",
+    ),
+    Mutant(
+        "strict-comparison", "lcpo/core/dists.py",
+        "action = action + (cumulative <= uniform)", "action = action + (cumulative < uniform)",
+        (f"{CORE}an_action_of_probability_zero_is_never_drawn",),
+        "u = 0 draws a first action of probability 0",
+    ),
+    Mutant(
+        "epsilon-one-update-late", "lcpo/agents/ddqn.py",
+        "after = (state.num_steps - config.random_steps + per_update)",
+        "after = (state.num_steps - config.random_steps)",
+        (f"{OFF_POLICY}epsilon_is_the_published_schedule",), "epsilon falls one update late",
+    ),
+    Mutant(
+        "one-random-step-more", "lcpo/agents/sac.py",
+        "state.num_steps >= config.random_steps", "state.num_steps > config.random_steps",
+        (f"{RULES}sac_draws_from_its_policy_once_the_random_steps_are_over",),
+        "SAC is random for one rollout more",
+    ),
+    Mutant(
+        "old-rows-drawn", "lcpo/core/replay.py",
+        "step = replay.added - live + drawn // spec.num_worlds",
+        "step = drawn // spec.num_worlds",
+        (f"{REPLAY}a_ring_keeps_the_newest",), "replay draws rows beyond its capacity",
+    ),
+    Mutant(
+        "first-visit-counts-for-nothing", "lcpo/agents/tabular_q.py",
+        "count = visits[here] + 1", "count = visits[here] + 2",
+        (f"{TABULAR_Q}update_is_watkins_rule_in_the_order_of_time",), "rates fall one visit early",
+    ),
+    Mutant(
+        "successors-remembered", "lcpo/agents/lcpo.py",
+        "recent = batch.obs.reshape(-1, spec.obs_size)",
+        "recent = batch.next_obs.reshape(-1, spec.obs_size)",
+        (f"{RULES}the_reservoir_holds_what_was_observed",), "the past holds s', not s",
+    ),
+    Mutant(
+        "time-ignored", "lcpo/agents/on_policy.py",
+        "discount = returns.discounts(config.gamma, batch.elapsed)",
+        "discount = jnp.full_like(batch.elapsed, config.gamma)",
+        (f"{RULES}a_step_of_length_two_is_discounted_twice",), "long steps are discounted as short",
+    ),
+    Mutant(
+        "decayed-value-table", "lcpo/agents/on_policy.py",
+        "weight_decay=networks.value.weight_decay", "weight_decay=optim.WEIGHT_DECAY",
+        (f"{RULES}rows_that_are_not_visited_stay_as_they_are",), "a table forgets what it skips",
+    ),
+    Mutant(
+        "mean-q", "lcpo/agents/off_policy.py",
+        "return jnp.sum(jnp.where(chosen, q, 0.0), axis=(-2, -1))",
+        "return jnp.sum(jnp.where(chosen, q, 0.0), axis=-1).mean(-1)",
+        (f"{RULES}values_are_summed_over_action_dimensions",), "Q is a mean over dimensions",
+    ),
+    Mutant(
+        "mean-soft-value", "lcpo/agents/sac.py",
+        "return jnp.sum(jnp.exp(log_p) * (q - coefficient * log_p), axis=(-2, -1))",
+        "return jnp.sum(jnp.exp(log_p) * (q - coefficient * log_p), axis=-1).mean(-1)",
+        (f"{RULES}values_are_summed_over_action_dimensions",),
+        "SAC's value is a mean over dimensions",
+    ),
+    Mutant(
+        "one-world-counts", "lcpo/agents/off_policy.py",
+        "state.num_steps + batch.reward.size", "state.num_steps + batch.reward.shape[0]",
+        (f"{RULES}every_world_counts_its_steps",), "many worlds explore for too long",
+    ),
+    Mutant(
+        "one-world-in-epsilon", "lcpo/agents/ddqn.py",
+        "per_update = config.rollout_length * spec.num_worlds",
+        "per_update = config.rollout_length",
+        (f"{RULES}every_world_counts_its_steps",), "epsilon falls late where worlds are many",
+    ),
+    Mutant(
+        "keys-fold-in-nothing", "lcpo/core/random.py",
+        "return _bits(_add_salt(data) + _mix(message.astype(np.uint32)), 32, (2,))",
+        "return _bits(_add_salt(data), 32, (2,))",
+        (f"{CORE}scan_keys_fold_in_what_they_are_given",), "all keys folded from one are the same",
+    ),
+    Mutant(
+        "children-repeat-their-parent", "lcpo/core/random.py",
+        "return _bits(_add_salt(data), 32, (*shape, 2))", "return _bits(data, 32, (*shape, 2))",
+        (f"{CORE}a_keys_children_are_not_the_numbers_that_it_gives",),
+        "a key's children are the numbers that it gives itself",
+    ),
+    # Environments.
+    Mutant(
+        "hopper-cost", "lcpo/envs/mujoco/tasks.py",
+        "return speed + 1.0 - 1e-3 * np.vecdot(chosen, chosen)",
+        "return speed + 1.0 - 1.01e-3 * np.vecdot(chosen, chosen)",
+        (f"{GOLDEN_MUJOCO}one_step[env_hopper_strong]",), "the hopper's inputs cost 1 % too much",
+    ),
+    Mutant(
+        "hopper-wind", "lcpo/envs/mujoco/tasks.py",
+        "return chosen - wind[:, :1] * x + wind[:, 1:] * y",
+        "return chosen - wind[:, :1] * x - wind[:, 1:] * y",
+        (f"{GOLDEN_MUJOCO}one_step[env_hopper_strong]",), "the hopper's wind blows the other way",
+    ),
+    # Defaults.
+    Mutant(
+        "default-reward-var-offset", "lcpo/agents/common.py",
+        "reward_var_offset: float = traced(1.0,", "reward_var_offset: float = traced(1e-8,",
+        (f"{DEFAULT}[a2c]",), "rewards are scaled as in the grid world, everywhere",
+    ),
+    Mutant(
+        "default-max-grad-norm-on-policy", "lcpo/agents/on_policy.py",
+        'with_default(common.Config, "max_grad_norm", 0.5)',
+        'with_default(common.Config, "max_grad_norm", 1.0)',
+        (f"{DEFAULT}[a2c]",), "A2C's gradients are clipped at 1",
+    ),
+    Mutant(
+        "default-max-grad-norm-off-policy", "lcpo/agents/common.py",
+        "max_grad_norm: float = traced(1.0,", "max_grad_norm: float = traced(0.5,",
+        (f"{DEFAULT}[ddqn]",), "DDQN's and SAC's gradients are clipped at 0.5",
+    ),
+    Mutant(
+        "default-clip", "lcpo/agents/ppo.py",
+        "clip: float = traced(0.2,", "clip: float = traced(0.3,",
+        (f"{DEFAULT}[ppo]",), "PPO's ratios count up to 1 +- 0.3",
+    ),
+)  # fmt: skip
