@@ -111,7 +111,7 @@ def _open(out: Path, made: list[Path], until: float) -> int:
     """
     while True:
         try:
-            if out.exists() and not out.is_dir():
+            if out.is_file():  # one look: between two, another driver may remove the folder
                 raise InputError(f"{out} is a file: give a folder")
             for folder in reversed([f for f in (out, *out.parents) if not f.exists()]):
                 folder.mkdir(exist_ok=True)
