@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
+from lcpo import values
 from lcpo.errors import InputError, RunError
 from lcpo.names import unknown
 from lcpo.run.drive.choose import agent_shapes
 from lcpo.run.drive.execute import manifest
 from lcpo.run.engines.base import run_plan
 from lcpo.run.engines.local import LocalEngine
+from lcpo.run.plan.check import check_folder, check_running
 from lcpo.run.plan.job import Job, Setup, env_name
-from lcpo.run.plan.plan import plan
+from lcpo.run.plan.plan import check_dict, plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.files import load_arrays, load_json
 from lcpo.run.store.layout import RunFiles
@@ -29,14 +33,14 @@ def train(
     agent: str = "lcpo",
     env: str | Any = "pendulum",
     *,
-    trace: str | None = None,
+    trace: str | os.PathLike[str] | None = None,
     steps: int | None = None,
-    seeds: int | Sequence[int] = 4,
-    out: str | Path | None = None,
+    seeds: int | Iterable[int] = 4,
+    out: str | os.PathLike[str] | None = None,
     scale: float | None = None,
     config: Mapping[str, Any] | None = None,
     env_config: Mapping[str, Any] | None = None,
-    sweep: Mapping[str, Sequence[Any]] | None = None,
+    sweep: Mapping[str, Iterable[Any]] | None = None,
     training_steps: int | None = None,
     resume: bool = False,
     workers: int | None = None,
@@ -64,25 +68,35 @@ def train(
 
     Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint.
     """
+    check_running(workers, checkpoint_seconds)
+    resume, progress = values.flag("resume", resume), values.flag("progress", progress)
+    folder = None if out is None else values.path("out", out)
     if not isinstance(env, str):
-        env, env_config = env_name(env), {**configs.to_json(env), **(env_config or {})}
+        _check_env_object(env)
+        of_env = check_dict("env_config", env_config)
+        env, env_config = env_name(env), {**configs.to_json(env), **of_env}
     jobs = plan(
         agent,
         env,
         trace=trace,
         steps=steps,
-        seeds=range(seeds) if isinstance(seeds, int) else seeds,
+        seeds=seeds,
         scale=scale,
         overrides=config,
         env_overrides=env_config,
         sweep=sweep,
         training_steps=training_steps,
     )
-    folder = Path(out) if out is not None else default_out(jobs[0])
+    folder = default_out(jobs[0]) if folder is None else folder
     problems = run(jobs, folder, resume, workers, checkpoint_seconds, progress)
     if any(manifest(folder, job) is None for job in jobs):
         raise RunError("; ".join(problems))
     return load_results(folder)
+
+
+def _check_env_object(env: object) -> None:
+    if isinstance(env, type) or not dataclasses.is_dataclass(env):
+        values.refuse("env", env, "a name, or an environment object such as Pendulum()")
 
 
 def default_out(job: Job) -> Path:
@@ -101,6 +115,7 @@ def run(
     """Run jobs with a progress bar; returns what went wrong, a line per run."""
     from lcpo.cli.progress import RunProgress
 
+    check_folder(out)
     with RunProgress(jobs, progress) as bar:
         for note in Setup(jobs[0]).notes:
             bar.console.print(f"note: {note}", highlight=False, markup=False)

@@ -44,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     except RunError as error:
         _show_error(error)
         return RUN_FAILED
+    except MemoryError:
+        _show_error(InputError("memory is used up: make sizes smaller, or --workers fewer"))
+        return BAD_INPUT
     except KeyboardInterrupt:
         print("stopped; the same command with --resume goes on", file=sys.stderr)
         return STOPPED
