@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping
@@ -147,7 +148,7 @@ class Policy:
 
         `key`: a JAX key; default: the next of a fixed sequence.
         """
-        obs = np.asarray(obs, np.float32)
+        obs = _numbers(obs)
         if obs.ndim not in (1, 2) or obs.shape[-1] != self.spec.obs_size:
             size = self.spec.obs_size
             raise InputError(f"obs has shape {obs.shape}: needs [{size}] or [N, {size}]")
@@ -156,8 +157,28 @@ class Policy:
         if key is None:
             key = jax.random.fold_in(self._key, self._calls)
             self._calls += 1
+        _check_key(key)
         action = np.asarray(self._act(self.state, np.atleast_2d(obs), key))
         return action[0] if obs.ndim == 1 else action
+
+
+def _numbers(obs: Any) -> np.ndarray:
+    """An observation as float32; InputError where it is no array of real numbers."""
+    with contextlib.suppress(TypeError, ValueError):
+        found = np.asarray(obs)
+        if found.dtype.kind not in "cOSUmM":
+            return np.asarray(found, np.float32)
+    values.refuse("obs", obs, "an array of real numbers")
+
+
+def _check_key(key: Any) -> None:
+    is_array = isinstance(key, (jax.Array, np.ndarray))
+    if is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        is_key = key.shape == ()
+    else:
+        is_key = is_array and key.shape == (2,) and key.dtype == np.uint32
+    if not is_key:
+        values.refuse("key", key, "one key, such as jax.random.key(0)")
 
 
 def load(folder: str | Path, run: str | None = None) -> Policy:
@@ -165,7 +186,7 @@ def load(folder: str | Path, run: str | None = None) -> Policy:
 
     Without a name, the first finished run of the folder.
     """
-    folder = Path(folder)
+    folder = values.path("folder", folder)
     if RunFiles(folder).manifest.exists():
         return Policy(folder)
     found = {r.job.name: r.folder for r in load_results(folder) if r.status == "finished"}
@@ -173,6 +194,6 @@ def load(folder: str | Path, run: str | None = None) -> Policy:
         raise InputError(f"{folder} holds no finished run")
     if run is None:
         return Policy(next(iter(found.values())))
-    if run not in found:
+    if not isinstance(run, str) or run not in found:
         raise InputError(unknown("run", run, found, of=str(folder)))
     return Policy(found[run])

@@ -87,6 +87,9 @@ def path(what: str, value: Any) -> Path:
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
     if not isinstance(text, str) or not text or "\0" in text:
         refuse(what, value, "a path")
+    sizes = [len(os.fsencode(part)) for part in Path(text).parts]
+    if max(sizes, default=0) > 255 or sum(sizes) > 4000:
+        refuse(what, value, "a path that a file system can hold: its names have 255 bytes at most")
     return Path(text)
 
 

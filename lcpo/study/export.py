@@ -11,7 +11,7 @@ from typing import Any
 from lcpo.errors import InputError, MissingPackage
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.output import write_bytes
+from lcpo.study.output import check_file, write_bytes
 from lcpo.values import path
 
 SUFFIXES = (".parquet", ".csv")
@@ -28,8 +28,7 @@ def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False)
     if file.suffix not in SUFFIXES:
         raise InputError(f"{file}: cannot write {file.suffix or 'a file without suffix'!r}: "
                          f"use {' or '.join(SUFFIXES)}")  # fmt: skip
-    if file.is_dir():
-        raise InputError(f"{file} is a folder: give the name of a table")
+    check_file(file, "table")
     if file.exists() and not overwrite:
         raise InputError(f"{file} exists: choose another name or overwrite it (--overwrite)")
     try:

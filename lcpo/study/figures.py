@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lcpo.errors import InputError, MissingPackage
-from lcpo.study.output import write_bytes
+from lcpo.study.output import check_file, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,8 +34,7 @@ def check_path(path: str | Path) -> str:
     kind = path.suffix.removeprefix(".").lower()
     if kind not in known:
         raise InputError(f"{path}: cannot draw {path.suffix!r}: use .png, .pdf or .svg")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: give the name of a picture")
+    check_file(path, "picture")
     return kind
 
 

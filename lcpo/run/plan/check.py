@@ -21,10 +21,13 @@ from lcpo import values as plain_values
 from lcpo.envs.base import AnyEnv, CompiledEnv, HostEnv, is_host, obs_layout
 from lcpo.errors import InputError
 from lcpo.names import cause
+from lcpo.run.plan.budget import available_bytes
 from lcpo.types import AnyAgent, ContextSlice, Metrics, Spec, Step, Transition
 
 MAX_WORKERS = 1000
 """Processes at a time: more than the cores of any machine that this runs on."""
+MAX_ACTIONS = 10_000
+"""Per dimension: the program that samples one has a line for each."""
 RECORDED = (
     "step", "updates", "epochs", "epoch_return", "episodes", "episode_return_sum",
     "episode_length_sum", "reward", "largest_obs",
@@ -54,8 +57,9 @@ def check_folder(out: Path) -> None:
         if not os.access(there, os.W_OK | os.X_OK):
             raise InputError(f"{there} cannot be written to: give another folder than {out}")
         (out / "runs").lstat()  # too long a name is told here
-    except FileNotFoundError:
-        return
+    except (InputError, FileNotFoundError) as error:
+        if isinstance(error, InputError):
+            raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise InputError(f"{out} cannot be a folder: {reason or error}") from error
@@ -68,6 +72,8 @@ def _users_code(what: str) -> Iterator[None]:
         yield
     except InputError:
         raise
+    except (OverflowError, MemoryError) as error:
+        raise InputError(f"{what} raised: {cause(error)}: make its sizes smaller") from error
     except (Exception, SystemExit) as error:
         raise InputError(f"{what} raised: {cause(error)}") from error
 
@@ -104,6 +110,8 @@ def _check_spec(spec: Any, fail: Callable[[str], None]) -> None:
     counts = spec.num_actions
     if not isinstance(counts, tuple) or not counts or not all(_is_size(n, 2) for n in counts):
         fail(f"spec.num_actions = {counts}: needs two actions or more per dimension, as a tuple")
+    if max(counts) > MAX_ACTIONS:
+        fail(f"spec.num_actions = {counts}: needs at most {MAX_ACTIONS:,} per dimension")
     sizes = {"obs_size": (spec.obs_size, 1), "num_worlds": (spec.num_worlds, 1)}
     sizes |= {f"context.{k}": (v, 0) for k, v in spec.context._asdict().items()}
     for field, (value, low) in sizes.items():
@@ -220,11 +228,38 @@ def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
         scalar, scalar, jax.tree.map(lambda x: array(steps, *x.shape, dtype=x.dtype), extra),
     )  # fmt: skip
     with _users_code(f"{name}: update -> (state, metrics)"):
-        after, metrics = jax.eval_shape(
-            lambda s, b, k: agent.update(config, spec, s, b, k), state, batch, key
-        )
+        program, (after, metrics) = jax.make_jaxpr(
+            lambda s, b, k: agent.update(config, spec, s, b, k), return_shape=True
+        )(state, batch, key)
+    _check_memory(_largest_bytes(program.jaxpr), name)
     _same(state, after, f"{name}: update changes the state's")
     _check_metrics(metrics, name)
+
+
+def _check_memory(needed: int, name: str) -> None:
+    free = available_bytes()
+    if free is not None and needed > free:
+        raise InputError(
+            f"{name}: update makes an array of {needed / 2**30:,.1f} GiB, {free / 2**30:.1f} GiB "
+            "are free: make the sizes in its config smaller, such as rollout length or batch size"
+        )
+
+
+def _largest_bytes(program: Any) -> int:
+    """Size of the largest array in a jaxpr, and in those within it."""
+    found = [*program.invars, *program.constvars]
+    inner = []
+    for step in program.eqns:
+        found += step.outvars
+        for value in step.params.values():
+            parts = value if isinstance(value, (tuple, list)) else [value]
+            inner += [part for part in (getattr(p, "jaxpr", p) for p in parts) if _is_jaxpr(part)]
+    sizes = [x.aval.size * getattr(x.aval.dtype, "itemsize", 4) for x in found]
+    return max([0, *sizes, *map(_largest_bytes, inner)])
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return hasattr(value, "eqns") and hasattr(value, "invars")
 
 
 def _check_metrics(metrics: Metrics, name: str) -> None:
