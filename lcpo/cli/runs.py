@@ -179,7 +179,7 @@ def _inactivity(results: Sequence[Result]) -> list[str]:
     from lcpo.core import ood
     from lcpo.run.plan.job import Setup
     from lcpo.run.store import record
-    from lcpo.study.calibrate import RARE, inactivity_warning
+    from lcpo.study.calibrate import RARE, Lookback, inactivity_warning
 
     warnings = {}
     for result in results:
@@ -188,10 +188,12 @@ def _inactivity(results: Sequence[Result]) -> list[str]:
         sizes = job.config
         if active is None or active >= RARE or job.trace is None or group in warnings:
             continue
-        if ood.find_detector(sizes["detector"]).distance is not ood.l2:
+        rows = Setup(job).trace()[: job.steps]
+        is_short = len(rows) < 2 * Lookback().rollout_length
+        if is_short or ood.find_detector(sizes["detector"]).distance is not ood.l2:
             warnings[group] = f"{group}: active in {100 * active:.1f} % of updates"
             continue
-        text = inactivity_warning(Setup(job).trace()[: job.steps], sizes["sigma"], active=active)
+        text = inactivity_warning(rows, sizes["sigma"], active=active)
         if text:
             warnings[group] = f"{group}: {text}"
     return list(warnings.values())

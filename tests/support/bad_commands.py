@@ -104,7 +104,7 @@ def _with(parts: list[Part], i: int, part: Part) -> list[Part]:
 
 
 def _misspelt(word: str, rng: random.Random) -> str:
-    at = rng.randrange(len(word))
+    at = rng.randrange(len(word) + 1)
     return rng.choice((word[:at] + word[at + 1 :], word[:at] + "e" + word[at:], word.upper()))
 
 
