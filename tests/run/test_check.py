@@ -243,6 +243,8 @@ def test_config_errors_say_what_was_given_and_needed() -> None:
         ("hidden", 64): "needs a list",
         ("rollout_length", 2.5): "needs a whole number",
         ("learning_rate", float("nan")): "finite",
+        ("learning_rate", 1e39): "= 1e\\+39: needs a finite number, in float32",
+        ("rollout_length", 10**12): "needs at most 2,147,483,647",
         ("scale_rewards", 1): "true or false",
         ("gama", 1.0): "did you mean 'gamma'",
     }.items():

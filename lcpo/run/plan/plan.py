@@ -122,8 +122,8 @@ def _check_sweep(
     for field, values in check_dict("sweep", sweep).items():
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             plain_values.refuse(f"sweep of {field}", values, "a list of values")
-        found = [_plain_value(x) for x in itertools.islice(values, MAX_RUNS + 1)]
-        if not found or len(set(map(_repr, found))) < len(found):
+        found = [_without_numpy(x) for x in itertools.islice(values, MAX_RUNS + 1)]
+        if not found or len(set(map(_text_of_value, found))) < len(found):
             plain_values.refuse(f"sweep of {field}", found, "at least one value, and each once")
         if field in overrides:
             raise InputError(f"{field} is both set and swept: leave one of them out")
@@ -131,15 +131,15 @@ def _check_sweep(
     return checked
 
 
-def _plain_value(value: Any) -> Any:
-    """Without NumPy."""
+def _without_numpy(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _repr(value: Any) -> str:
+def _text_of_value(value: Any) -> str:
     """The same for values that are equal as config values: 1 and 1.0."""
-    number = plain_values.is_whole(value)
-    return repr(int(value) if number else list(value) if isinstance(value, tuple) else value)
+    if plain_values.is_whole(value):
+        value = int(value)
+    return plain_values.shown(list(value) if isinstance(value, tuple) else value, 1000)
 
 
 def check_dict(what: str, values: Mapping[str, Any] | None) -> Mapping[str, Any]:
