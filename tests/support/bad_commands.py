@@ -221,7 +221,7 @@ FOUND: list[Words] = [
     *(["bench", "--gpu-runs", text] for text in ("0", "-1", "x", "1.5", str(10**12))),
     # comparisons and experiments
     *([*_COMPARE, "--agents", text] for text in (
-        ",", "", "a2c,", "a2c,a2c", ",a2c", "a2c;lcpo", "a2c,lcop", " ", "a2c,broken:agent",
+        ",", "", "a2c,,", "a2c,a2c", ",a2c", "a2c;lcpo", "a2c,lcop", " ", "a2c,broken:agent",
     )),
     *([*_COMPARE, "--agents", "a2c,lcpo", "--warmup", text]
       for text in ("400", "1000", "-1", "x", "1.5", str(10**30))),

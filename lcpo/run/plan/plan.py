@@ -203,7 +203,7 @@ def plan_agents(
     Training steps are for the agents that train before they are judged; where none does, `plan`
     says so.
     """
-    chosen = [name.strip() for name in agents.split(",")]
+    chosen = [name.strip() for name in agents.strip().removesuffix(",").split(",")]
     if not all(chosen) or len(set(chosen)) < len(chosen):
         plain_values.refuse("agents", agents, "names, separated by commas, and each once")
     before = [name for name in chosen if find_agent(name).training] or chosen
