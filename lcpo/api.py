@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
+from lcpo import values
 from lcpo.agents import AGENTS, find_agent
 from lcpo.errors import InputError, RunError
 from lcpo.names import is_ours, unknown
 from lcpo.run.drive.execute import has_ended
 from lcpo.run.engines.base import run_plan
 from lcpo.run.engines.local import LocalEngine
+from lcpo.run.plan.check import check_folder, check_running
 from lcpo.run.plan.job import Job, Setup, env_name
-from lcpo.run.plan.plan import plan
+from lcpo.run.plan.plan import check_dict, plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.policy import About, load_policy
@@ -30,14 +35,14 @@ def train(
     agent: str = "lcpo",
     env: str | Any = "pendulum",
     *,
-    trace: str | None = None,
+    trace: str | os.PathLike[str] | None = None,
     steps: int | None = None,
-    seeds: int | Sequence[int] = 4,
-    out: str | Path | None = None,
+    seeds: int | Iterable[int] = 4,
+    out: str | os.PathLike[str] | None = None,
     scale: float | None = None,
     config: Mapping[str, Any] | None = None,
     env_config: Mapping[str, Any] | None = None,
-    sweep: Mapping[str, Sequence[Any]] | None = None,
+    sweep: Mapping[str, Iterable[Any]] | None = None,
     training_steps: int | None = None,
     resume: bool = False,
     workers: int | None = None,
@@ -65,25 +70,35 @@ def train(
 
     Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint.
     """
+    check_running(workers, checkpoint_seconds)
+    resume, progress = values.flag("resume", resume), values.flag("progress", progress)
+    folder = None if out is None else values.path("out", out)
     if not isinstance(env, str):
-        env, env_config = env_name(env), {**configs.to_json(env), **(env_config or {})}
+        _check_env_object(env)
+        of_env = check_dict("env_config", env_config)
+        env, env_config = env_name(env), {**configs.to_json(env), **of_env}
     jobs = plan(
         agent,
         env,
         trace=trace,
         steps=steps,
-        seeds=range(seeds) if isinstance(seeds, int) else seeds,
+        seeds=seeds,
         scale=scale,
         overrides=config,
         env_overrides=env_config,
         sweep=sweep,
         training_steps=training_steps,
     )
-    folder = Path(out) if out is not None else default_out(jobs[0])
+    folder = default_out(jobs[0]) if folder is None else folder
     problems = run(jobs, folder, resume, workers, checkpoint_seconds, progress)
     if not all(has_ended(folder, job) for job in jobs):
         raise RunError("; ".join(problems))
     return load_results(folder)
+
+
+def _check_env_object(env: object) -> None:
+    if isinstance(env, type) or not dataclasses.is_dataclass(env):
+        values.refuse("env", env, "a name, or an environment object such as Pendulum()")
 
 
 def default_out(job: Job) -> Path:
@@ -102,6 +117,7 @@ def run(
     """Run jobs with a progress bar; returns what went wrong, a line per run."""
     from lcpo.cli.progress import RunProgress
 
+    check_folder(out)
     with RunProgress(jobs, progress) as bar:
         for note in Setup(jobs[0]).notes:
             bar.console.print(f"note: {note}", highlight=False, markup=False)
@@ -136,7 +152,7 @@ class Policy:
 
         `key`: a JAX key; default: the next of a fixed sequence.
         """
-        obs = np.asarray(obs, np.float32)
+        obs = _numbers(obs)
         if obs.ndim not in (1, 2) or obs.shape[-1] != self.spec.obs_size:
             size = self.spec.obs_size
             raise InputError(f"obs has shape {obs.shape}: needs [{size}] or [N, {size}]")
@@ -145,8 +161,28 @@ class Policy:
         if key is None:
             key = jax.random.fold_in(self._key, self._calls)
             self._calls += 1
+        _check_key(key)
         action = np.asarray(self._act(self.state, np.atleast_2d(obs), key))
         return action[0] if obs.ndim == 1 else action
+
+
+def _numbers(obs: Any) -> np.ndarray:
+    """An observation as float32; InputError where it is no array of real numbers."""
+    with contextlib.suppress(TypeError, ValueError):
+        found = np.asarray(obs)
+        if found.dtype.kind not in "cOSUmM":
+            return np.asarray(found, np.float32)
+    values.refuse("obs", obs, "an array of real numbers")
+
+
+def _check_key(key: Any) -> None:
+    is_array = isinstance(key, (jax.Array, np.ndarray))
+    if is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        is_key = key.shape == ()
+    else:
+        is_key = is_array and key.shape == (2,) and key.dtype == np.uint32
+    if not is_key:
+        values.refuse("key", key, "one key, such as jax.random.key(0)")
 
 
 def load(source: str | Path, run: str | None = None, *, trust: bool = False) -> Policy:
@@ -160,7 +196,7 @@ def load(source: str | Path, run: str | None = None, *, trust: bool = False) -> 
 
     Without `trust` nothing that the files name is imported or called.
     """
-    source = Path(source)
+    source = values.path("source", source)
     if source.is_file():
         about, arrays = load_policy(source)
     else:
@@ -181,6 +217,6 @@ def _find_run(folder: Path, run: str | None) -> Result:
         raise InputError(f"{folder} holds no finished run")
     if run is None:
         return next(iter(found.values()))
-    if run not in found:
+    if not isinstance(run, str) or run not in found:
         raise InputError(unknown("run", run, found, of=str(folder)))
     return found[run]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -22,6 +21,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 import jax
 
+from lcpo import values as plain_values
 from lcpo.errors import InputError
 from lcpo.names import unknown
 
@@ -80,10 +80,18 @@ def traced_fields(cls: type | Any) -> list[str]:
 
 def make(cls: type[T], values: Mapping[str, Any]) -> T:
     """Build `cls` from plain values (as read from JSON or a command line), checked."""
-    fields = {f.name: f for f in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
+    if not dataclasses.is_dataclass(cls):
+        raise InputError(f"{_title(cls)} is no config: needs a class with @lcpo.config.config")
+    if not isinstance(values, Mapping):
+        plain_values.refuse(f"values of {_title(cls)}", values, "a dict of names and values")
+    fields = {f.name: f for f in dataclasses.fields(cls)}
     for name in values:
         if name not in fields:
             raise InputError(unknown("field", name, fields, of=_title(cls)))
+    for name, field in fields.items():
+        is_given = name in values or not field.init
+        if not is_given and field.default is field.default_factory is dataclasses.MISSING:
+            raise InputError(f"{_title(cls)}.{name} has no default: give it one, or a value")
     hints = _hints(cls)
     checked = {k: _coerce_and_check(cls, fields[k], hints[k], v) for k, v in values.items()}
     return cls(**checked)
@@ -140,16 +148,18 @@ def _coerce_and_check(cls: type, field: dataclasses.Field, hint: Any, value: Any
     meta = field.metadata
 
     def fail(need: str) -> typing.NoReturn:
-        raise InputError(
-            f"{_title(cls)}.{field.name} = {value!r}: needs {need} ({meta.get('help', '')})"
-        )
+        what, help = f"{_title(cls)}.{field.name}", f" ({meta['help']})" if "help" in meta else ""
+        plain_values.refuse(what, value, need + help)
 
     out = _coerce(hint, value, fail)
     for x in out if isinstance(out, tuple) else (out,):
         if isinstance(x, bool) or not isinstance(x, (int, float)):
             continue
-        if not math.isfinite(x):
-            fail("a finite number")
+        # A traced field is a float32 in the compiled program, a size there an int32.
+        if isinstance(x, float) and not plain_values.fits_float32(x):
+            fail("a finite number, in float32")
+        if isinstance(x, int) and abs(x) > plain_values.INT_MAX:
+            fail(f"at most {plain_values.INT_MAX:,}")
         if meta.get("low") is not None and x < meta["low"]:
             fail(f"at least {meta['low']}")
         if meta.get("high") is not None and x > meta["high"]:
@@ -158,28 +168,35 @@ def _coerce_and_check(cls: type, field: dataclasses.Field, hint: Any, value: Any
     if choices is not None and not callable(choices):
         for x in out if isinstance(out, tuple) else (out,):
             if x not in choices:
-                raise InputError(unknown(field.name, str(x), choices, of=_title(cls)))
+                raise InputError(unknown(field.name, x, choices, of=_title(cls)))
     return out
 
 
 def _coerce(hint: Any, value: Any, fail: Any) -> Any:
+    value = plain_values.plain(value)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in args:
             return None
         return _coerce(next(a for a in args if a is not type(None)), value, fail)
     if origin is tuple:
-        if isinstance(value, str) or not isinstance(value, Iterable):
+        if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
             fail("a list")
         return tuple(_coerce(args[0], v, fail) for v in value)
     if hint is bool:
         return value if isinstance(value, bool) else fail("true or false")
     if hint is int:
-        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-        return int(value) if whole and not isinstance(value, bool) else fail("a whole number")
+        return int(value) if plain_values.is_whole(value) else fail("a whole number")
     if hint is float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return float(value) if number else fail("a number")
+        return _to_float(value) if plain_values.is_number(value) else fail("a number")
     if hint is str:
         return value if isinstance(value, str) else fail("a name")
     return value
+
+
+def _to_float(value: float) -> float:
+    """A whole number that no float can hold is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")

@@ -9,25 +9,33 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, tell
+from lcpo.values import refuse, shown
 
 
 def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     """What is known by this name, or the user's own: "package.module:name".
 
-    A module is looked for in the current folder, too. Raises InputError, with the nearest names.
+    A module is looked for in the current folder, too. Raises InputError, with the nearest names, or
+    with the place in the user's module that raised.
     """
+    if not isinstance(name, str):
+        refuse(kind, name, "a name, or package.module:name of your own")
     if name in known:
         return known[name]
-    module, _, attribute = name.partition(":")
-    if not module or not attribute:
+    module, colon, attribute = name.partition(":")
+    if not colon:
         raise InputError(unknown(kind, name, known))
+    if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+        raise InputError(f"{kind} {shown(name)}: one of your own is named as package.module:name")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"cannot import {kind} {name!r}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's module may raise anything, and even exit
+        raise InputError(f"cannot import {kind} {shown(name)}: {tell(error)}") from error
 
 
 def is_ours(name: str, known: Iterable[str]) -> bool:
@@ -35,11 +43,11 @@ def is_ours(name: str, known: Iterable[str]) -> bool:
     return name in known or name.startswith("lcpo.")
 
 
-def unknown(kind: str, name: str, known: Iterable[str], of: str = "") -> str:
+def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> str:
     """The error text for a name that does not exist, with the nearest ones that do."""
-    known = sorted(known)
-    near = difflib.get_close_matches(name.replace("_", "-"), known, n=3, cutoff=0.5)
-    near = near or difflib.get_close_matches(name.replace("-", "_"), known, n=3, cutoff=0.5)
+    known, given = sorted(known), str(name)[:80]
+    near = difflib.get_close_matches(given.replace("_", "-"), known, n=3, cutoff=0.5)
+    near = near or difflib.get_close_matches(given.replace("-", "_"), known, n=3, cutoff=0.5)
     where = f" of {of}" if of else ""
     hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-    return f"unknown {kind} {name!r}{where}: {hint or 'known: ' + ', '.join(known)}"
+    return f"unknown {kind} {shown(name)}{where}: {hint or 'known: ' + ', '.join(known)}"

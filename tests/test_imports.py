@@ -14,11 +14,12 @@ import lcpo
 ROOT = Path(lcpo.__file__).parent
 
 # package -> the packages of ours that it may import
-BASICS = {"errors", "names", "config", "types"}
+BASICS = {"errors", "values", "names", "config", "types"}
 ALLOWED = {
     "errors": set(),
-    "names": {"errors"},
-    "config": {"errors", "names"},
+    "values": {"errors"},
+    "names": {"errors", "values"},
+    "config": {"errors", "values", "names"},
     "types": {"config", "errors"},
     "core": {"core"} | BASICS,
     "agents": {"agents", "core"} | BASICS,

@@ -13,6 +13,7 @@ from lcpo import config as configs
 from lcpo.cli import options as flags
 from lcpo.cli import show
 from lcpo.errors import InputError
+from lcpo.values import whole
 
 
 def list_names(arguments: list[str]) -> None:
@@ -60,8 +61,11 @@ def check_env(arguments: list[str]) -> int:
     from lcpo.examine import examine
     from lcpo.run.plan.job import find_env
 
+    if arguments[:1] in (["-h"], ["--help"]):
+        print("usage: lcpo check-env NAME [options]      (NAME: package.module:Class, or gym:ID)")
+        return 0
     if not arguments or arguments[0].startswith("-"):
-        raise InputError("name an environment: package.module:Class, or gym:ID")
+        raise InputError("name an environment first: package.module:Class, or gym:ID")
     name, *rest = arguments
     default = configs.make(find_env(name), {})
     help = "Play with an environment, and tell what is wrong with it."
@@ -88,7 +92,7 @@ def bench(arguments: list[str]) -> None:
             ("gpu_runs", int, "Runs at once, if there is a GPU.", 96),
         ],
     )
-    result = measure(options.gpu_runs)
+    result = measure(whole("--gpu-runs", options.gpu_runs, 1, 1_000_000))
     if options.json:
         print(json.dumps(result))
         return

@@ -15,6 +15,7 @@ from lcpo.cli import options as flags
 
 def trace(arguments: list[str]) -> None:
     """Draw context traces, and tell what they hold."""
+    from lcpo.study.figures import check_path
     from lcpo.study.trace_figure import plot_traces, trace_summary
 
     options = flags.parse(
@@ -28,6 +29,7 @@ def trace(arguments: list[str]) -> None:
             ("rows", int | None, "Rows, for traces that can have any length.", None),
         ],
     )  # fmt: skip
+    check_path(options.out)
     table = Table("trace", "rows", "channel", "mean", "std", "min", "max", box=None)
     for name in options.names:
         found = trace_summary(name, options.rows)
@@ -43,6 +45,7 @@ def trace(arguments: list[str]) -> None:
 def calibrate(arguments: list[str]) -> None:
     """How often would LCPO's constraint be active on a trace? Suggests sigma."""
     from lcpo.study import calibrate as study
+    from lcpo.study.figures import check_path
 
     options = flags.parse(
         "calibrate",
@@ -57,6 +60,7 @@ def calibrate(arguments: list[str]) -> None:
             ("rows", int | None, "Rows, for traces that can have any length.", None),
         ],
     )
+    check_path(options.out)
     found = study.calibrate(
         options.trace,
         lookback=study.Lookback(options.rollout_length, options.lags),

@@ -44,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     except RunError as error:
         _show_error(error)
         return RUN_FAILED
+    except MemoryError:
+        _show_error(InputError("memory is used up: make sizes smaller, or --workers fewer"))
+        return BAD_INPUT
     except KeyboardInterrupt:
         print("stopped; the same command with --resume goes on", file=sys.stderr)
         return STOPPED
@@ -62,7 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _show_error(error: Exception) -> None:
     """One line: what was given, what is needed, what to do."""
-    show.line(" ".join(str(error).splitlines()), "error:", "red", stderr=True)
+    text = " ".join(str(error).splitlines())
+    short = text if len(text) <= 2000 else f"{text[:2000]}..."
+    show.line(short, "error:", "red", stderr=True)
 
 
 def _usage() -> None:

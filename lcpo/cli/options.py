@@ -1,16 +1,26 @@
-"""From typed options to command-line flags, and back. tyro does the parsing."""
+"""From typed options to command-line flags, and back. tyro writes the help.
+
+The words are read here and not by tyro, which takes the last of two equal options without a word,
+and tells what is wrong in a box of several lines.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
+import itertools
 import json
 import re
+import types
 import typing
-from typing import Annotated, Any, TypeVar
+from collections import deque
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import tyro
 
+from lcpo import values as plain_values
 from lcpo.errors import InputError
 
 RUN_FAILED, BAD_INPUT, BUG, STOPPED, NOT_READ = 1, 2, 70, 130, 141
@@ -29,13 +39,18 @@ def parse(
     env_options: list[Option] | None = None,
 ) -> Any:
     """Options from the command line; the environment's own stand under `--env.`."""
-    fields: list[Any] = [_field(option) for option in options]
+    _check_names(name, [option[0] for option in options])
+    if not {"-h", "--help"}.isdisjoint(arguments):
+        _show_help(name, description, options, env_options)
+    every = {option[0]: option for option in options}
+    every |= {f"env.{option[0]}": option for option in env_options or []}
+    words = _collect(f"lcpo {name}", arguments, every)
+    found = {key: _value(key, option, words) for key, option in every.items()}
+    top = {key: value for key, value in found.items() if not key.startswith("env.")}
     if env_options is not None:
-        env = dataclasses.make_dataclass("Environment", [_field(option) for option in env_options])
-        nested = Annotated[env, tyro.conf.arg(name="env")]
-        fields.append(("env_config", nested, dataclasses.field(default_factory=env)))
-    cls = dataclasses.make_dataclass("Options", fields)
-    return tyro.cli(cls, prog=f"lcpo {name}", description=description, args=arguments)
+        of_env = {option[0]: found[f"env.{option[0]}"] for option in env_options}
+        top["env_config"] = types.SimpleNamespace(**of_env)
+    return types.SimpleNamespace(**top)
 
 
 def parse_class(cls: type[T], name: str, description: str, arguments: list[str]) -> T:
@@ -44,12 +59,156 @@ def parse_class(cls: type[T], name: str, description: str, arguments: list[str])
     return cls(**{option[0]: getattr(found, option[0]) for option in class_fields(cls)})
 
 
+def _show_help(
+    name: str, description: str, options: list[Option], env_options: list[Option] | None
+) -> NoReturn:
+    fields: list[Any] = [_field(option) for option in options]
+    if env_options is not None:
+        env = dataclasses.make_dataclass("Environment", [_field(option) for option in env_options])
+        nested = Annotated[env, tyro.conf.arg(name="env")]
+        fields.append(("env_config", nested, dataclasses.field(default_factory=env)))
+    cls = dataclasses.make_dataclass("Options", fields)
+    tyro.cli(cls, prog=f"lcpo {name}", description=description, args=["--help"])
+    raise AssertionError("help ends the command")
+
+
 def _field(option: Option) -> Any:
     name, type_, help, default = option
     annotated = Annotated[type_, tyro.conf.arg(help=help)]
     if default is tyro.MISSING:
         return (name, annotated)
     return (name, annotated, dataclasses.field(default=default))
+
+
+def _check_names(command: str, names: list[str]) -> None:
+    """A user's config may have a field that is called as an option of the command."""
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"the config field {name!r} is an option of `lcpo {command}` already: rename it"
+            )
+
+
+def _collect(
+    command: str, arguments: list[str], options: dict[str, Option]
+) -> dict[str, list[str] | bool]:
+    """The words behind each option, and what a switch is set to."""
+    flags: dict[str, tuple[str, bool | None]] = {}
+    places = []
+    for key, option in options.items():
+        if _is_positional(option):
+            places.append(key)
+        elif option[1] is bool:
+            flags[_flag(key)], flags[_flag(key, "no-")] = (key, True), (key, False)
+        else:
+            flags[_flag(key)] = (key, None)
+    found: dict[str, Any] = {}
+    words = deque(arguments)
+    while words:
+        word = words.popleft()
+        if not _is_flag(word):
+            if not places:
+                shown = plain_values.shown(word)
+                raise InputError(f"{shown} belongs to no option: `{command} --help` tells them")
+            found.setdefault(places[0], []).append(word)
+            if not _is_list(options[places[0]]):
+                places.pop(0)
+            continue
+        flag, equals, value = word.partition("=")
+        flag = flag.replace("_", "-")
+        if flag not in flags:
+            raise InputError(_unknown_flag(command, flag, list(flags)))
+        key, switch = flags[flag]
+        if key in found:
+            more = ": put all its values behind one" if _is_list(options[key]) else ": give it once"
+            raise InputError(f"{_flag(key)} is given twice{more}")
+        if switch is not None:
+            if equals:
+                raise InputError(f"{flag} takes no value, got {plain_values.shown(value)}")
+            found[key] = switch
+            continue
+        taken = [value] if equals else []
+        while words and not _is_flag(words[0]) and (_is_list(options[key]) or not taken):
+            taken.append(words.popleft())
+        if not taken and not _is_list(options[key]):
+            raise InputError(f"{flag} has no value: put one behind it ({options[key][2]})")
+        found[key] = taken
+    return found
+
+
+def _unknown_flag(command: str, flag: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(flag[:80], known, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"`{command} --help` tells them"
+    return f"unknown option {plain_values.shown(flag)}: {hint}"
+
+
+def _flag(key: str, prefix: str = "") -> str:
+    """--steps, --no-resume, --env.num-bins."""
+    *where, name = key.split(".")
+    return "--" + ".".join([*where, prefix + name.replace("_", "-")])
+
+
+def _is_flag(word: str) -> bool:
+    """Whether a word begins as an option does, and is no negative number."""
+    number = re.match(r"-(\d|\.\d|inf|nan)", word)
+    return word.startswith("-") and number is None
+
+
+def _is_positional(option: Option) -> bool:
+    return typing.get_origin(option[1]) is Annotated
+
+
+def _is_list(option: Option) -> bool:
+    return typing.get_origin(_bare_type(option)) is tuple
+
+
+def _bare_type(option: Option) -> Any:
+    return typing.get_args(option[1])[0] if _is_positional(option) else option[1]
+
+
+def _value(key: str, option: Option, found: dict[str, list[str] | bool]) -> Any:
+    """The value of an option: its words converted, or its default."""
+    what = key if _is_positional(option) else _flag(key)
+    if key not in found:
+        if option[3] in (tyro.MISSING, dataclasses.MISSING):
+            raise InputError(f"{what} is missing: {option[2]}")
+        return option[3]
+    words, type_ = found[key], _bare_type(option)
+    if isinstance(words, bool):
+        return words
+    if _is_list(option):
+        of = typing.get_args(type_)[0]
+        return tuple(_convert(what, of, word) for word in words)
+    return _convert(what, type_, words[0])
+
+
+def _convert(what: str, type_: Any, word: str) -> Any:
+    """One word as a value of this type."""
+    parts = typing.get_args(type_)
+    if typing.get_origin(type_) in (types.UnionType, typing.Union):
+        if word == "None" and type(None) in parts:
+            return None
+        return _convert(what, next(part for part in parts if part is not type(None)), word)
+    if typing.get_origin(type_) is typing.Literal:
+        if word not in parts:
+            plain_values.refuse(what, word, " or ".join(str(part) for part in parts))
+        return word
+    if type_ in (int, float):
+        try:
+            return type_(word)
+        except ValueError:
+            plain_values.refuse(what, word, "a whole number" if type_ is int else "a number")
+    if type_ is Path:
+        return plain_values.path(what, word)
+    return word if type_ is str else _json_value(word)
+
+
+def _json_value(word: str) -> Any:
+    """As JSON says, or else the text itself."""
+    try:
+        return json.loads(word)
+    except (ValueError, RecursionError):
+        return word
 
 
 def class_fields(cls: type) -> list[Option]:
@@ -88,37 +247,36 @@ def config_changes(options: Any, default: Any) -> dict[str, Any]:
 
 
 def peek(arguments: list[str], name: str) -> str | None:
-    """The value of an option on which the other options depend."""
-    for i, argument in enumerate(arguments):
-        if argument == f"--{name}" and i + 1 < len(arguments):
-            return arguments[i + 1]
-        if argument.startswith(f"--{name}="):
-            return argument.split("=", 1)[1]
+    """The value of an option on which the other options depend; None: `parse` says what is wrong.
+
+    No value of an option begins as an option does, so that the word `--name` is one wherever it is.
+    """
+    for word, after in itertools.pairwise([*arguments, "--"]):
+        flag, equals, value = word.partition("=")
+        if flag == f"--{name}":
+            return value if equals else None if _is_flag(after) else after
     return None
 
 
-def read_seeds(text: str) -> list[int]:
+def read_seeds(text: str) -> int | list[int]:
     """A number of seeds, or a list of them."""
     try:
         if "," in text:
-            return [int(part) for part in text.split(",") if part.strip()]
-        return list(range(int(text)))
+            return [int(part) for part in text.removesuffix(",").split(",")]
+        return int(text)
     except ValueError:
-        raise InputError(
-            f"seeds = {text!r}: needs a number of seeds, or a list such as 3,7"
-        ) from None
+        plain_values.refuse("seeds", text, "a number of seeds, or a list such as 3,7")
 
 
-def read_sweep(text: str) -> tuple[str, list[Any]]:
-    """field=a,b,c as (field, [a, b, c])."""
-    field, _, values = text.partition("=")
-    if not field or not values:
-        raise InputError(f"sweep {text!r}: needs field=a,b,c")
-
-    def value(part: str) -> Any:
-        try:
-            return json.loads(part)
-        except ValueError:
-            return part
-
-    return field.replace("-", "_"), [value(part) for part in values.split(",")]
+def read_sweep(texts: tuple[str, ...]) -> dict[str, list[Any]]:
+    """field=a,b,c ... as {field: [a, b, c], ...}."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        field, _, values = text.partition("=")
+        if not field or not values:
+            plain_values.refuse("sweep", text, "field=a,b,c")
+        name = field.replace("-", "_")
+        if name in found:
+            raise InputError(f"{name} is swept twice: put all its values behind one {field}=")
+        found[name] = [_json_value(part) for part in values.split(",")]
+    return found

@@ -15,8 +15,11 @@ def reproduce(arguments: list[str]) -> int:
     """Run an experiment of the paper: its figure, and what the figure shows."""
     from lcpo.study.paper import STUDIES
 
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(f"usage: lcpo reproduce NAME [options]      (NAME: {', '.join(STUDIES)})")
+        return 0
     if not arguments or arguments[0].startswith("-"):
-        raise InputError(f"name an experiment: {', '.join(STUDIES)}")
+        raise InputError(f"name an experiment first: {', '.join(STUDIES)}")
     name, *rest = arguments
     if name not in STUDIES:
         raise InputError(unknown("experiment", name, STUDIES))
@@ -28,11 +31,13 @@ def reproduce(arguments: list[str]) -> int:
 def _run(name: str, options: Options, command: str) -> int:
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
+    from lcpo.run.plan.check import check_running
     from lcpo.run.store.results import load_results
     from lcpo.study.output import write_files
     from lcpo.study.paper import STUDIES
 
     study, out = STUDIES[name], options.folder(name)
+    check_running(options.workers)
     jobs = study.plan(options)
     show.line(f"{name}: {len(jobs)} runs, {sum(job.total_steps for job in jobs):,} steps")
     problems = api.run(jobs, out, options.resume, options.workers)

@@ -44,11 +44,13 @@ def train(arguments: list[str]) -> int:
     """Train an agent with several seeds; a summary table at the end."""
     from lcpo import api
     from lcpo.agents import find_agent, presets
+    from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan
 
-    agent_name = flags.peek(arguments, "agent") or "lcpo"
-    env_name = flags.peek(arguments, "env") or "pendulum"
+    agent_name, env_name = flags.peek(arguments, "agent"), flags.peek(arguments, "env")
+    agent_name = "lcpo" if agent_name is None else agent_name
+    env_name = RunOptions.env if env_name is None else env_name
     agent, env_class = find_agent(agent_name), find_env(env_name)
     default = configs.make(agent.Config, presets.settings(agent, env_name))
     default_env = configs.make(env_class, {})
@@ -66,6 +68,7 @@ def train(arguments: list[str]) -> int:
         ],
         flags.config_fields(default_env),
     )  # fmt: skip
+    check_running(options.workers, options.checkpoint_seconds)
     jobs = plan(
         agent_name,
         env_name,
@@ -75,7 +78,7 @@ def train(arguments: list[str]) -> int:
         scale=options.scale,
         overrides=flags.config_changes(options, default),
         env_overrides=flags.config_changes(options.env_config, default_env),
-        sweep=dict(flags.read_sweep(text) for text in options.sweep),
+        sweep=flags.read_sweep(options.sweep),
         training_steps=options.training_steps,
     )
     out = options.out or api.default_out(jobs[0])
@@ -87,8 +90,10 @@ def train(arguments: list[str]) -> int:
 
 def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
     from lcpo.run.engines.base import plan_only
+    from lcpo.run.plan.check import check_folder
     from lcpo.run.store.layout import plan_file
 
+    check_folder(out)
     plan_only(jobs, out, lambda note: show.line(note, "note:", "yellow", stderr=True), resume)
     print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
     return 0
@@ -97,10 +102,13 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
+    from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan_agents
+    from lcpo.study.compare import check_warmup
 
-    default_env = configs.make(find_env(flags.peek(arguments, "env") or "pendulum"), {})
+    env_name = flags.peek(arguments, "env")
+    default_env = configs.make(find_env(RunOptions.env if env_name is None else env_name), {})
     options = flags.parse(
         "compare",
         "Compare agents: the same environment, trace and seeds for each.",
@@ -114,6 +122,7 @@ def compare(arguments: list[str]) -> int:
         ],
         flags.config_fields(default_env),
     )  # fmt: skip
+    check_running(options.workers, options.checkpoint_seconds)
     jobs = plan_agents(
         options.agents,
         options.env,
@@ -125,6 +134,7 @@ def compare(arguments: list[str]) -> int:
         training_steps=options.training_steps,
         published=options.published,
     )
+    check_warmup(options.warmup, jobs)
     trace = jobs[0].trace or "none"
     name = f"compare-{options.env}-{trace}{'-published' if options.published else ''}"
     out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
@@ -168,7 +178,7 @@ def _inactivity(results: Sequence[Result]) -> list[str]:
     from lcpo.core import ood
     from lcpo.run.plan.job import Setup
     from lcpo.run.store import record
-    from lcpo.study.calibrate import RARE, inactivity_warning
+    from lcpo.study.calibrate import RARE, Lookback, inactivity_warning
 
     warnings = {}
     for result in results:
@@ -177,10 +187,12 @@ def _inactivity(results: Sequence[Result]) -> list[str]:
         sizes = job.config
         if active is None or active >= RARE or job.trace is None or group in warnings:
             continue
-        if ood.find_detector(sizes["detector"]).distance is not ood.l2:
+        rows = Setup(job).trace()[: job.steps]
+        is_short = len(rows) < 2 * Lookback().rollout_length
+        if is_short or ood.find_detector(sizes["detector"]).distance is not ood.l2:
             warnings[group] = f"{group}: active in {100 * active:.1f} % of updates"
             continue
-        text = inactivity_warning(Setup(job).trace()[: job.steps], sizes["sigma"], active=active)
+        text = inactivity_warning(rows, sizes["sigma"], active=active)
         if text:
             warnings[group] = f"{group}: {text}"
     return list(warnings.values())

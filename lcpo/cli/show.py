@@ -8,5 +8,6 @@ from rich.text import Text
 
 def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = False) -> None:
     """Print `text` after a coloured label, or in the colour where there is no label."""
+    text = text.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
     parts = [(label, f"bold {colour}"), " ", text] if label else [(text, colour)]
     Console(stderr=stderr).print(Text.assemble(*parts), soft_wrap=True)

@@ -9,12 +9,14 @@ A trace is named by a string, and the same string gives the same numbers everywh
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lcpo import values as plain_values
 from lcpo.contexts import families, files, generators, paper
 from lcpo.contexts.families import FAMILIES
 from lcpo.contexts.generators import Switches
@@ -23,7 +25,7 @@ from lcpo.names import unknown
 
 __all__ = [
     "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "describe", "get", "is_file",
-    "shape", "stamp", "switches",
+    "name_of", "shape", "stamp", "switches",
 ]  # fmt: skip
 
 
@@ -80,8 +82,15 @@ TRACES: dict[str, Trace] = {
 }  # fmt: skip
 
 
+def name_of(trace: Any) -> str:
+    """A trace's name, or the path of its file as text; InputError for anything else."""
+    text = os.fspath(trace) if isinstance(trace, os.PathLike) else trace
+    return plain_values.name("trace", text)
+
+
 def describe(name: str) -> Trace:
     """What is known of the trace called `name` without making it (a file is read)."""
+    name = name_of(name)
     if name in TRACES:
         return TRACES[name]
     if name.startswith("family:"):
@@ -118,23 +127,36 @@ def shape(name: str, rows: int | None = None) -> tuple[int, int]:
     return _num_rows(trace, name, rows), trace.channels
 
 
-def get(name: str, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
+def get(name: str | os.PathLike[str], rows: int | None = None, scale: float = 1.0) -> np.ndarray:
     """The trace called `name`, checked: at least `rows` rows (all of them where None), float32.
 
     A trace of fixed length is returned whole; one of any length has exactly `rows`. `scale`
     multiplies every entry: the wind scale of an environment.
     """
+    name, scale = name_of(name), plain_values.number("scale", scale)
     trace = describe(name)
     length = _num_rows(trace, name, rows)
     try:
         values = check(trace.make(length), name)
+        return values if scale == 1.0 else _scaled(values, scale, name)
     except MemoryError as error:
         raise InputError(f"trace {name!r}: {length:,} rows do not fit into memory") from error
-    return values if scale == 1.0 else values * np.float32(scale)
+
+
+def _scaled(values: np.ndarray, scale: float, name: str) -> np.ndarray:
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is told
+        scaled = values * np.float32(scale)
+    largest = max(abs(float(scaled.min())), abs(float(scaled.max())))
+    if not np.isfinite(largest):
+        raise InputError(
+            f"trace {name!r} times {scale:g} is not finite in float32: give a smaller scale"
+        )
+    return scaled
 
 
 def _num_rows(trace: Trace, name: str, rows: int | None) -> int:
     """How many rows a run gets that needs `rows` of them."""
+    rows = None if rows is None else plain_values.whole("rows", rows)
     if trace.length is None:
         if rows is None:
             raise InputError(f"trace {name!r} can have any length: say how many steps to run")
@@ -149,6 +171,9 @@ def _num_rows(trace: Trace, name: str, rows: int | None) -> int:
 
 def check(values: np.ndarray, name: str) -> np.ndarray:
     """Raise InputError unless `values` is a usable trace; returns it as float32."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
+        kind = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+        raise InputError(f"trace {name!r} holds {kind}: needs an array of real numbers")
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"trace {name!r} has shape {values.shape}: needs [rows, channels]")
     size = generators.BLOCK
@@ -167,7 +192,7 @@ def check(values: np.ndarray, name: str) -> np.ndarray:
 
 def switches(name: str, rows: int) -> Switches:
     """When the trace called `name` switches, to which context, and whether it has held before."""
-    trace = describe(name)
+    trace, rows = describe(name), plain_values.whole("rows", rows)
     if trace.switches is None:
         known = ", ".join(repr(n) for n, t in TRACES.items() if t.switches)
         raise InputError(

@@ -14,6 +14,7 @@ import numpy as np
 from lcpo.contexts import generators
 from lcpo.errors import InputError
 from lcpo.names import unknown
+from lcpo.values import shown
 
 Settings = tuple[Callable[..., np.ndarray], dict[str, Any]]
 
@@ -30,9 +31,9 @@ def parse(name: str) -> tuple[str, int]:
     _, kind, seed = (*name.split(":", 2), "", "")[:3]
     if kind not in FAMILIES:
         raise InputError(unknown("trace family", kind, FAMILIES))
-    if not (seed.isascii() and seed.isdigit()):
+    if not (seed.isascii() and seed.isdigit()) or len(seed) > 18:
         raise InputError(
-            f"trace {name!r}: the seed is {seed!r}, needs a whole number from 0, "
+            f"trace {shown(name)}: the seed is {shown(seed)}, needs a whole number from 0, "
             f"as in 'family:{kind}:0'"
         )
     return kind, int(seed)

@@ -34,16 +34,23 @@ def stamp(name: str) -> tuple[int, int] | None:
 
 def read(name: str) -> np.ndarray:
     """The array in a file, as stored: numbers in two dimensions."""
-    path = Path(name).expanduser()
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError as error:  # ~nobody
+        raise InputError(f"trace file {name}: {error}") from error
     if path.suffix.lower() not in READERS:
         raise InputError(f"trace file {name}: needs a name that ends in {' or '.join(READERS)}")
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"trace file {name} is a pipe or a device: give the path of a file")
         path.open("rb").close()
     except (FileNotFoundError, IsADirectoryError) as error:
         what = "is a folder" if isinstance(error, IsADirectoryError) else "does not exist"
         raise MissingFile(f"trace file {name} {what}: give the path of a file") from error
     except OSError as error:
         raise InputError(f"trace file {name} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a name that no file can have
+        raise InputError(f"trace file {name!r} cannot be read: {error}") from error
     values = READERS[path.suffix.lower()](path)
     if values.dtype.kind not in "fiub":
         raise InputError(f"trace file {name} holds {values.dtype} entries: needs real numbers")

@@ -31,6 +31,7 @@ from lcpo.config import config, static
 from lcpo.envs.base import Advance, HostWorlds
 from lcpo.errors import InputError
 from lcpo.types import ContextSlice, Spec
+from lcpo.values import refuse, shown
 
 ID = "gym:"
 """Before an id of Gymnasium's."""
@@ -93,7 +94,7 @@ class GymnasiumEnv:
                 raise InputError(f"{self.target} is a {type(maker).__name__}: {NEEDED}")
         try:
             made = maker(**arguments)
-        except Exception as error:  # of Gymnasium, or of the user's code
+        except (Exception, SystemExit) as error:  # of Gymnasium, or of the user's code
             cause = f"{type(error).__name__}: {error}"
             raise InputError(f"{self.target} cannot be made ({cause})") from error
         if not isinstance(made, (gymnasium.Env, gymnasium.vector.VectorEnv)):
@@ -146,8 +147,12 @@ def from_gymnasium(
     """
     if callable(target):
         target = _name_of(target)
+    elif not isinstance(target, str):
+        refuse("target", target, "an id, module:name, or what makes an environment")
     elif ":" not in target:
         target = ID + target
+    if arguments is not None and not isinstance(arguments, Mapping):
+        refuse("arguments", arguments, "a dict of names and values")
     try:
         text = json.dumps(dict(arguments or {}))
     except TypeError as error:
@@ -213,8 +218,8 @@ def translation_of(env: GymnasiumEnv) -> Translation:
 def _parse_arguments(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"env.arguments = {text!r} is no JSON ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"env.arguments = {shown(text)} is no JSON ({error})") from error
     if not isinstance(values, dict):
         raise InputError(f'env.arguments = {text!r}: needs names and values, as {{"size": 3}}')
     return values

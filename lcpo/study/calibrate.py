@@ -19,14 +19,17 @@ returns at the smallest sigma that it tried, 0.5.
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lcpo import contexts
+from lcpo import values as plain_values
 from lcpo.envs.base import trace_windows
 from lcpo.errors import InputError
+from lcpo.run.plan.plan import MAX_SCALE
 from lcpo.study import figures, trace_figure
 
 SIGMAS = (0.125, 0.25, 0.5, 0.707, 1.0, 1.414, 2.0, 4.0)
@@ -34,6 +37,8 @@ SIGMAS = (0.125, 0.25, 0.5, 0.707, 1.0, 1.414, 2.0, 4.0)
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99, 100)
 MAX_UPDATES = 1000
 """Updates simulated; further ones are skipped, evenly."""
+MAX_WINDOWS = 50_000_000
+"""Rows of the trace that one update looks at: about a GiB of them."""
 RARE = 0.01
 """A constraint that is active in fewer updates than this share is as good as never active."""
 
@@ -79,7 +84,7 @@ class Lookback(NamedTuple):
 
 
 def calibrate(
-    trace: str | np.ndarray,
+    trace: str | os.PathLike[str] | np.ndarray,
     sigmas: tuple[float, ...] = SIGMAS,
     lookback: Lookback = Lookback(),  # noqa: B008 - a value
     scale: float = 1.0,
@@ -92,6 +97,7 @@ def calibrate(
     million where it can have any length).
     """
     _check_settings(lookback, scale)
+    rows = None if rows is None else plain_values.whole("rows", rows)
     name, values = _load(trace, rows)
     rows = len(values) if rows is None else rows
     length = lookback.rollout_length
@@ -150,10 +156,15 @@ def _simulate(
 
 def _check_settings(lookback: Lookback, scale: float) -> None:
     for name, value in lookback._asdict().items():
-        if value is not None and value < 1:
-            raise InputError(f"{name.replace('_', ' ')} = {value}: needs a number above 0")
-    if not math.isfinite(scale):
-        raise InputError(f"scale = {scale}: needs a finite number")
+        if value is not None or name != "buffer_size":
+            plain_values.whole(name.replace("_", " "), value)
+    plain_values.number("scale", scale, -MAX_SCALE, MAX_SCALE)
+    windows = lookback.rollout_length * lookback.rounds * lookback.lags
+    if windows > MAX_WINDOWS:
+        raise InputError(
+            f"rollout length = {lookback.rollout_length:,} with lags = {lookback.lags:,} takes too "
+            f"much memory: needs a product of at most {MAX_WINDOWS // lookback.rounds:,}"
+        )
 
 
 def summary(calibration: Calibration) -> str:
@@ -246,13 +257,15 @@ def plot(calibration: Calibration, path: str | Path) -> None:
         axes[1].legend(frameon=False)
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(f"trace {c.name}" + (f", times {c.scale:g}" if c.scale != 1.0 else ""))
+    title = f"trace {c.name}" + (f", times {c.scale:g}" if c.scale != 1.0 else "")
+    figure.suptitle(title, parse_math=False)
     figures.save(figure, path)
 
 
-def _load(trace: str | np.ndarray, rows: int | None) -> tuple[str, np.ndarray]:
-    if isinstance(trace, str):
-        return trace, trace_figure.load(trace, rows)
+def _load(trace: str | os.PathLike[str] | np.ndarray, rows: int | None) -> tuple[str, np.ndarray]:
+    if isinstance(trace, (str, os.PathLike)):
+        name = contexts.name_of(trace)
+        return name, trace_figure.load(name, rows)
     values = contexts.check(np.asarray(trace), "array")
     if rows is not None and rows > len(values):
         raise InputError(f"the trace has {len(values):,} rows, {rows:,} were asked for")

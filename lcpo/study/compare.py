@@ -14,6 +14,7 @@ import numpy as np
 from lcpo import contexts
 from lcpo.errors import InputError
 from lcpo.names import unknown
+from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import stats
@@ -21,6 +22,7 @@ from lcpo.study.calibrate import RARE
 from lcpo.study.seeds import run_label
 from lcpo.study.stats import Estimate
 from lcpo.study.tables import short_count
+from lcpo.values import whole
 
 PAPER_WARMUP = 6_000_000
 REVISIT_EPOCHS = 20
@@ -77,9 +79,8 @@ def summarise(
     """
     groups = group(results)
     steps = _check(results, groups)
+    check_warmup(warmup, [r.job for r in results])
     warmup = default_warmup(steps) if warmup is None else warmup
-    if not 0 <= warmup < steps:
-        raise InputError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
     reference = next(iter(groups)) if reference is None else reference
     if reference not in groups:
         raise InputError(unknown("reference", reference, groups))
@@ -93,6 +94,13 @@ def summarise(
     )
     notes = tuple(_notes(groups, rows, window))
     return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, switches, window)
+
+
+def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
+    """Raise InputError unless the runs last longer than the warm-up; called before they start."""
+    steps = max(job.steps for job in jobs)
+    if warmup is not None and whole("warm-up", warmup, 0) >= steps:
+        raise InputError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
 
 
 def default_warmup(steps: int) -> int:

@@ -11,7 +11,8 @@ from typing import Any
 from lcpo.errors import InputError, MissingPackage
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.output import write_bytes
+from lcpo.study.output import check_file, write_bytes
+from lcpo.values import path
 
 SUFFIXES = (".parquet", ".csv")
 
@@ -23,10 +24,11 @@ def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False)
     the run, and, as `config.NAME` and `env_config.NAME`, the settings in which the runs differ.
     A failed run has the rows up to its failure.
     """
-    file = Path(file)
+    out_folder, file = path("folder", out_folder), path("file", file)
     if file.suffix not in SUFFIXES:
         raise InputError(f"{file}: cannot write {file.suffix or 'a file without suffix'!r}: "
                          f"use {' or '.join(SUFFIXES)}")  # fmt: skip
+    check_file(file, "table")
     if file.exists() and not overwrite:
         raise InputError(f"{file} exists: choose another name or overwrite it (--overwrite)")
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lcpo.errors import InputError, MissingPackage
-from lcpo.study.output import write_bytes
+from lcpo.study.output import check_file, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,14 +27,20 @@ def to_png(figure: Figure, dpi: int = 150) -> bytes:
     return _render(figure, "png", dpi)
 
 
-def save(figure: Figure, path: str | Path, dpi: int = 150) -> None:
-    """Write the figure; the suffix of the path chooses the format."""
+def check_path(path: str | Path) -> str:
+    """The format that the suffix of a path chooses; InputError where no picture can be written."""
     path = Path(path)
-    known = figure.canvas.get_supported_filetypes()
+    known = new_figure(1, 1).canvas.get_supported_filetypes()
     kind = path.suffix.removeprefix(".").lower()
     if kind not in known:
         raise InputError(f"{path}: cannot draw {path.suffix!r}: use .png, .pdf or .svg")
-    write_bytes(path, _render(figure, kind, dpi))
+    check_file(path, "picture")
+    return kind
+
+
+def save(figure: Figure, path: str | Path, dpi: int = 150) -> None:
+    """Write the figure; the suffix of the path chooses the format."""
+    write_bytes(Path(path), _render(figure, check_path(path), dpi))
 
 
 def _render(figure: Figure, kind: str, dpi: int) -> bytes:

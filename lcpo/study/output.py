@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lcpo.errors import InputError
+from lcpo.run.plan.check import check_folder
 from lcpo.run.store.files import save_bytes, save_json
 from lcpo.run.store.results import Result
 from lcpo.study import tables
@@ -64,6 +65,16 @@ def how_made(results: Sequence[Result], command: str | None = None) -> dict[str,
         "finished": sum(result.status == "finished" for result in results),
         "failed": sum(result.status != "finished" for result in results),
     }
+
+
+def check_file(path: Path, kind: str) -> None:
+    """Raise InputError unless a file of this kind can be written, before the work for it."""
+    check_folder(path.parent)
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder: give the name of a {kind}")
+    except OSError as error:  # a name too long
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@
 
     def plan_runs(options: MyOptions) -> list[Job]:
         return plan("lcpo", "pendulum", trace="4", steps=options.steps,
-                    seeds=range(options.seeds), published=options.published)
+                    seeds=options.seeds, published=options.published)
 
     def report(options: MyOptions, results: Sequence[Result]) -> Report:
         returns = lambda result: {"return": lifelong_return(result.record)}

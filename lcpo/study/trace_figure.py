@@ -10,7 +10,9 @@ import numpy as np
 
 from lcpo import contexts
 from lcpo.errors import InputError
+from lcpo.run.plan.budget import available_bytes
 from lcpo.study import figures
+from lcpo.values import whole
 
 BLOCK = 200
 """Rows per point: one rollout."""
@@ -21,11 +23,21 @@ COLOURS = ("#1f4e79", "#c0504d", "#6a994e", "#b08900", "#7b4f9d", "#4f9d97")
 
 def load(name: str, rows: int | None = None) -> np.ndarray:
     """A trace for display: `rows` rows, or all, or 2 million where any number would do."""
-    if rows is not None and rows < 1:
-        raise InputError(f"rows = {rows}: needs a number above 0")
-    if rows is None and contexts.any_length(name):
-        rows = ANY_LENGTH_ROWS
+    rows = None if rows is None else whole("rows", rows)
+    if contexts.any_length(name):
+        rows = ANY_LENGTH_ROWS if rows is None else rows
+        _check_memory(name, rows)
     return contexts.get(name, rows)[:rows]
+
+
+def _check_memory(name: str, rows: int) -> None:
+    """To make and to draw a trace takes about four times its size."""
+    needed, free = 16 * rows * contexts.describe(name).channels, available_bytes()
+    if free is not None and needed > free:
+        raise InputError(
+            f"{rows:,} rows of trace {name!r} need about {needed / 2**30:.1f} GiB, "
+            f"{free / 2**30:.1f} GiB are free: ask for fewer rows"
+        )
 
 
 def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
@@ -80,7 +92,7 @@ def _draw(axis: Any, name: str, values: np.ndarray) -> None:
         axis.plot(time, means[:, channel], lw=0.9, color=colour, label=text)
     axis.axhline(0.0, color="0.8", lw=0.7, zorder=0)
     axis.set(xlabel=label, ylabel="context", xlim=(0, len(values) / unit))
-    axis.set_title(f"trace {name}", loc="left")
+    axis.set_title(f"trace {name}", loc="left", parse_math=False)
     axis.spines[["top", "right"]].set_visible(False)
     if len(labels) <= len(COLOURS):  # else the legend would not fit beside the title
         above = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.97), "borderaxespad": 0.2}

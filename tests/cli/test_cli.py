@@ -50,6 +50,14 @@ def test_train_sweeps_reports_and_resumes(
     assert "config.gamma: there 0.99, now 0.5" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_run_too_short_to_say_which_sigma_would_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train", "--agent", "lcpo", "--trace", "revisit", "--steps", "40", "--seeds", "1"]
+    assert run(*command, "--out", str(tmp_path / "o"), *QUICK) == 0
+    assert "active in 0.0 % of updates" in capsys.readouterr().out
+
+
 def test_compare_writes_tables_and_curves(tmp_path: Path) -> None:
     out = tmp_path / "o"
     assert run("compare", "--agents", "a2c,a2c-entropy", "--trace", "revisit", "--steps", "4000",
@@ -106,8 +114,31 @@ BAD = {
     "tabular on pendulum": (["train", "--agent", "tabular-a2c", "--trace", "3"], "finite"),
     "too few steps": (["train", "--trace", "3", "--steps", "10"], "at least one update"),
     "missing module": (["train", "--agent", "no.such:agent"], "cannot import"),
+    "warm-up too long": (
+        ["compare", "--trace", "revisit", "--steps", "400", "--warmup", "400"],
+        "warm-up = 400 steps: needs 0 to 399",
+    ),
+    "seed too large": (["train", "--trace", "3", "--seeds", "2147483648,"], "2,147,483,647"),
+    "too many seeds": (["train", "--trace", "3", "--seeds", "100000000"], "at most 100,000"),
+    "scale too large": (["train", "--trace", "3", "--scale", "1e39"], "scale = 1e+39"),
+    "negative workers": (["train", "--trace", "3", "--workers", "-1"], "from 0 to 1,000"),
+    "endless checkpoints": (["train", "--trace", "3", "--checkpoint-seconds", "nan"], "= nan"),
+    "option twice": (["train", "--trace", "3", "--steps", "5", "--steps", "6"], "given twice"),
+    "value twice": (["train", "--trace", "3", "--sweep", "sigma=1,1.0"], "each once"),
+    "field twice": (["train", "--trace", "3", "--sweep", "sigma=1", "sigma=2"], "swept twice"),
+    "agent twice": (["compare", "--agents", "a2c,a2c", "--trace", "3"], "each once"),
+    "option without value": (["train", "--trace", "3", "--agent"], "--agent has no value"),
+    "abbreviated option": (["train", "--trace", "3", "--ste", "5"], "did you mean --steps"),
+    "value of a switch": (["train", "--trace", "3", "--resume=yes"], "takes no value"),
+    "word too many": (["train", "3"], "belongs to no option"),
+    "odd number": (["train", "--trace", "3", "--steps", "1e6"], "needs a whole number"),
+    "huge rollout": (
+        ["train", "--agent", "a2c", "--env", "pendulum-v1", "--steps", "2000000000",
+         "--rollout-length", "2000000000"],
+        "GiB are free: make the sizes in its config smaller",
+    ),
     "no experiment": (["reproduce", "grid-wrld"], "did you mean 'grid-world'"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)

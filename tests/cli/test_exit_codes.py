@@ -146,3 +146,29 @@ def test_what_users_can_mend(
     assert run("trace", "turns-100", "--out", picture) == 2
     assert "pip install matplotlib" in capsys.readouterr().err
     assert not Path(picture).exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        ("raise KeyboardInterrupt", 130, "--resume goes on"),
+        ("x = 1\nagent = 1 / 0", 2, "ZeroDivisionError: division by zero ("),
+        ("def f(:", 2, "SyntaxError: "),
+        ("raise SystemExit(0)", 2, "SystemExit: 0 ("),
+        ("agent = 3", 2, "is a int: needs an lcpo.types.Agent"),
+    ],
+)
+def test_a_module_that_cannot_be_imported(
+    text: str, code: int, expected: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_broken_module", raising=False)
+    (tmp_path / "my_broken_module.py").write_text(text)
+    assert run("train", "--agent", "my_broken_module:agent") == code
+    shown = capsys.readouterr().err
+    assert expected in shown
+    assert len(shown.splitlines()) == 1
+    if "division" in expected:
+        assert "my_broken_module.py, line 2)" in shown

@@ -1,12 +1,15 @@
 """Does an agent or an environment keep its contract? Checked by shape, before any work.
 
 `plan` calls these for everything it is given, so a user's own agent or environment that breaks a
-rule is told which one before a run starts.
+rule is told which one before a run starts. The same for where runs are put, and how.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,9 +17,64 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
+from lcpo import values as plain_values
 from lcpo.envs.base import AnyEnv, CompiledEnv, HostEnv, is_host, obs_layout
-from lcpo.errors import InputError
-from lcpo.types import AnyAgent, Metrics, Spec, Step, Transition
+from lcpo.errors import InputError, tell
+from lcpo.run.plan.budget import available_bytes
+from lcpo.types import AnyAgent, ContextSlice, Metrics, Spec, Step, Transition
+
+MAX_WORKERS = 1000
+"""Processes at a time: more than the cores of any machine that this runs on."""
+MAX_ACTIONS = 10_000
+"""Per dimension: the program that samples one has a line for each."""
+RECORDED = (
+    "step", "updates", "epochs", "epoch_return", "episodes", "episode_return_sum",
+    "episode_length_sum", "reward", "largest_obs",
+)  # fmt: skip
+"""Columns of every record."""
+EXPORTED = ("name", "agent", "env", "trace", "seed", "status", "scale", "steps", "training")
+"""Columns that `lcpo export` puts before those of a record."""
+RESERVED = {*RECORDED, *EXPORTED, "file", "allow_pickle"}
+"""Names that no metric of an agent may have; the last two are arguments of np.savez."""
+RESERVED_STARTS = ("tv_", "config.", "env_config.")
+"""Of the metrics of landmarks, and of settings in an exported table."""
+
+
+def check_running(workers: int | None, checkpoint_seconds: float = 60.0) -> None:
+    """Raise InputError unless runs can be run so."""
+    if workers is not None:
+        plain_values.whole("workers", workers, 0, MAX_WORKERS)
+    plain_values.number("checkpoint seconds", checkpoint_seconds, 0.0)
+
+
+def check_folder(out: Path) -> None:
+    """Raise InputError unless a folder is there, or can be made."""
+    try:
+        there = next(folder for folder in (out, *out.absolute().parents) if os.path.lexists(folder))
+        if not there.is_dir():
+            raise InputError(f"{there} is a file: give another folder than {out}")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise InputError(f"{there} cannot be written to: give another folder than {out}")
+        (out / "runs").lstat()  # too long a name is told here
+    except (InputError, FileNotFoundError) as error:
+        if isinstance(error, InputError):
+            raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise InputError(f"{out} cannot be a folder: {reason or error}") from error
+
+
+@contextlib.contextmanager
+def _users_code(what: str) -> Iterator[None]:
+    """What the code of an agent or environment raises is told in a line, with its place."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (OverflowError, MemoryError) as error:
+        raise InputError(f"{what} raised: {tell(error)}: make its sizes smaller") from error
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{what} raised: {tell(error)}") from error
 
 
 def check_env(env: AnyEnv, name: str = "the environment") -> None:
@@ -27,19 +85,44 @@ def check_env(env: AnyEnv, name: str = "the environment") -> None:
 
     needed = ("spec", "advance", "open") if is_host(env) else ("spec", "advance", "reset", "step")
     for member in needed:
-        if not hasattr(env, member):
+        if not hasattr(type(env), member) and not hasattr(env, member):
             fail(f"has no `{member}`: see lcpo.envs.base")
-    spec = env.spec
-    if env.advance not in ("step", "episode", "own"):
-        fail(f"advance = {env.advance!r}: needs 'step', 'episode' or 'own'")
+    with _users_code(f"{name}: its spec or advance"):
+        spec, advance = env.spec, env.advance
+    if not isinstance(advance, str) or advance not in ("step", "episode", "own"):
+        fail(f"advance = {advance!r}: needs 'step', 'episode' or 'own'")
+    _check_spec(spec, fail)
     if spec.contiguous_contexts and env.advance == "episode":
         fail("spec.contiguous_contexts promises a new row at every step, but advance = 'episode'")
-    if not spec.num_actions or min(spec.num_actions) < 2:
-        fail(f"spec.num_actions = {spec.num_actions}: needs two actions or more per dimension")
     if is_host(env):
         _check_host(env, name, fail)
     else:
         _check_compiled(env, name, fail)
+
+
+def _check_spec(spec: Any, fail: Callable[[str], None]) -> None:
+    """Are the sizes in a spec sizes?"""
+    if not isinstance(spec, Spec):
+        fail(f"spec is a {type(spec).__name__}: needs lcpo.types.Spec")
+    if not isinstance(spec.context, ContextSlice):
+        fail(f"spec.context is a {type(spec.context).__name__}: needs lcpo.types.ContextSlice")
+    counts = spec.num_actions
+    if not isinstance(counts, tuple) or not counts or not all(_is_size(n, 2) for n in counts):
+        fail(f"spec.num_actions = {counts}: needs two actions or more per dimension, as a tuple")
+    if max(counts) > MAX_ACTIONS:
+        fail(f"spec.num_actions = {counts}: needs at most {MAX_ACTIONS:,} per dimension")
+    sizes = {"obs_size": (spec.obs_size, 1), "num_worlds": (spec.num_worlds, 1)}
+    sizes |= {f"context.{k}": (v, 0) for k, v in spec.context._asdict().items()}
+    for field, (value, low) in sizes.items():
+        if not _is_size(value, low):
+            fail(f"spec.{field} = {plain_values.shown(value)}: needs a whole number from {low} on")
+    if spec.context.end > spec.obs_size:
+        fail(f"spec.context ends at {spec.context.end}, the observation at {spec.obs_size}")
+
+
+def _is_size(value: Any, low: int) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and low <= int(value) <= plain_values.INT_MAX
 
 
 def _check_host(env: HostEnv, name: str, fail: Callable[[str], None]) -> None:
@@ -56,9 +139,9 @@ def _check_host(env: HostEnv, name: str, fail: Callable[[str], None]) -> None:
         worlds = env.open(count, list(range(count)), 1)
         features, step = worlds.reset(np.ones(count, bool)), worlds.step(action, context)
         worlds.close()
-    except Exception as error:  # of the user's code
-        cause = f"{type(error).__name__}: {error}"
-        raise InputError(f"{name}: its worlds do not open, reset and step ({cause})") from error
+    except (Exception, SystemExit) as error:  # of the user's code
+        why = tell(error)
+        raise InputError(f"{name}: its worlds do not open, reset and step ({why})") from error
     if not isinstance(step, Step):
         fail(f"step returns a {type(step).__name__}: needs lcpo.types.Step")
     for what, found in (("reset", features), ("step", step.obs)):
@@ -74,10 +157,10 @@ def _check_compiled(env: CompiledEnv[Any], name: str, fail: Callable[[str], None
     layout = obs_layout(spec, env.advance)
     size = layout.num_features
     key = jax.random.key(0)
-    try:
+    with _users_code(f"{name}: reset(key) -> (state, obs)"):
         state, obs = jax.eval_shape(env.reset, key)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name}: reset(key) -> (state, obs) raised: {error}") from error
+    if getattr(obs, "shape", None) is None:
+        fail(f"reset returns (state, {type(obs).__name__}): needs (state, obs), an array")
     if obs.shape != (size,):
         fail(
             f"reset returns obs of shape {obs.shape}: spec.obs_size = {spec.obs_size} less "
@@ -85,10 +168,8 @@ def _check_compiled(env: CompiledEnv[Any], name: str, fail: Callable[[str], None
         )
     action = jax.ShapeDtypeStruct((spec.action_size,), jnp.int32)
     context = jax.ShapeDtypeStruct((layout.channels,), jnp.float32)
-    try:
+    with _users_code(f"{name}: step(state, action, context, key)"):
         after, step = jax.eval_shape(env.step, state, action, context, key)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name}: step(state, action, context, key) raised: {error}") from error
     if not isinstance(step, Step):
         fail(f"step returns (state, {type(step).__name__}): needs (state, lcpo.types.Step)")
     _same(state, after, f"{name}: step changes the state's")
@@ -102,28 +183,38 @@ def _check_compiled(env: CompiledEnv[Any], name: str, fail: Callable[[str], None
             fail(f"step.{field} is {jnp.result_type(getattr(step, field))}: needs bool")
 
 
+def check_rollout_length(agent: AnyAgent, config: Any) -> None:
+    """Raise InputError unless the config says how many steps come before an update."""
+    if not _is_size(getattr(config, "rollout_length", None), 1):
+        raise InputError(
+            f"agent {agent.name}: its config needs the static field rollout_length, from 1 on"
+        )
+
+
 def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
     """Raise InputError with the rule that the agent breaks. `config` is resolved."""
     name = f"agent {agent.name}"
-    if not isinstance(getattr(config, "rollout_length", None), int):
-        raise InputError(f"{name}: its config needs the static field rollout_length")
+    check_rollout_length(agent, config)
+    if agent.check is not None:
+        with _users_code(f"{name}: check(config, spec)"):
+            agent.check(config, spec)
     key = jax.random.key(0)
-    try:
+    with _users_code(f"{name}: init(config, spec, key)"):
         state = jax.eval_shape(lambda k: agent.init(config, spec, k), key)
-    except TypeError as error:
-        raise InputError(f"{name}: init(config, spec, key) raised: {error}") from error
     worlds, steps = spec.num_worlds, config.rollout_length
 
     def array(*shape: int, dtype: Any = jnp.float32) -> Any:
         return jax.ShapeDtypeStruct(shape, dtype)
 
     obs = array(worlds, spec.obs_size)
-    try:
+    with _users_code(f"{name}: act -> (action, extra)"):
         action, extra = jax.eval_shape(
             lambda s, o, k: agent.act(config, spec, s, o, k), state, obs, key
         )
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name}: act -> (action, extra) raised: {error}") from error
+    if getattr(action, "shape", None) is None:
+        raise InputError(
+            f"{name}: act returns actions as a {type(action).__name__}: needs an array"
+        )
     if action.shape != (worlds, spec.action_size) or not jnp.issubdtype(action.dtype, jnp.integer):
         raise InputError(
             f"{name}: act returns actions {action.dtype}{list(action.shape)}: needs integers "
@@ -135,14 +226,39 @@ def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
         many_obs, array(steps, *action.shape, dtype=action.dtype), scalar, many_obs, flag, flag,
         scalar, scalar, jax.tree.map(lambda x: array(steps, *x.shape, dtype=x.dtype), extra),
     )  # fmt: skip
-    try:
-        after, metrics = jax.eval_shape(
-            lambda s, b, k: agent.update(config, spec, s, b, k), state, batch, key
-        )
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name}: update -> (state, metrics) raised: {error}") from error
+    with _users_code(f"{name}: update -> (state, metrics)"):
+        program, (after, metrics) = jax.make_jaxpr(
+            lambda s, b, k: agent.update(config, spec, s, b, k), return_shape=True
+        )(state, batch, key)
+    _check_memory(_largest_bytes(program.jaxpr), name)
     _same(state, after, f"{name}: update changes the state's")
     _check_metrics(metrics, name)
+
+
+def _check_memory(needed: int, name: str) -> None:
+    free = available_bytes()
+    if free is not None and needed > free:
+        raise InputError(
+            f"{name}: update makes an array of {needed / 2**30:,.1f} GiB, {free / 2**30:.1f} GiB "
+            "are free: make the sizes in its config smaller, such as rollout length or batch size"
+        )
+
+
+def _largest_bytes(program: Any) -> int:
+    """Size of the largest array in a jaxpr, and in those within it."""
+    found = [*program.invars, *program.constvars]
+    inner = []
+    for step in program.eqns:
+        found += step.outvars
+        for value in step.params.values():
+            parts = value if isinstance(value, (tuple, list)) else [value]
+            inner += [part for part in (getattr(p, "jaxpr", p) for p in parts) if _is_jaxpr(part)]
+    sizes = [x.aval.size * getattr(x.aval.dtype, "itemsize", 4) for x in found]
+    return max([0, *sizes, *map(_largest_bytes, inner)])
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return hasattr(value, "eqns") and hasattr(value, "invars")
 
 
 def _check_metrics(metrics: Metrics, name: str) -> None:
@@ -151,8 +267,18 @@ def _check_metrics(metrics: Metrics, name: str) -> None:
             f"{name}: update returns metrics as {type(metrics).__name__}: needs a dict"
         )
     for key, value in metrics.items():
-        if value.shape != ():
-            raise InputError(f"{name}: metric {key!r} has shape {value.shape}: needs a scalar")
+        if not isinstance(key, str) or not key or not key.isprintable():
+            raise InputError(f"{name}: a metric is called {key!r}: needs a name")
+        if key in RESERVED or key.startswith(RESERVED_STARTS) or key.endswith(".npy"):
+            raise InputError(
+                f"{name}: a metric is called {key!r}, which is a column of the record or of an "
+                "exported table already: give it another name"
+            )
+        if getattr(value, "shape", None) != ():
+            shape = getattr(value, "shape", type(value).__name__)
+            raise InputError(f"{name}: metric {key!r} has shape {shape}: needs a scalar")
+        if not any(jnp.issubdtype(value.dtype, x) for x in (jnp.floating, jnp.integer, jnp.bool_)):
+            raise InputError(f"{name}: metric {key!r} is {value.dtype}: needs a real number")
 
 
 def _same(before: Any, after: Any, what: str) -> None:

@@ -3,57 +3,71 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from lcpo import config as configs
 from lcpo import contexts
+from lcpo import values as plain_values
 from lcpo.agents import find_agent, presets
 from lcpo.contexts import paper
 from lcpo.envs.base import AnyEnv
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
-from lcpo.run.plan.check import check_agent, check_env
+from lcpo.run.plan.check import check_agent, check_env, check_rollout_length
 from lcpo.run.plan.job import Job, digest_of_trace, find_env, load_trace, trace_shape
 from lcpo.run.plan.phases import Phase
 from lcpo.types import AnyAgent, Spec, Training
+
+MAX_RUNS = 100_000
+"""Of one plan: far more than anybody waits for, and few enough for a list of them."""
+MAX_NAME_BYTES = 240
+"""Of a run's name, which is a folder's: file systems allow 255 bytes."""
+MAX_SCALE = 1e30
+"""Of a trace: its entries are small numbers, and stay finite in float32."""
 
 
 def plan(
     agent: str,
     env: str,
     *,
-    trace: str | None,
+    trace: str | os.PathLike[str] | None,
     steps: int | None = None,
-    seeds: Sequence[int],
+    seeds: int | Iterable[int],
     scale: float | None = None,
     overrides: Mapping[str, Any] | None = None,
     env_overrides: Mapping[str, Any] | None = None,
-    sweep: Mapping[str, Sequence[Any]] | None = None,
+    sweep: Mapping[str, Iterable[Any]] | None = None,
     training_steps: int | None = None,
     published: bool = False,
     label: str = "",
 ) -> list[Job]:
     """The jobs of one call of `train`: every value of the sweep with every seed, checked.
 
+    `seeds`: how many (0, 1, ...), or which.
     `published`: with the values and all faults of the published code, below what is overridden.
     `label`: goes into the names of the runs, to tell them from others of the same agent.
     """
     chosen, env_class = find_agent(agent), find_env(env)
     faults = configs.published_faults(env_class) if published else {}
-    the_env: AnyEnv = configs.make(env_class, {**faults, **(env_overrides or {})})
+    overrides, env_overrides = (
+        check_dict("config", overrides),
+        check_dict("env_config", env_overrides),
+    )
+    sweep, seeds = _check_sweep(sweep, overrides), check_seeds(seeds)
+    _check_count(len(seeds) * math.prod(len(values) for values in sweep.values()))
+    the_env: AnyEnv = configs.make(env_class, {**faults, **env_overrides})
     check_env(the_env, f"environment {env!r}")
+    steps = None if steps is None else plain_values.whole("steps", steps)
     training = _training(chosen, the_env, env, training_steps)
     context = _context(the_env, env, trace, scale, steps)
-    if len(set(seeds)) != len(seeds) or not seeds or min(seeds) < 0:
-        raise InputError(f"seeds = {list(seeds)}: needs at least one, all different, none negative")
     given = presets.settings(chosen, env)
-    given |= {**(presets.published(chosen, env) if published else {}), **(overrides or {})}
+    given |= {**(presets.published(chosen, env) if published else {}), **overrides}
     where = f"{agent}-{env}-{context.trace or 'none'}{f'-{label}' if label else ''}"
-    sweep, jobs = sweep or {}, []
+    jobs: list[Job] = []
     for values in itertools.product(*sweep.values()):
         point = dict(zip(sweep, values, strict=True))
         resolved = _resolve(chosen, the_env.spec, context.steps, training, {**given, **point})
@@ -72,7 +86,86 @@ def plan(
             )
             for seed in seeds
         ]
+        _check_name(jobs[-1].name)
     return jobs
+
+
+def check_seeds(seeds: int | Iterable[int]) -> list[int]:
+    """The seeds that are meant by a number of them, or by a list; InputError where none are."""
+    given, need = plain_values.plain(seeds), "at least one seed"
+    if plain_values.is_number(given):
+        if plain_values.is_whole(given) and given > MAX_RUNS:
+            _check_count(int(given))
+        if not plain_values.is_whole(given) or given < 1:
+            plain_values.refuse("seeds", seeds, f"{need}, as a whole number or a list")
+        return list(range(int(given)))
+    if isinstance(given, (bool, str, bytes, Mapping)) or not isinstance(given, Iterable):
+        plain_values.refuse("seeds", seeds, "a whole number, or a list such as [3, 7]")
+    found = list(itertools.islice(given, MAX_RUNS + 1))
+    _check_count(len(found))
+    found = [plain_values.whole("seed", seed, 0) for seed in found]
+    if not found or len(set(found)) < len(found):
+        plain_values.refuse("seeds", found, f"{need}, and each once")
+    return found
+
+
+def _check_count(runs: int) -> None:
+    if runs > MAX_RUNS:
+        many = f"{runs:,}" if runs <= 10**15 else "very many"
+        raise InputError(f"{many} runs: a plan has at most {MAX_RUNS:,}; make several of it")
+
+
+def _check_sweep(
+    sweep: Mapping[str, Iterable[Any]] | None, overrides: Mapping[str, Any]
+) -> dict[str, list[Any]]:
+    """Values by field: some for each, and none twice."""
+    checked = {}
+    for field, values in check_dict("sweep", sweep).items():
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            plain_values.refuse(f"sweep of {field}", values, "a list of values")
+        found = [_without_numpy(x) for x in itertools.islice(values, MAX_RUNS + 1)]
+        if not found or len(set(map(_text_of_value, found))) < len(found):
+            plain_values.refuse(f"sweep of {field}", found, "at least one value, and each once")
+        if field in overrides:
+            raise InputError(f"{field} is both set and swept: leave one of them out")
+        checked[field] = found
+    return checked
+
+
+def _without_numpy(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _text_of_value(value: Any) -> str:
+    """The same for values that are equal as config values: 1 and 1.0."""
+    if plain_values.is_whole(value):
+        value = int(value)
+    return plain_values.shown(list(value) if isinstance(value, tuple) else value, 1000)
+
+
+def check_dict(what: str, values: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Names and values, none where there is None; InputError for anything else."""
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        plain_values.refuse(what, values, "a dict of names and values")
+    return values
+
+
+def _check_name(name: str) -> None:
+    """A run's name is the name of its folder."""
+    size = len(name.encode(errors="replace"))
+    if size > MAX_NAME_BYTES:
+        raise InputError(
+            f"the run {name[:40]!r}... would have a name of {size} bytes: needs at most "
+            f"{MAX_NAME_BYTES}, as the name of a folder; give the trace file a shorter path, or "
+            "sweep fewer fields at a time"
+        )
+    if not name.isprintable() or "\\" in name:
+        raise InputError(
+            f"the run {name!r} would be the name of a folder: needs names of agent, environment, "
+            "trace and values without control characters and backslashes"
+        )
 
 
 class Context(NamedTuple):
@@ -90,11 +183,13 @@ def _resolve(
 ) -> dict[str, Any]:
     """The fields of a job that depend on its config values, checked: steps, config, training."""
     spec = spec if training is None else phases.training_spec(spec)
-    config = configs.resolve(agent.config(**values), training.steps if training else steps)
+    config = configs.resolve(
+        configs.make(agent.Config, {**agent.presets, **values}),
+        training.steps if training else steps,
+    )
+    check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
     _check_length(parts, training, steps)
-    if agent.check is not None:
-        agent.check(config, spec)
     check_agent(agent, config, spec)
     return {
         "steps": parts[-1].steps,
@@ -111,17 +206,19 @@ def plan_agents(
     Training steps are for the agents that train before they are judged; where none does, `plan`
     says so.
     """
-    chosen = [name.strip() for name in agents.split(",") if name.strip()]
-    if not chosen:
-        raise InputError("no agents: name some, separated by commas")
+    chosen = [name.strip() for name in agents.strip().removesuffix(",").split(",")]
+    if not all(chosen) or len(set(chosen)) < len(chosen):
+        plain_values.refuse("agents", agents, "names, separated by commas, and each once")
     before = [name for name in chosen if find_agent(name).training] or chosen
-    return [
+    jobs = [
         job
         for name in chosen
         for job in plan(
             name, env, training_steps=training_steps if name in before else None, **shared
         )
     ]
+    _check_count(len(jobs))
+    return jobs
 
 
 def _training(
@@ -145,7 +242,9 @@ def _training(
     for field in plan.halve:
         if field not in known:
             raise InputError(unknown("field to halve", field, known))
-    return plan if training_steps is None else plan._replace(steps=training_steps)
+    if training_steps is None:
+        return plan
+    return plan._replace(steps=plain_values.whole("training steps", training_steps))
 
 
 def _check_length(parts: Sequence[Phase], training: Training | None, steps: int) -> None:
@@ -158,16 +257,23 @@ def _check_length(parts: Sequence[Phase], training: Training | None, steps: int)
                 f"{what} = {given[what]:,}: needs at least one {one}, "
                 f"{phase.steps_per_update:,} steps"
             )
+    total = sum(phase.steps for phase in parts)
+    if total > plain_values.INT_MAX:
+        raise InputError(f"{total:,} steps in all: needs at most {plain_values.INT_MAX:,}")
 
 
 def _context(
     env: AnyEnv,
     env_name: str,
-    trace: str | None,
+    trace: str | os.PathLike[str] | None,
     scale: float | None,
     steps: int | None,
 ) -> Context:
     """Check that the trace fits the environment and lasts for the run."""
+    if trace is not None:
+        trace = contexts.name_of(trace)
+    if scale is not None:
+        scale = plain_values.number("scale", scale, -MAX_SCALE, MAX_SCALE)
     if env.advance == "own":
         if trace is not None:
             raise InputError(
@@ -176,12 +282,10 @@ def _context(
         if steps is None:
             raise InputError("say how many steps to run")
         return Context(None, 1.0, steps)
-    trace = trace or paper.DEFAULT_TRACES.get(env_name)
+    trace = paper.DEFAULT_TRACES.get(env_name) if trace is None else trace
     if trace is None:
         raise InputError(f"environment {env_name!r} is driven by a trace: name one, e.g. --trace 3")
     scale = paper.default_scale(env_name, trace) if scale is None else scale
-    if not np.isfinite(scale):
-        raise InputError(f"scale = {scale}: needs a finite number")
     by_step = env.advance == "step"
     rows, columns = trace_shape(trace, scale, steps if by_step else None)
     channels = env.spec.context.channels

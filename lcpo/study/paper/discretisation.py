@@ -48,7 +48,7 @@ def plan_runs(options: DiscretisationOptions) -> list[Job]:
         ENV,
         trace=None,
         steps=options.steps,
-        seeds=range(options.seeds),
+        seeds=options.seeds,
         published=options.published,
     )
 

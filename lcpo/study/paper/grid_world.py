@@ -43,7 +43,7 @@ def plan_runs(options: Options) -> list[Job]:
             "grid-world",
             trace="grid-world",
             steps=EPOCHS * STEPS_PER_EPOCH,
-            seeds=range(options.seeds),
+            seeds=options.seeds,
             published=options.published,
         )
     ]

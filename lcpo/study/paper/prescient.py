@@ -70,15 +70,17 @@ class Row(NamedTuple):
 
 def plan_runs(options: PrescientOptions) -> list[Job]:
     """Every agent with every seed."""
-    return plan_agents(
+    jobs = plan_agents(
         options.agents,
         options.env,
         trace=options.trace,
         steps=options.steps,
-        seeds=range(options.seeds),
+        seeds=options.seeds,
         training_steps=options.training_steps,
         published=options.published,
     )
+    compare.check_warmup(options.warmup, jobs)
+    return jobs
 
 
 def report(options: PrescientOptions, results: Sequence[Result]) -> Report:

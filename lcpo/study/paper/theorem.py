@@ -78,7 +78,7 @@ def plan_runs(options: TheoremOptions) -> list[Job]:
             f"{SwitchingMDP.__module__}:{SwitchingMDP.__name__}",
             trace=setting.trace,
             steps=options.steps,
-            seeds=range(options.seeds),
+            seeds=options.seeds,
             overrides={"rollout_length": ROLLOUT, "gamma": GAMMA, **setting.config},
             env_overrides={"advance": setting.advance},
             published=options.published,

@@ -1,0 +1,98 @@
+"""Plain values from what a user gives: checked, and told in one line where they cannot be used.
+
+NumPy's scalars count as the Python values that they stand for, and a float without a fraction as a
+whole number; true and false are no numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lcpo.errors import InputError
+
+INT_MAX = 2**31 - 1
+"""Sizes, counts and seeds are 32-bit numbers where they are computed with."""
+FLOAT_MAX = 3.4028234e38
+"""What float32 can hold."""
+
+
+def plain(value: Any) -> Any:
+    """The Python value that a scalar of NumPy or JAX stands for; anything else as it is."""
+    is_scalar = hasattr(value, "item") and getattr(value, "shape", None) == ()
+    return value.item() if is_scalar else value
+
+
+def shown(value: Any, length: int = 80) -> str:
+    """How a value is shown in an error: in one line, and not too long."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 4 * length:
+        return f"a number of more than {length} digits"
+    try:
+        text = repr(value)
+    except Exception:  # of the user's class
+        text = f"a {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a plain value is a whole number."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+
+
+def is_number(value: Any) -> bool:
+    """Whether a plain value is a number, finite or not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def fits_float32(value: float) -> bool:
+    """Whether a number is finite in float32."""
+    return -FLOAT_MAX <= value <= FLOAT_MAX
+
+
+def whole(what: str, value: Any, low: int = 1, high: int = INT_MAX) -> int:
+    """A whole number from `low` to `high`."""
+    found = plain(value)
+    if not is_whole(found) or not low <= found <= high:
+        refuse(what, value, f"a whole number from {low:,} to {high:,}")
+    return int(found)
+
+
+def number(what: str, value: Any, low: float = -FLOAT_MAX, high: float = FLOAT_MAX) -> float:
+    """A finite number from `low` to `high`."""
+    found = plain(value)
+    if not is_number(found) or not low <= found <= high:
+        bounds = f" from {low:g} to {high:g}" if math.isfinite(low) else ""
+        refuse(what, value, f"a number{bounds}")
+    return float(found)
+
+
+def flag(what: str, value: Any) -> bool:
+    """True or False."""
+    found = plain(value)
+    return found if isinstance(found, bool) else refuse(what, value, "True or False")
+
+
+def name(what: str, value: Any) -> str:
+    """Text that is not empty."""
+    return value if isinstance(value, str) and value else refuse(what, value, "a name")
+
+
+def path(what: str, value: Any) -> Path:
+    """The path of a file or folder."""
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        refuse(what, value, "a path")
+    sizes = [len(os.fsencode(part)) for part in Path(text).parts]
+    if max(sizes, default=0) > 255 or sum(sizes) > 4000:
+        refuse(what, value, "a path that a file system can hold: its names have 255 bytes at most")
+    return Path(text)
+
+
+def refuse(what: str, value: Any, need: str) -> NoReturn:
+    """What was given, and what is needed."""
+    raise InputError(f"{what} = {shown(value)}: needs {need}")

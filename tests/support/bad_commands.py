@@ -1,0 +1,357 @@
+"""Malformed command lines: those found by hand, and as many as you like from a grammar.
+
+A command of the grammar is a tiny valid one with one to three mutations. Some mutations happen to
+be harmless, so a command may also be accepted: `watch` stops it before any work, and what was
+accepted must then be sane.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from lcpo import contexts
+from lcpo.cli import main
+from lcpo.run.engines.base import prepare
+from lcpo.run.engines.local import LocalEngine
+from lcpo.run.plan.job import Job
+
+Words = list[str]
+Part = tuple[str, ...]
+"""An option with its values, or a word alone."""
+
+VALID: dict[str, list[Part]] = {
+    "train": [
+        ("--agent", "a2c"), ("--env", "pendulum"), ("--trace", "revisit"), ("--steps", "400"),
+        ("--seeds", "2"), ("--out", "o"), ("--workers", "0"), ("--hidden", "8", "8"),
+        ("--sweep", "gamma=0.5,0.9"), ("--checkpoint-seconds", "60"),
+    ],
+    "compare": [
+        ("--agents", "a2c,lcpo"), ("--trace", "turns.npy"), ("--steps", "400"), ("--seeds", "3,7"),
+        ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"), ("--workers", "1"),
+    ],
+    "reproduce": [
+        ("discretisation",), ("--agents", "a2c"), ("--seeds", "1"), ("--steps", "2000"),
+        ("--out", "o"), ("--workers", "0"),
+    ],
+    "check-env": [("pendulum",), ("--env.num-bins", "5"), ("--env.max-steps", "10")],
+    "trace": [("revisit",), ("turns.npy",), ("--rows", "400"), ("--out", "t.png")],
+    "calibrate": [
+        ("--trace", "revisit"), ("--rows", "4000"), ("--rollout-length", "100"), ("--lags", "3"),
+        ("--scale", "2"), ("--out", "c.png"),
+    ],
+    "export": [("runs-of-mine",), ("t.csv",)],
+    "list": [("--json",)],
+    "bench": [("--json",), ("--gpu-runs", "4")],
+}  # fmt: skip
+
+MORE_OPTIONS = (
+    "--gamma", "--learning-rate", "--rollout-length", "--hidden", "--faults", "--scale", "--steps",
+    "--training-steps", "--sweep", "--warmup", "--rows", "--lags", "--seeds", "--workers",
+    "--env.num-bins", "--env.max-steps", "--checkpoint-seconds", "--out", "--trace", "--env",
+    "--agent", "--agents", "--buffer-size", "--max-grad-norm", "--scale-rewards",
+)  # fmt: skip
+
+NASTY = (
+    "", " ", ",", "-", "--", "=", ":", ":x", "x:", "a:b:c", "..:x", ".:.", "x:y", "json:loads",
+    "builtins:int", "no.such:thing", "0", "-1", "-5", "1.5", "1e30", "1e39", "-1e39", "nan", "inf",
+    "-inf", "NaN", "true", "None", "null", "x", "1,1", "1,,2", ",1", "3.5,4", "-1,2",
+    "2147483647", "2147483648", "4294967296", "100000000", "99999999999999999999", "9" * 5000,
+    "a\0b", "a\nb", "\x1b[31m", "ü", "🙂", "x" * 300, "x/" * 2000, "\udcff", "$x^$", "[red]",
+    "[", "[" * 100_000, "{}", '{"a": 1}', "gamma=", "=1", "gamma=1,1", "gamma=x", "gama=1",
+    "hidden=8", "gamma=nan", "rollout_length=0,-1", "--help-me", "-x", "..", "/", "/dev/null",
+    "/dev/null/x", "nothing.npy", "nothing.xyz", "folder", "folder.npy", "folder.csv", "text.csv",
+    "text.npy", "broken:agent", "exits:agent", "odd:agent", "gym:", "gym:NoSuch-v0", "family:",
+    "family:drift:-1", "family:drift:" + "9" * 400, "family:x:0",
+)  # fmt: skip
+
+BROKEN_MODULES = {
+    "broken.py": "agent = 1 / 0\n",
+    "exits.py": "raise SystemExit(0)\n",
+    "odd.py": "agent = 3\n\ndef f(:\n",
+}
+
+
+def mutate(parts: list[Part], rng: random.Random) -> list[Part]:
+    """The command with one thing changed."""
+    i = rng.randrange(len(parts)) if parts else 0
+    kinds: list[Callable[[], list[Part]]] = [
+        lambda: _with(parts, i, (*parts[i][:-1], rng.choice(NASTY))),  # another value
+        lambda: _with(parts, i, (*parts[i][:-1], rng.choice(NASTY))),
+        lambda: _with(parts, i, parts[i][:1]),  # no value
+        lambda: _with(parts, i, (f"{parts[i][0]}={rng.choice(NASTY)}",)),
+        lambda: _with(parts, i, (_misspelt(parts[i][0], rng), *parts[i][1:])),
+        lambda: [*parts, parts[i]],  # twice
+        lambda: parts[:i] + parts[i + 1 :],
+        lambda: [*parts[:i], (rng.choice(NASTY),), *parts[i:]],  # a word too many
+        lambda: [*parts, (rng.choice(MORE_OPTIONS), rng.choice(NASTY))],
+        lambda: [*parts, (rng.choice(MORE_OPTIONS), rng.choice(NASTY))],
+        lambda: [*parts, (rng.choice(("--no-json", "--no-resume", "--resume", "--published")),)],
+        lambda: rng.sample(parts, len(parts)),
+    ]
+    return rng.choice(kinds)() if parts else [(rng.choice(NASTY),)]
+
+
+def _with(parts: list[Part], i: int, part: Part) -> list[Part]:
+    return [*parts[:i], part, *parts[i + 1 :]]
+
+
+def _misspelt(word: str, rng: random.Random) -> str:
+    at = rng.randrange(len(word) + 1)
+    return rng.choice((word[:at] + word[at + 1 :], word[:at] + "e" + word[at:], word.upper()))
+
+
+def generated(count: int, seed: int = 0) -> list[Words]:
+    """So many different command lines, always the same."""
+    rng, found = random.Random(seed), {}
+    while len(found) < count:
+        command = rng.choice(list(VALID))
+        parts = VALID[command]
+        for _ in range(rng.randint(1, 3)):
+            parts = mutate(parts, rng)
+        words = [command, *(word for part in parts for word in part)]
+        found[tuple(words)] = words
+    return list(found.values())
+
+
+_TRAIN = ["train", "--agent", "a2c", "--trace", "revisit"]
+_SHORT = [*_TRAIN, "--steps", "400", "--seeds", "1"]
+_PLAIN = ["train", "--agent", "a2c", "--env", "pendulum-v1"]
+_COMPARE = ["compare", "--trace", "revisit", "--steps", "400", "--seeds", "1"]
+
+FOUND: list[Words] = [
+    # seeds
+    *([*_TRAIN, "--steps", "400", "--seeds", text] for text in (
+        "0", "-1", ",", "", "x", "1.5", "1,1", "3,,7", "-1,2", "2147483648,", "4294967296,", "True",
+        "100000000", "9" * 5000, "1e3", "0x10",
+    )),
+    # sizes and numbers that nothing can hold
+    *([*_SHORT, "--scale", text] for text in ("1e39", "-1e39", "nan", "inf", "1e31", "x", "")),
+    ["train", "--agent", "a2c", "--trace", "large.npy", "--steps", "400", "--scale", "1e10"],
+    *([*_SHORT, "--workers", text] for text in ("-1", "1000000000", "1.5", "x", "nan")),
+    *([*_SHORT, "--checkpoint-seconds", text] for text in ("nan", "-1", "inf", "x", "1e400")),
+    *([*_TRAIN, "--steps", text] for text in ("-1", "0", "1e30", "1.5", str(10**12), "9" * 400)),
+    *([*_PLAIN, "--steps", text] for text in ("-1", "0", str(10**12), str(10**30))),
+    [*_PLAIN, "--steps", str(2**31 - 1), "--rollout-length", str(2**31 - 1)],
+    [*_PLAIN, "--steps", "400", "--rollout-length", str(10**12)],
+    *([*_PLAIN, "--steps", "400", "--hidden", *sizes] for sizes in (
+        ("1000000000",), ("1000000000", "1000000000"), ("2147483647",) * 8, ("0",), ("-1",),
+        (str(10**12),), ("1.5",), ("x",),
+    )),
+    *(["train", "--agent", agent, "--trace", "revisit", "--steps", "400", flag, text]
+      for text in ("2147483647", str(10**12), "1000000000")
+      for agent, flag in (("lcpo", "--buffer-size"), ("lcpo", "--sampling-rounds"),
+                          ("ddqn", "--buffer-size"), ("ddqn", "--batch-size"),
+                          ("sac", "--updates-per-rollout"))),
+    *([*_PLAIN, "--steps", "400", "--env.num-bins", text]
+      for text in ("1", "0", "1000000000", "2147483647", str(10**12))),
+    [*_SHORT, "--learning-rate", "1e39"],
+    # sweeps
+    *([*_SHORT, "--sweep", *texts] for texts in (
+        ("gamma=0.5,0.5",), ("gamma=1,1.0",), ("gamma=0.5", "gamma=0.9"), ("gamma=",), ("=1",),
+        ("gamma",), ("",), ("gama=1",), ("gamma=x",), ("gamma=0.5,nan",), ("hidden=8,16",),
+        ("gamma=true",), ("rollout_length=0",), ("steps=100,200",), ("gamma=" + "[" * 10**5,),
+        ("seeds=1,2",), ("gamma=0.5,",),
+    )),
+    [*_SHORT, "--sweep", "gamma=0.5", "--sweep", "lam=0.5"],
+    [*_SHORT, "--gamma", "0.4", "--sweep", "gamma=0.5,0.6"],
+    # the command line itself
+    [*_SHORT, "--steps", "800"], [*_SHORT, "--hidden", "8", "--hidden", "9"],
+    [*_SHORT, "--resume", "--no-resume"], [*_SHORT, "--ste", "5"], [*_SHORT, "--no-foo"],
+    [*_SHORT, "--no-steps"], [*_SHORT, "--resume", "yes"], [*_SHORT, "--resume=yes"],
+    [*_SHORT, "junk"], [*_SHORT, "--", "--steps", "5"], [*_SHORT, "-x"], [*_SHORT, "-"],
+    ["train", "--agent"], ["train", "--trace"], ["train", "--agent="], ["train", "--agent", ""],
+    ["train", "--agent", "--env", "pendulum"], ["train", "--env"], ["train", "--env="],
+    [*_TRAIN, "--agent=lcpo", "--steps", "400"], ["compare", "--env"], ["compare", "--agents"],
+    ["train", "--tyro-write-completion", "bash", "x"], ["list", "--json", "--json"],
+    ["list", "--json=true"], ["list", "all"], [""], ["-x"], ["--version="], ["trian"], ["\0"],
+    [*_SHORT, "--gamma", "-x"], [*_SHORT, "--gamma"], [*_SHORT, "--trace", "3"],
+    # names
+    *(["train", "--trace", "revisit", "--steps", "400", "--agent", name] for name in (
+        "..:x", ":x", "x:", "a:b:c", "a b:c", "a:b\n", "a\0:b", "ü:ö", "x" * 300, "x" * 300 + ":y",
+        "broken:agent", "exits:agent", "odd:agent", "json:loads", "json:no", "builtins:int", "lcop",
+        "lcpo.types:Agent", "os.path:sep",
+    )),
+    *(["train", "--agent", "a2c", "--steps", "400", "--env", name] for name in (
+        "..:x", ":x", "x:", "a:b:c", "a\0:b", "x" * 300, "broken:agent", "exits:agent", "odd:agent",
+        "json:codecs", "builtins:int", "builtins:exit", "lcpo.run.plan.job:Job", "gym:", "gym:x",
+        "lcpo.types:Spec", "pendulm",
+    )),
+    *(["train", "--agent", "a2c", "--steps", "400", "--trace", name] for name in (
+        "", "revist", "a\0b.npy", "a\nb", "x" * 300, "x" * 300 + ".npy", "x/" * 2000 + "y.npy",
+        "folder.npy", "text.npy", "text.csv", "pipe.npy", "nothing.npy", "nothing.xyz", "~nobody/x",
+        "family:", "family:drift", "family:drift:-1", "family:drift:" + "9" * 5000, "family:x:0",
+        "/dev/zero", "..", "\udcff.npy",
+    )),
+    ["train", "--agent", "a2c", "--steps", "400", "--trace", "./" * 200 + "turns.npy"],
+    # where results go
+    *([*_SHORT, "--out", name] for name in (
+        "", "turns.npy", "turns.npy/x", "folder", "a\0b", "x" * 300, "x/" * 3000, "/dev/null",
+        "/dev/null/x", "loop",
+    )),
+    [*_SHORT, "--plan-only", "--out", "/dev/null/x"], [*_SHORT, "--plan-only", "--workers", "-1"],
+    *(["trace", "turns.npy", "--out", name] for name in (
+        "", "folder", "folder.png", "x", "x.xyz", "turns.npy/y.png", "/dev/null/x.png", "turns.npy",
+        "x" * 300 + ".png", "a\0.png",
+    )),
+    *(["trace", "revisit", "--rows", text] for text in (
+        "0", "-5", "x", "1.5", str(2**31 - 1), str(10**12), str(10**30), "nan",
+    )),
+    ["trace", "turns.npy", "--rows", "100000"], ["trace", "nothing"], ["trace", ""],
+    *(["calibrate", "--trace", "revisit", flag, text] for text in ("0", "-1", "x", str(10**12))
+      for flag in ("--rollout-length", "--lags", "--rows")),
+    *(["calibrate", "--trace", "revisit", "--scale", text] for text in ("nan", "inf", "1e39", "x")),
+    ["calibrate", "--trace", "revisit", "--lags", "1000000000"], ["calibrate"],
+    ["calibrate", "--trace", "revisit", "--out", "folder.png"], ["calibrate", "--trace"],
+    ["calibrate", "--trace", "revisit", "--out", "x.xyz"], ["calibrate", "--trace", ""],
+    *(["export", *words] for words in (
+        (), ("runs-of-mine",), ("runs-of-mine", "folder.csv"), ("runs-of-mine", "x.xyz"),
+        ("folder", "x.csv"), ("nothing", "x.csv"), ("turns.npy", "x.csv"), ("", "x.csv"),
+        ("runs-of-mine", ""), ("runs-of-mine", "folder.csv", "--overwrite"), ("a\0b", "x.csv"),
+        ("runs-of-mine", "x.csv", "y.csv"), ("runs-of-mine", "/dev/null/x.csv"),
+        ("runs-of-mine", "x" * 300 + ".csv"), ("runs-of-mine", "text.csv"),
+    )),
+    *(["bench", "--gpu-runs", text] for text in ("0", "-1", "x", "1.5", str(10**12))),
+    # comparisons and experiments
+    *([*_COMPARE, "--agents", text] for text in (
+        ",", "", "a2c,,", "a2c,a2c", ",a2c", "a2c;lcpo", "a2c,lcop", " ", "a2c,broken:agent",
+    )),
+    *([*_COMPARE, "--agents", "a2c,lcpo", "--warmup", text]
+      for text in ("400", "1000", "-1", "x", "1.5", str(10**30))),
+    [*_COMPARE, "--agents", "a2c", "--training-steps", "400"],
+    [*_COMPARE, "--agents", "prescient-a2c", "--training-steps", "0"],
+    ["reproduce"], ["reproduce", "x"], ["reproduce", ""], ["reproduce", "--seeds", "1"],
+    *(["reproduce", name, flag, text]
+      for name in ("grid-world", "discretisation", "prescient", "theorem")
+      for flag, text in (("--seeds", "0"), ("--seeds", "-1"), ("--seeds", str(10**9)),
+                         ("--workers", "-1"), ("--seeds", "1.5"), ("--out", "turns.npy"))),
+    *(["reproduce", "prescient", "--seeds", "1", "--steps", "4000", "--training-steps", "64000",
+       "--agents", "prescient-a2c", flag, text]
+      for flag, text in (("--warmup", "4000"), ("--warmup", "-1"), ("--trace", ""))),
+    *(["reproduce", "theorem", "--seeds", "1", "--steps", text] for text in ("0", "-1", "50")),
+    ["check-env"], ["check-env", "--x"], ["check-env", ""], ["check-env", "pendulm"],
+    ["check-env", "pendulum", "--env.num-bins", "1"], ["check-env", "broken:agent"],
+    ["check-env", "pendulum", "pendulum"], ["check-env", "json:no"],
+    ["train", "--env", "gym:CartPole-v1", "--steps", "400", "--env.arguments", "["],
+    ["train", "--env", "gym:CartPole-v1", "--steps", "400", "--env.arguments", "3"],
+    ["train", "--env", "gym:CartPole-v1", "--steps", "400", "--env.arguments", "[" * 100_000],
+    ["train", "--env", "gym:CartPole-v1", "--steps", "400", "--env.arguments", '{"x": 1}'],
+]  # fmt: skip
+"""Each of these must be refused."""
+
+
+class Accepted(BaseException):
+    """A command that passed all checks; carries what would have been worked on."""
+
+    def __init__(self, **what: Any) -> None:
+        super().__init__(str(what)[:500])
+        self.what = what
+
+
+@contextlib.contextmanager
+def watch() -> Iterator[None]:
+    """Work raises `Accepted` instead of being done, after the last check before it."""
+
+    def run_plan(
+        jobs: list[Job], out: Path, engine: LocalEngine, report: Any, resume: bool = False
+    ) -> None:
+        waiting = prepare(jobs, out, resume)
+        engine.check(waiting)
+        raise Accepted(jobs=jobs, workers=engine.workers, seconds=engine.checkpoint_seconds)
+
+    def write_plan(jobs: list[Job], out: Path) -> None:
+        raise Accepted(jobs=jobs)
+
+    def get(name: str, rows: int | None = None, scale: float = 1.0) -> Any:
+        if contexts.is_file(name):
+            return real_get(name, rows, scale)
+        raise Accepted(rows=contexts.shape(name, rows)[0], scale=scale)
+
+    def work(*arguments: Any, **more: Any) -> Any:
+        raise Accepted()
+
+    real_get = contexts.get
+    with contextlib.ExitStack() as stack:
+        for where, instead in {
+            "lcpo.api.run_plan": run_plan,
+            "lcpo.run.engines.base.write_plan": write_plan,
+            "lcpo.contexts.get": get,
+            "lcpo.bench.bench": work,
+            "lcpo.examine.examine": work,
+            "lcpo.study.export.write_bytes": work,
+            "lcpo.study.figures._render": work,
+        }.items():
+            stack.enter_context(mock.patch(where, instead))
+        yield
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How a command ended: an exit code, or what was accepted."""
+
+    code: int | None
+    accepted: dict[str, Any] | None
+    seconds: float
+
+
+def run(words: Words) -> Outcome:
+    """Run a command up to its work."""
+    began, code, accepted = time.monotonic(), None, None
+    with watch():
+        try:
+            code = main.main(words)
+        except Accepted as stop:
+            accepted = stop.what
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    return Outcome(code, accepted, time.monotonic() - began)
+
+
+def complaint(words: Words, found: Outcome, errors: str, *, may_pass: bool) -> str | None:
+    """What is wrong with how a command ended; None: nothing."""
+    lines = errors.splitlines()
+    shown = " ".join(word if len(word) < 100 else f"{word[:100]!r}..." for word in words)
+    told = f"lcpo {shown!r}: {found.code} {str(found.accepted)[:300]}\n{errors[-3000:]}"
+    if "Traceback" in errors:
+        return f"a traceback: {told}"
+    if found.seconds > 30.0:
+        return f"{found.seconds:.0f} seconds: {told}"
+    if found.accepted is not None:
+        if not may_pass:
+            return f"accepted: {told}"
+        fault = _insane(found.accepted)
+        return f"accepted, with {fault}: {told}" if fault else None
+    if found.code == 0 and may_pass:
+        return None
+    if found.code != 2 or len(lines) != 1 or not errors.startswith("error: "):
+        return f"not one line and exit code 2: {told}"
+    return None
+
+
+def _insane(what: dict[str, Any]) -> str | None:
+    """What is wrong with something that was accepted."""
+    jobs: list[Job] = what.get("jobs", [])
+    names = [job.name for job in jobs]
+    if len(set(names)) < len(names) or len(jobs) > 100_000:
+        return "runs of one name, or very many"
+    for job in jobs:
+        values = [*job.config.values(), *job.env_config.values(), job.scale]
+        flat = [x for v in values for x in (v if isinstance(v, list) else [v])]
+        if any(isinstance(x, float) and not math.isfinite(x) for x in flat):
+            return "a config that is not finite"
+        if not (0 < job.steps < 2**31 and 0 <= job.seed < 2**31 and abs(job.scale) < 1e38):
+            return "odd numbers"
+        if len(job.name.encode()) > 255 or not job.name.isprintable():
+            return "a run's name that no folder can have"
+    if not 0 <= (what.get("workers") or 0) <= 1000:
+        return "odd workers"
+    if not 0 <= what.get("seconds", 1.0) < math.inf or not 0 < what.get("rows", 1) < 2**31:
+        return "odd numbers"
+    return None
