@@ -171,4 +171,4 @@ def test_a_module_that_cannot_be_imported(
     assert expected in shown
     assert len(shown.splitlines()) == 1
     if "division" in expected:
-        assert "my_broken_module.py, line 2)" in shown
+        assert "(my_broken_module.py:2 in <module>)" in shown

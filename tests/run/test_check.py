@@ -75,7 +75,7 @@ def broken_agents() -> dict[str, tuple[Any, str]]:
         "metric complex": (with_metric("loss", 1j), "'loss' is complex64: needs a real number"),
         "raises": (
             dataclasses.replace(agent, update=divides),
-            r"raised: ZeroDivisionError: division by zero \(.*test_check.py, line \d+\)",
+            r"raised: ZeroDivisionError: division by zero \(.*test_check.py:\d+ in divides\)",
         ),
         "exits": (
             dataclasses.replace(agent, check=lambda config, spec: sys.exit(0)),
