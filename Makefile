@@ -16,13 +16,13 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@
 
-demo: install  ## the paper's Figure 1, all seeds: about two minutes on two cores
+demo: install  ## the paper's Figure 1 with four seeds: about two minutes on two cores
 	$(BIN)/lcpo reproduce grid-world --resume
 
 test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
 	$(BIN)/python -m pytest -q -n auto -m "not learn" --ignore=tests/peers
 
-test-all: .venv/.dev mutants  ## what `test` leaves out: agents that must learn and remember, twenty kills
+test-all: .venv/.dev mutants  ## what `test` leaves out: agents that must learn, kills, damage, fuzzing, mutants
 	$(BIN)/python -m pytest -q -n auto -m learn --ignore=tests/peers
 
 mutants: .venv/.dev  ## lines made wrong, one at a time: do the tests see it? MUTANTS="name ..." for some

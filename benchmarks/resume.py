@@ -19,7 +19,7 @@ import numpy as np
 PART = """
 import sys
 from pathlib import Path
-from lcpo.run import execute
+from lcpo.run.drive import execute
 from lcpo.run.events import Progress
 from lcpo.run.plan.plan import plan
 

@@ -101,6 +101,7 @@ def test_both_drivers_give_the_same(env: Any, mode: Mode) -> None:
 LCPO = "import test_host as t; t.drivers_agree('lcpo', t.Pendulum(max_steps=17), t.ONLINE)"
 
 
+@pytest.mark.learn
 def test_both_drivers_give_the_same_lcpo() -> None:
     """In a process that compiles as a user's does: LCPO's step magnifies what haste rounds."""
     here = Path(__file__).parent

@@ -116,7 +116,7 @@ def test_vmapped_group_agrees_with_single_runs(tmp_path: Path) -> None:
 def test_lcpo_without_ood_states_equals_a2c_with_entropy(tmp_path: Path, monkeypatch: Any) -> None:
     """Same episode returns, bit for bit; in processes that compile as a user's do."""
     monkeypatch.delenv("XLA_FLAGS", raising=False)
-    common: Any = {"trace": "4", "steps": 8000, "seeds": 2, "progress": False, "workers": 1}
+    common: Any = {"trace": "revisit", "steps": 8000, "seeds": 2, "progress": False, "workers": 1}
     with_anchors = lcpo.train("lcpo", out=tmp_path / "l", config={"sigma": 100.0}, **common)
     control = lcpo.train("a2c-entropy", out=tmp_path / "a", **common)
     for a, b in zip(with_anchors, control, strict=True):

@@ -157,6 +157,7 @@ def command(out: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.learn
 def test_killed_in_each_phase(tmp_path: Path) -> None:
     """kill -9 once in the training and once in the evaluation; resume; compare with undisturbed."""
     quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
