@@ -19,8 +19,9 @@ install: .venv/.installed
 demo: install  ## the paper's Figure 1 with four seeds: about two minutes on two cores
 	$(BIN)/lcpo reproduce grid-world --resume
 
+# By file: the tests of a file share what is compiled, and their fixtures.
 test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
-	$(BIN)/python -m pytest -q -n auto -m "not learn" --ignore=tests/peers
+	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not learn" --ignore=tests/peers
 
 test-all: .venv/.dev mutants  ## what `test` leaves out: agents that must learn, kills, damage, fuzzing, mutants
 	$(BIN)/python -m pytest -q -n auto -m learn --ignore=tests/peers

@@ -113,6 +113,7 @@ def test_vmapped_group_agrees_with_single_runs(tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.learn
 def test_lcpo_without_ood_states_equals_a2c_with_entropy(tmp_path: Path, monkeypatch: Any) -> None:
     """Same episode returns, bit for bit; in processes that compile as a user's do."""
     monkeypatch.delenv("XLA_FLAGS", raising=False)
