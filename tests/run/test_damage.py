@@ -201,6 +201,36 @@ def test_three_hundred_damaged_folders(
     check_seeds(base, tmp_path, range(SAMPLE, ALL), capfd)
 
 
+def test_runs_that_changed_their_places_are_told(
+    base: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each folder is whole, with its digests, and is another run's."""
+    shutil.copytree(base / "whole", tmp_path / "o")
+    first, second = sorted((tmp_path / "o" / "runs").glob("a2c-*"))
+    for a, b in ((first, "aside"), (second, first.name), (first.parent / "aside", second.name)):
+        a.rename(a.parent / b)
+    assert run("export", str(tmp_path / "o"), str(tmp_path / "table.csv")) == 2
+    assert "it was moved" in capfd.readouterr().err
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(base)
+        assert run("compare", *OPTIONS, "--out", str(tmp_path / "o"), "--resume") == 2
+    assert "belongs to another run (name: there" in capfd.readouterr().err
+
+
+def test_what_a_kill_left_is_swept_away(base: Path, tmp_path: Path) -> None:
+    """Half-written files, and the checkpoint of a run that has ended."""
+    shutil.copytree(base / "whole", tmp_path / "o")
+    folder = sorted((tmp_path / "o" / "runs").iterdir())[0]
+    (folder / "checkpoint").mkdir()
+    left = [tmp_path / "o/.a.part", folder / ".b.part", folder / "checkpoint/state-3.npz"]
+    for file in left:
+        file.write_bytes(b"half")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(base)
+        assert run("compare", *OPTIONS, "--out", str(tmp_path / "o"), "--resume") == 0
+    assert not any(file.exists() for file in [*left, folder / "checkpoint"])
+
+
 def test_a_changed_trace_is_refused(base: Path, tmp_path: Path) -> None:
     """As it was found: the rows of a file changed between a stop and the resume."""
     shutil.copytree(base / "cut", tmp_path / "o")

@@ -26,6 +26,7 @@ from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import ONLINE
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint, record
+from lcpo.run.store.files import load_arrays, save_arrays
 from lcpo.run.store.layout import run_files
 from lcpo.run.store.lock import locked
 from lcpo.run.store.results import load_results
@@ -170,7 +171,7 @@ def test_loaded_policy_acts(tmp_path: Path) -> None:
         lcpo.load(tmp_path, run="lcpo-pendulum-revisit-s2")
 
 
-@pytest.mark.parametrize("damage", ["truncate", "foreign", "schema", "shape"])
+@pytest.mark.parametrize("damage", ["truncate", "swap", "foreign", "schema", "shape"])
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
     (job,) = small_jobs()
     setup, folder = Setup(job), run_files(tmp_path, job.name)
@@ -184,6 +185,10 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
         file = folder.checkpoint.state(1)
         file.write_bytes(file.read_bytes()[:500])
         match = "damaged"
+    elif damage == "swap":  # a sound file of the same shapes, and not the one that was written
+        file = folder.checkpoint.state(1)
+        save_arrays(file, {name: values + 1 for name, values in load_arrays(file).items()})
+        match = "does not hold what was written"
     elif damage == "foreign":
         (job,) = small_jobs(steps=4000)
         match = "another run.*steps: there 2000, now 4000"

@@ -20,7 +20,7 @@ from lcpo.run.plan import budget
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint, segments
-from lcpo.run.store.files import load_arrays, save_arrays
+from lcpo.run.store.files import load_arrays, load_json, save_arrays, save_document
 from lcpo.run.store.layout import RunFiles
 from lcpo.types import Spec
 
@@ -166,6 +166,21 @@ def test_a_damaged_segment_is_named(tmp_path: Path, damage: str) -> None:
         arrays = load_arrays(file)
         save_arrays(file, {**arrays, "floats": arrays["floats"][1:]})
     with pytest.raises(ValueError, match=rf"{file.name}.*delete .*checkpoint to start this run"):
+        saved.load()
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_manifest_names_all_segments(tmp_path: Path, lost: int) -> None:
+    """The first, one between, the last: without it the replay would have rows of zeros."""
+    saved = Saved(tmp_path)
+    for _ in range(3):
+        saved.add(1)
+        saved.save()
+    path = saved.run.checkpoint.manifest
+    manifest = {k: v for k, v in load_json(path).items() if k not in ("schema", "digest")}
+    del manifest["segments"][0][lost]
+    save_document(path, checkpoint.SCHEMA, manifest)
+    with pytest.raises(ValueError, match="does not name all rows of the replay"):
         saved.load()
 
 

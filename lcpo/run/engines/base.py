@@ -17,7 +17,8 @@ from lcpo.run.drive.execute import has_ended
 from lcpo.run.events import Note, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.store.checkpoint import check_same
-from lcpo.run.store.layout import holds_more_than_leftovers, plan_file, sweep_folder
+from lcpo.run.store.layout import plan_file
+from lcpo.run.store.leftovers import holds_more_than_leftovers, sweep_folder
 from lcpo.run.store.lock import cannot_write, locked
 from lcpo.run.store.plans import planned_jobs, save_plan
 

@@ -35,7 +35,8 @@ RECORDED = (
 EXPORTED = ("name", "agent", "env", "trace", "seed", "status", "scale", "steps", "training")
 """Columns that `lcpo export` puts before those of a record."""
 RESERVED = {*RECORDED, *EXPORTED, "file", "allow_pickle"}
-"""Names that no metric of an agent may have; the last two are arguments of np.savez."""
+"""Names that no metric of an agent may have; the last two are arguments of np.savez,
+with which others may write a record again."""
 RESERVED_STARTS = ("tv_", "config.", "env_config.")
 """Of the metrics of landmarks, and of settings in an exported table."""
 

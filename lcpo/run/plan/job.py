@@ -56,7 +56,9 @@ class Job:
         """A job that the file `where` holds; InputError where it is none. Nothing is imported."""
         known = {f.name for f in dataclasses.fields(cls)}
         if not isinstance(values, dict) or values.keys() != known:
-            raise InputError(f"{where} holds something that is no job: needs {', '.join(known)}")
+            raise InputError(
+                f"{where} holds something that is no job: needs {', '.join(sorted(known))}"
+            )
         job = cls(**values)
         for name, kind in _KINDS.items():
             value = getattr(job, name)

@@ -18,7 +18,14 @@ from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
 from lcpo.run.plan.check import check_agent, check_env, check_rollout_length
-from lcpo.run.plan.job import Job, digest_of_trace, find_env, load_trace, trace_shape
+from lcpo.run.plan.job import (
+    Job,
+    digest_of_trace,
+    find_env,
+    is_file_name,
+    load_trace,
+    trace_shape,
+)
 from lcpo.run.plan.phases import Phase
 from lcpo.types import AnyAgent, Spec, Training
 
@@ -161,7 +168,7 @@ def _check_name(name: str) -> None:
             f"{MAX_NAME_BYTES}, as the name of a folder; give the trace file a shorter path, or "
             "sweep fewer fields at a time"
         )
-    if not name.isprintable() or "\\" in name:
+    if not is_file_name(name):
         raise InputError(
             f"the run {name!r} would be the name of a folder: needs names of agent, environment, "
             "trace and values without control characters and backslashes"

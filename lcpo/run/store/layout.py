@@ -13,13 +13,11 @@ OUT/runs/NAME/checkpoint/state-UPDATE.npz     state, record so far, rows of repl
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from lcpo.errors import InputError
-from lcpo.run.store.files import UNFINISHED, sweep
 
 _RUNS, _CHECKPOINT, _MANIFEST = "runs", "checkpoint", "manifest.json"
 RECORD, TRAINING = "record.npz", "training.npz"
@@ -115,24 +113,5 @@ def check_links(out: Path, *paths: Path) -> None:
 
 def ended_runs(out: Path) -> Iterator[RunFiles]:
     """The runs below an output folder that have a manifest."""
-    return (RunFiles(path.parent) for path in sorted(runs_folder(out).glob(f"*/{_MANIFEST}")))
-
-
-def holds_more_than_leftovers(out: Path) -> bool:
-    """Whether a folder holds more than what a kill may leave before there is a plan."""
-    lock = lock_file(out)
-    return any(path.suffix != UNFINISHED and path != lock for path in out.iterdir())
-
-
-def sweep_folder(out: Path) -> None:
-    """Delete what a kill left: half-written files, and checkpoints of runs that have ended.
-
-    (What a checkpoint does not name is dropped when the next one is written.)
-    """
-    sweep(out)
-    for folder in runs_folder(out).glob("*"):
-        run = run_files(out, folder.name)
-        sweep(run.folder)
-        sweep(run.checkpoint.folder)
-        if run.manifest.exists():
-            shutil.rmtree(run.checkpoint.folder, ignore_errors=True)
+    found = sorted(runs_folder(out).glob(f"*/{_MANIFEST}"))
+    return (run_files(out, path.parent.name) for path in found)

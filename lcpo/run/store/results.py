@@ -84,9 +84,7 @@ def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Res
         raise InputError(f"{out} holds no runs: give the folder that `lcpo train --out` wrote")
     order = {job.name: i for i, job in enumerate(planned)}
     if jobs is None:
-        names = [files.folder.name for files in layout.ended_runs(out)]
-        runs = [layout.run_files(out, name) for name in names]
-        results = [load_result(files.folder) for files in runs]
+        results = [load_result(run.folder) for run in layout.ended_runs(out)]
         for result in results:
             if result.job.name != result.folder.name:
                 raise InputError(f"{result.folder} holds the run {result.job.name}: it was moved")
