@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lcpo import names
-from lcpo.agents import a2c, ddqn, lcpo, lcpo_p, ppo, sac, tabular_a2c, tabular_q, trpo
+from lcpo.agents import a2c, clear, ddqn, lcpo, lcpo_p, ppo, sac, tabular_a2c, tabular_q, trpo
 from lcpo.errors import InputError
 from lcpo.types import Agent, AnyAgent, Training
 
@@ -38,6 +38,7 @@ _ALL: tuple[AnyAgent, ...] = (
     ppo.agent,
     # LCPO-P without anchors.
     ppo.agent.variant("ppo-entropy", entropy_coef=0.03, entropy_target=0.1),
+    clear.agent,
     ddqn.agent,
     sac.agent,
     tabular_a2c.agent,

@@ -30,11 +30,17 @@ published code compares a NumPy bool with `True` by identity, which never holds.
 
 
 @config
-class Config(common.EntropyConfig, common.Config):
-    """What all of them have. Defaults are the paper's."""
+class ActorCriticConfig(common.EntropyConfig, common.Config):
+    """What agents with a policy and a value function have, CLEAR as well. The paper's defaults."""
 
     value_learning_rate: float = traced(1e-3, "value learning rate (Adam)", low=0.0)
     max_grad_norm: float = with_default(common.Config, "max_grad_norm", 0.5)
+
+
+@config
+class Config(ActorCriticConfig):
+    """What all agents here have. Defaults are the paper's."""
+
     lam: float = traced(0.9, "GAE lambda", low=0.0, high=1.0)
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=(TRUNCATION_LEAKS,))
 
@@ -53,7 +59,7 @@ class Networks(NamedTuple):
     value: Network  # [..., 1]
 
 
-def make_networks(config: Config, spec: Spec) -> Networks:
+def make_networks(config: ActorCriticConfig, spec: Spec) -> Networks:
     """Two networks of the kind that suits the spec."""
     return Networks(
         nets.for_actions(spec, config.hidden), nets.for_spec(spec, config.hidden, num_outputs=1)
@@ -90,7 +96,9 @@ class Gradient(NamedTuple):
     logits: Array  # [B, A, K], of the old policy
 
 
-def init(config: Config, spec: Spec, key: Array, networks: Networks | None = None) -> State:
+def init(
+    config: ActorCriticConfig, spec: Spec, key: Array, networks: Networks | None = None
+) -> State:
     """Fresh parameters; `networks`: where they are others than those of `make_networks`."""
     networks = networks or make_networks(config, spec)
     policy_key, value_key = jax.random.split(key)
@@ -107,7 +115,7 @@ def init(config: Config, spec: Spec, key: Array, networks: Networks | None = Non
 
 
 def act(
-    config: Config, spec: Spec, state: State, obs: Array, key: Array,
+    config: ActorCriticConfig, spec: Spec, state: State, obs: Array, key: Array,
     networks: Networks | None = None,
 ) -> tuple[Array, tuple]:  # fmt: skip
     """Sample from the policy."""
@@ -117,7 +125,11 @@ def act(
 
 
 def probabilities(
-    config: Config, spec: Spec, state: State, obs: Array, networks: Networks | None = None
+    config: ActorCriticConfig,
+    spec: Spec,
+    state: State,
+    obs: Array,
+    networks: Networks | None = None,
 ) -> Array:
     """Action probabilities [N, A, K]."""
     networks = networks or make_networks(config, spec)
@@ -131,13 +143,7 @@ def estimate(
     terminated = batch.terminated.astype(jnp.float32)
     truncated = batch.truncated.astype(jnp.float32)
     discount = returns.discounts(config.gamma, batch.elapsed)
-    if config.scale_rewards:
-        ended = jnp.maximum(terminated, truncated)
-        running, carried = returns.running_returns(
-            batch.reward, discount, ended, state.running_return
-        )
-        moments = stats.moments_add(state.return_stats, running)
-        state = state._replace(running_return=carried, return_stats=moments)
+    state = follow_returns(config, state, batch)
     reward = batch.reward * common.reward_scale(config, state.return_stats)
     if TRUNCATION_LEAKS in config.faults:
         truncated = jnp.zeros_like(truncated)
@@ -149,6 +155,17 @@ def estimate(
     target = returns.returns(reward, values[1], discount, terminated, truncated)
     data = Data(batch.obs, batch.action, advantage, target, batch.weight)
     return state, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), data)
+
+
+def follow_returns(config: ActorCriticConfig, state: State, batch: Transition) -> State:
+    """Add the running returns of a rollout to the statistics that rewards are scaled by."""
+    if not config.scale_rewards:
+        return state
+    discount = returns.discounts(config.gamma, batch.elapsed)
+    ended = (batch.terminated | batch.truncated).astype(jnp.float32)
+    running, carried = returns.running_returns(batch.reward, discount, ended, state.running_return)
+    moments = stats.moments_add(state.return_stats, running)
+    return state._replace(running_return=carried, return_stats=moments)
 
 
 def policy_gradient(config: Config, policy: Network, state: State, data: Data) -> Gradient:

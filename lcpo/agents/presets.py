@@ -30,6 +30,7 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("ppo-entropy", "grid-world"): {"entropy_coef": 0.1},  # LCPO-P's
     ("lcpo-p", "grid-world"): {**_GRID, "sigma": 0.5**0.5, "entropy_coef": 0.1},
     ("tabular-a2c", "grid-world"): {"learning_rate": 0.03, "gamma": 0.95},
+    ("clear", "grid-world"): _REPLAY_GRID,
     ("ddqn", "grid-world"): _REPLAY_GRID,
     ("sac", "grid-world"): _REPLAY_GRID,
     ("tabular-q", "grid-world"): {"gamma": 0.95},

@@ -20,7 +20,7 @@ from lcpo.types import Array, ContextSlice, Spec, Transition
 class Rows(NamedTuple):
     """Step t of world n stands at [t % num_rows, n]."""
 
-    floats: Array  # [num_rows, N, V]: obs, next_obs, reward and, where they vary, elapsed, weight
+    floats: Array  # [num_rows, N, V]: obs, next_obs, reward, extra; elapsed, weight if they vary
     small: Array  # [num_rows, N, A + 1]: action, then terminated + 2 * truncated
     context: Array  # [num_rows + lags, N, channels]: the newest one after step t is at t + lags
 
@@ -43,8 +43,10 @@ class Replay(NamedTuple):
         return self.rows.context.shape[-3] - self.num_rows
 
 
-def replay_init(spec: Spec, capacity: int, rollout_length: int) -> Replay:
+def replay_init(spec: Spec, capacity: int, rollout_length: int, num_extra: int = 0) -> Replay:
     """Room for `capacity` transitions, which come `rollout_length` steps at a time.
+
+    `num_extra`: how many numbers of a transition's `extra` [..., num_extra] are kept with it.
 
     The rows are a multiple of the rollout, so that none is cut in two where the ring closes, and
     `lags` more than the capacity, so that the newest rollout leaves the oldest row's history alone.
@@ -52,7 +54,7 @@ def replay_init(spec: Spec, capacity: int, rollout_length: int) -> Replay:
     context = spec.context if spec.contiguous_contexts else ContextSlice(0, 0, 0)
     steps = -(-capacity // spec.num_worlds)
     num_rows = -(-(steps + context.lags) // rollout_length) * rollout_length
-    num_floats = 2 * (spec.obs_size - context.size) + (1 if spec.unit_steps else 3)
+    num_floats = 2 * (spec.obs_size - context.size) + 1 + num_extra + _num_varying(spec)
     byte = jnp.uint8 if max(spec.num_actions) <= 256 else jnp.int32
 
     def zeros(rows: int, width: int, dtype: Any = jnp.float32) -> Array:
@@ -76,12 +78,12 @@ def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
         )
     context = _context(replay, spec)
     flags = batch.terminated.astype(jnp.int32) + 2 * batch.truncated.astype(jnp.int32)
-    fields = [context.remove(batch.obs), context.remove(batch.next_obs)]
-    fields += [x[..., None] for x in (batch.reward, batch.elapsed, batch.weight)]
+    reward, *varying = (x[..., None] for x in (batch.reward, batch.elapsed, batch.weight))
+    fields = [context.remove(batch.obs), context.remove(batch.next_obs), reward]
+    fields += [batch.extra] * (num_extra(replay, spec) > 0) + varying[: _num_varying(spec)]
     before = jnp.moveaxis(context.history(batch.obs[0]), -1, 0)[::-1]  # [lags, N, channels]
-    width = replay.rows.floats.shape[-1]  # cuts off elapsed and weight where they are always 1
     block = Rows(
-        jnp.concatenate(fields, axis=-1)[..., :width],
+        jnp.concatenate(fields, axis=-1),
         jnp.concatenate([batch.action, flags[..., None]], axis=-1),
         jnp.concatenate([before, context.newest(batch.next_obs)]),
     )
@@ -95,12 +97,26 @@ def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
 
 
 def replay_sample(replay: Replay, spec: Spec, count: int, key: Array) -> Transition:
-    """Draw `count` transitions uniformly with replacement: leaves [count, ...], no extra."""
+    """Draw `count` transitions uniformly with replacement: leaves [count, ...]."""
     live = jnp.minimum(replay.added, replay.capacity)
     # As integers: uniform numbers in float32 have fewer levels than a long run has steps.
     drawn = jax.random.randint(key, (count,), 0, jnp.maximum(live * spec.num_worlds, 1))
     step = replay.added - live + drawn // spec.num_worlds
     return replay_rows(replay, spec, step % replay.num_rows, drawn % spec.num_worlds)
+
+
+def replay_blocks(replay: Replay, spec: Spec, count: int, length: int, key: Array) -> Transition:
+    """Draw `count` blocks of `length` consecutive steps of each world: [count, length, N, ...].
+
+    Every block that can be drawn whole is as likely as the others; episodes may end within it. The
+    replay must hold `length` steps of each world.
+    """
+    live, shape = jnp.minimum(replay.added, replay.capacity), (count, length, spec.num_worlds)
+    first = jax.random.randint(key, (count, 1, spec.num_worlds), 0, live - length + 1)
+    step = replay.added - live + first + jnp.arange(length)[None, :, None]
+    world = jnp.broadcast_to(jnp.arange(spec.num_worlds), shape)
+    found = replay_rows(replay, spec, step.ravel() % replay.num_rows, world.ravel())
+    return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), found)
 
 
 def replay_rows(replay: Replay, spec: Spec, row: Array, world: Array) -> Transition:
@@ -111,8 +127,9 @@ def replay_rows(replay: Replay, spec: Spec, row: Array, world: Array) -> Transit
     seen = cut(row, world)[:, ::-1, 0].swapaxes(1, 2)  # [B, channels, lags + 1], newest first
     small, floats = rows.small[row, world].astype(jnp.int32), rows.floats[row, world]
     size = spec.obs_size - context.size
-    reward, *rest = floats[:, 2 * size :].T
-    elapsed, weight = rest or (jnp.ones_like(reward), jnp.ones_like(reward))
+    reward, rest = floats[:, 2 * size], floats[:, 2 * size + 1 :]
+    elapsed, weight = (jnp.ones_like(reward),) * 2 if spec.unit_steps else rest[:, -2:].T
+    extra = num_extra(replay, spec)
     flags = small[:, -1]
     return Transition(
         context.insert(floats[:, :size], seen[..., 1:]),
@@ -123,8 +140,19 @@ def replay_rows(replay: Replay, spec: Spec, row: Array, world: Array) -> Transit
         flags >= 2,
         elapsed,
         weight,
-        (),
+        rest[:, :extra] if extra else (),
     )
+
+
+def num_extra(replay: Replay, spec: Spec) -> int:
+    """How many numbers of a transition's `extra` are kept."""
+    rest = spec.obs_size - _context(replay, spec).size
+    return replay.rows.floats.shape[-1] - 2 * rest - 1 - _num_varying(spec)
+
+
+def _num_varying(spec: Spec) -> int:
+    """Elapsed and weight are stored unless both are always 1."""
+    return 0 if spec.unit_steps else 2
 
 
 def _context(replay: Replay, spec: Spec) -> ContextSlice:

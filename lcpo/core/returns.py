@@ -53,6 +53,36 @@ def returns(
     return _backward(discount * alive * (1.0 - cut), bootstrapped)
 
 
+def vtrace(
+    reward: Array,
+    value: Array,
+    next_value: Array,
+    discount: Array,
+    terminated: Array,
+    truncated: Array,
+    ratio: Array,
+    max_rho: Array | float = 1.0,
+    max_c: Array | float = 1.0,
+) -> tuple[Array, Array]:
+    """V-trace (Espeholt et al. 2018): value targets v and advantages of steps that mu took.
+
+    ratio_t = pi(a_t|s_t) / mu(a_t|s_t),  rho_t = min(max_rho, ratio_t),  c_t = min(max_c, ratio_t)
+    delta_t = rho_t (r_t + discount_t (1 - terminated_t) V(s'_t) - V(s_t))
+    v_t = V(s_t) + e_t,    e_t = delta_t + discount_t c_t (1 - ended_t) e_{t+1},    e_T = 0
+    A_t = rho_t (r_t + discount_t (1 - terminated_t) v(s'_t) - V(s_t))
+
+    v(s'_t) is V(s'_t) + e_{t+1}, and V(s'_t) at an episode's end and at the end of the batch. Where
+    pi is mu, v is the bootstrapped return.
+    """
+    rho, c = jnp.minimum(max_rho, ratio), jnp.minimum(max_c, ratio)
+    alive = 1.0 - terminated
+    goes_on = alive * (1.0 - truncated)
+    delta = rho * (reward + discount * alive * next_value - value)
+    error = _backward(discount * c * goes_on, delta)
+    following = jnp.concatenate([error[1:], jnp.zeros_like(error[:1])])
+    return value + error, delta + rho * discount * goes_on * following
+
+
 def one_step(reward: Array, next_value: Array, discount: Array, terminated: Array) -> Array:
     """One-step targets r + discount (1 - terminated) V(s'): nothing but a termination ends them."""
     return reward + discount * (1.0 - terminated) * next_value

@@ -27,13 +27,13 @@ ROWS = {
     for row in csv.DictReader(TABLE.read_text().splitlines())
 }
 
-NETWORKS = ("a2c", "trpo", "ddqn", "sac", "lcpo", "lcpo-p")
-ACTORS = ("a2c", "trpo", "sac", "lcpo", "lcpo-p")
-ADAM_ACTORS = ("a2c", "sac", "lcpo", "lcpo-p")
+NETWORKS = ("a2c", "trpo", "ddqn", "sac", "clear", "lcpo", "lcpo-p")
+ACTORS = ("a2c", "trpo", "sac", "clear", "lcpo", "lcpo-p")
+ADAM_ACTORS = ("a2c", "sac", "clear", "lcpo", "lcpo-p")
 """TRPO's policy has no learning rate: its limit on the KL sets the length of a step."""
 ON_POLICY = ("a2c", "trpo", "lcpo", "lcpo-p")
 
-NOT_YET = {"mbcd", "mbpo", "online-ewc", "sliding-ogd", "clear", "bfdqn", "pt-dqn"}
+NOT_YET = {"mbcd", "mbpo", "online-ewc", "sliding-ogd", "bfdqn", "pt-dqn"}
 """Agents of the table that the library does not have."""
 NOT_A_FIELD = {
     ("", "Hidden layer activation"): "core.nets: always ReLU",
@@ -119,6 +119,13 @@ CHECKS: dict[tuple[str, str], list[tuple[tuple[str, ...], Field, Callable[[str],
                 "c_recent": "c_recent",
                 "sigma": "sigma",
             },
+            "clear": {
+                "Value Clone Coefficient": "value_clone_coef",
+                "Policy Clone Coefficient": "policy_clone_coef",
+                "Entropy Coefficient": "entropy_coef",
+                "V-Trace rho": "max_rho",
+                "V-Trace c": "max_c",
+            },
             "lcpo-p": {
                 "PPO Clipping epsilon": "clip",
                 "PPO Iterations (Max)": (lambda config: config.passes * config.minibatches, number),
@@ -171,10 +178,10 @@ COMMON = {
     "reward_var_offset": 1.0,
 }  # fmt: skip
 FIXED_ENTROPY = {"entropy_coef": 0.0, "entropy_target": 0.0, "entropy_learning_rate": 1e-3}
-ON = {
-    **COMMON, **FIXED_ENTROPY, "value_learning_rate": 1e-3, "max_grad_norm": 0.5, "lam": 0.9,
-    "faults": [],
+ACTOR_CRITIC = {
+    **COMMON, **FIXED_ENTROPY, "value_learning_rate": 1e-3, "max_grad_norm": 0.5, "faults": [],
 }  # fmt: skip
+ON = {**ACTOR_CRITIC, "lam": 0.9}
 A2C = {**ON, "learning_rate": 4e-4}
 TUNED_ENTROPY = {"entropy_coef": 0.03, "entropy_target": 0.1}
 PAST = {
@@ -194,6 +201,11 @@ SAC = {
     **REPLAY, "learning_rate": 4e-4, "value_learning_rate": 1e-3, "entropy_coef": 0.1,
     "entropy_target": 0.1, "entropy_learning_rate": 1e-3, "faults": [],
 }  # fmt: skip
+CLEAR = {
+    **ACTOR_CRITIC, "learning_rate": 4e-4, "entropy_coef": 5e-3, "updates_per_rollout": 1,
+    "buffer_size": None, "max_rho": 1.0, "max_c": 1.0, "policy_clone_coef": 1e-3,
+    "value_clone_coef": 1e-2,
+}  # fmt: skip
 DEFAULTS: dict[str, dict[str, Any]] = {
     "a2c": A2C,
     "a2c-entropy": {**A2C, **TUNED_ENTROPY},
@@ -205,6 +217,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "trpo": TRPO,
     "ppo": PPO,
     "ppo-entropy": {**PPO, **TUNED_ENTROPY},
+    "clear": CLEAR,
     "ddqn": DDQN,
     "sac": SAC,
     # The value table and its rate are ours; the rest is the published grid world's.

@@ -61,6 +61,43 @@ def test_advantages_and_returns_against_a_loop(transform) -> None:
     close(found, expected_r, rtol=1e-4, atol=1e-5)
 
 
+def test_vtrace_against_a_loop() -> None:
+    """Ratios on both sides of both limits, and episodes that end either way."""
+    e = episodes(40, 2)
+    ratio = np.exp(np.random.default_rng(1).normal(size=(40, 2)))
+    names = ("reward", "value", "next_value", "discount", "terminated", "truncated")
+    arrays = [np.asarray(e[name], np.float64) for name in names]
+    inputs = [jnp.asarray(e[name]) for name in names]
+    found = returns.vtrace(*inputs, jnp.asarray(ratio, jnp.float32), 0.9, 0.7)
+    reward, value, next_value, discount, terminated, truncated = arrays
+    rho, c = np.minimum(0.9, ratio), np.minimum(0.7, ratio)
+    error, targets, advantages = np.zeros(2), np.zeros((40, 2)), np.zeros((40, 2))
+    for t in reversed(range(40)):
+        error = np.where((terminated[t] > 0) | (truncated[t] > 0), 0.0, error)
+        here = reward[t] - value[t]
+        then = discount[t] * (1.0 - terminated[t])
+        advantages[t] = rho[t] * (here + then * (next_value[t] + error))
+        error = rho[t] * (here + then * next_value[t]) + discount[t] * c[t] * error
+        targets[t] = value[t] + error
+    close(found[0], targets, rtol=1e-5, atol=1e-5)
+    close(found[1], advantages, rtol=1e-5, atol=1e-5)
+
+
+def test_vtrace_on_policy_is_the_return() -> None:
+    """Where values are consistent: that of a state is that of its predecessor's successor."""
+    e = episodes(40, 2)
+    following = np.concatenate([e["value"][1:], e["next_value"][-1:]])
+    ended = np.maximum(e["terminated"], e["truncated"])
+    next_value = jnp.asarray(np.where(ended > 0, e["next_value"], following))
+    reward, value, *ends = (
+        jnp.asarray(e[name]) for name in ("reward", "value", "discount", "terminated", "truncated")
+    )
+    target, advantage = returns.vtrace(reward, value, next_value, *ends, jnp.ones((40, 2)))
+    expected = returns.returns(reward, next_value, *ends)
+    close(target, expected, rtol=1e-4, atol=1e-4)
+    close(advantage, expected - e["value"], rtol=1e-4, atol=1e-4)
+
+
 def test_elapsed_time_discounts() -> None:
     close(returns.discounts(0.9, jnp.array([1.0, 2.0, 0.5])), [0.9, 0.81, 0.9**0.5], rtol=1e-6)
 

@@ -20,9 +20,9 @@ from lcpo.types import Spec, Transition
 rows_of = jax.jit(replay.replay_rows, static_argnums=1)
 
 
-def filled(spec: Spec, data: Transition, capacity: int) -> replay.Replay:
+def filled(spec: Spec, data: Transition, capacity: int, num_extra: int = 0) -> replay.Replay:
     """A replay that was given `data`, rollout by rollout."""
-    memory = replay.replay_init(spec, capacity * spec.num_worlds, T)
+    memory = replay.replay_init(spec, capacity * spec.num_worlds, T, num_extra)
     for number in range(len(data.reward) // T):
         memory = add(memory, spec, rollout(data, number))
     return memory
@@ -46,6 +46,26 @@ def test_what_was_given_comes_back(spec: Spec) -> None:
     data = stream(spec, 5 * T)
     memory = filled(spec, data, 5 * T)
     assert_rows(memory, spec, data, np.arange(5 * T))
+
+
+@pytest.mark.parametrize("name", ["two worlds", "elapsed and weight"])
+def test_blocks_are_consecutive_and_bring_what_was_kept_with_them(name: str) -> None:
+    """In a ring that has closed: every block of the newest 9 steps, in time's order, is drawn."""
+    spec = SPECS[name]
+    data = stream(spec, 5 * T)
+    extra = jnp.arange(float(2 * data.reward.size)).reshape(*data.reward.shape, 2)
+    data = data._replace(extra=extra)
+    memory = filled(spec, data, 9, num_extra=2)
+    drawn = replay.replay_blocks(memory, spec, 200, 6, jax.random.key(0))
+    step = np.asarray(drawn.extra[..., 0] // (2 * spec.num_worlds)).astype(int)  # [200, 6, N]
+    np.testing.assert_array_equal(step - step[:, :1], np.zeros_like(step) + np.arange(6)[:, None])
+    for world in range(spec.num_worlds):
+        starts, counts = np.unique(step[:, 0, world], return_counts=True)
+        np.testing.assert_array_equal(starts, 5 * T - 9 + np.arange(4))
+        assert counts.min() > 25, "each start has a probability of 1/4"
+        expected = jax.tree.map(lambda x, w=world: x[step[..., w], w], data)
+        found = jax.tree.map(lambda x, w=world: x[:, :, w], drawn)
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
 @pytest.mark.parametrize("name", ["compact", "two worlds", "whole"])

@@ -31,7 +31,7 @@ from small_agents import (
 )
 
 from lcpo import config as configs
-from lcpo.agents import on_policy
+from lcpo.agents import clear, on_policy
 from lcpo.core import replay
 from lcpo.run.drive import compiled
 from lcpo.run.drive.base import Program, Run
@@ -137,22 +137,35 @@ def test_truncated_bootstraps_and_terminated_does_not(agent: AnyAgent) -> None:
     batch = random_batch(spec, jax.random.key(7), False)
     changed = batch._replace(next_obs=batch.next_obs.at[-1].set(other_obs(spec)))
 
-    def after(data: Transition, kind: str) -> Any:
+    def after(data: Transition, kind: str, config: Any) -> Any:
         ended = ending(data, kind, T - 1)
         state, _ = updater(agent)(config, spec, warm, ended, jax.random.key(0))
         return getattr(state, "learner", state)
 
-    assert_same(after(batch, "terminated"), after(changed, "terminated"))
-    one, other = after(batch, "truncated"), after(changed, "truncated")
-    for part in bootstrapping(one):
-        here, there = (ravel_pytree(getattr(s, part))[0] for s in (one, other))
-        assert not np.array_equal(here, there), f"the {part} does not bootstrap"
+    def bootstraps(kind: str, config: Any = config) -> None:
+        one, other = after(batch, kind, config), after(changed, kind, config)
+        for part in bootstrapping(one):
+            here, there = (ravel_pytree(getattr(s, part))[0] for s in (one, other))
+            assert not np.array_equal(here, there), f"the {part} does not bootstrap"
+
+    assert_same(after(batch, "terminated", config), after(changed, "terminated", config))
+    bootstraps("truncated")
+    if clear.TERMINATION_LEAKS in faults_of(agent):
+        bootstraps("terminated", dataclasses.replace(config, faults=(clear.TERMINATION_LEAKS,)))
 
 
 def _targets_on_policy(make_networks: Any, spec: Spec, config: Any, state: Any, batch: Any) -> Any:
     networks = make_networks(config, spec)
     data = on_policy.estimate(config, networks, getattr(state, "learner", state), batch)[1]
     return data.target, data.advantage
+
+
+def _targets_of_blocks(spec: Spec, config: Any, state: Any, batch: Any) -> Any:
+    """The batch as the newest block and as the past one."""
+    networks = on_policy.make_networks(config, spec)
+    batch = batch._replace(extra=clear.behaviour(networks, state.learner, batch.obs))
+    data, _ = clear.estimate(config, spec, networks, state.learner, batch, batch)
+    return data.target.reshape(T, -1), data.advantage.reshape(T, -1)
 
 
 def _targets_from_replay(target: Any, spec: Spec, config: Any, state: Any, batch: Any) -> Any:
@@ -164,6 +177,8 @@ def _targets_from_replay(target: Any, spec: Spec, config: Any, state: Any, batch
 def estimator(agent: AnyAgent, spec: Spec, state: Any) -> Any:
     """(config, state, batch) -> what each step of the batch is held to be worth, [T] or more."""
     module = sys.modules[agent.update.__module__]
+    if module is clear:
+        return partial(jax.jit(_targets_of_blocks, static_argnums=0), spec)
     if isinstance(getattr(state, "learner", state), on_policy.State):
         make_networks = getattr(module, "make_networks", on_policy.make_networks)
         return partial(jax.jit(_targets_on_policy, static_argnums=(0, 1)), make_networks, spec)
@@ -188,9 +203,10 @@ def test_nothing_leaks_across_an_episode_end(agent: AnyAgent, kind: str) -> None
         return not all(np.array_equal(a[:8], b[:8]) for a, b in zip(*found, strict=True))
 
     assert not leaks(config)
-    if on_policy.TRUNCATION_LEAKS in faults_of(agent):
-        faulty = dataclasses.replace(config, faults=(on_policy.TRUNCATION_LEAKS,))
-        assert leaks(faulty) == (kind == "truncated"), "it leaks at truncations, and only there"
+    at = {on_policy.TRUNCATION_LEAKS: "truncated", clear.TERMINATION_LEAKS: "terminated"}
+    for fault in at.keys() & set(faults_of(agent)):
+        faulty = dataclasses.replace(config, faults=(fault,))
+        assert leaks(faulty) == (kind == at[fault]), f"{fault}: there, and only there"
 
 
 def faults_of(agent: AnyAgent) -> tuple[str, ...]:

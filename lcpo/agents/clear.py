@@ -1,0 +1,229 @@
+"""CLEAR: continual learning with experience and replay (Rolnick et al. 2019).
+
+An actor-critic that learns from two blocks at a time: the newest rollout, and as many consecutive
+steps from anywhere in the past. mu and V_mu are the policy and the value function that were in
+force when a step was taken; they are kept with it.
+
+    rho      = min(max_rho, pi(a|s) / mu(a|s)),   c = min(max_c, pi(a|s) / mu(a|s))
+    v, A     = V-trace targets and advantages of each block by itself        `core.returns.vtrace`
+    L(phi)   = E[ (V(s) - v)^2 ] + value_clone_coef E_past[ (V(s) - V_mu(s))^2 ]      `value_loss`
+    L(theta) = -E[ A log pi(a|s) ] - c_H E[ H(pi(.|s)) ]
+               + policy_clone_coef E_past[ KL(mu(.|s) || pi(.|s)) ]                  `policy_loss`
+
+E is over both blocks, E_past over the one from the past. One Adam step on L(phi), then one on
+L(theta), `updates_per_rollout` times, each with another past block; v and A come from V before its
+step. Rewards are scaled as A2C's are. The published code has four faults: see the constants below.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from lcpo.agents import common, off_policy, on_policy
+from lcpo.agents.on_policy import TRUNCATION_LEAKS, Networks
+from lcpo.config import config, static, traced, with_default
+from lcpo.core import dists, optim, replay, returns, stats
+from lcpo.errors import InputError
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+TERMINATION_LEAKS = "termination-leaks"
+"""Fault: V-trace runs on from a terminated step into the next episode, and bootstraps there."""
+BLOCKS_LEAK = "blocks-leak"
+"""Fault: V-trace runs on from the end of the newest block into the past one."""
+CLONING_REPELS = "cloning-repels"
+"""Fault: in place of the KL stands E[ mu(a|s) log pi(a|s) ] over both blocks, whose descent makes
+the actions that were taken less likely."""
+FAULTS = (TRUNCATION_LEAKS, TERMINATION_LEAKS, BLOCKS_LEAK, CLONING_REPELS)
+
+
+@config
+class Config(on_policy.ActorCriticConfig):
+    """CLEAR. Defaults are the paper's."""
+
+    learning_rate: float = traced(4e-4, "policy learning rate (Adam)", low=0.0)
+    entropy_coef: float = with_default(common.EntropyConfig, "entropy_coef", 5e-3)
+    updates_per_rollout: int = static(1, "steps per update, each with a new past block", low=1)
+    buffer_size: int | None = with_default(off_policy.Config, "buffer_size", None)
+    max_rho: float = traced(1.0, "largest ratio that weighs a step's own error", low=0.0)
+    max_c: float = traced(1.0, "largest ratio that passes on the errors of later steps", low=0.0)
+    policy_clone_coef: float = traced(1e-3, "weight of the KL to the past policy", low=0.0)
+    value_clone_coef: float = traced(1e-2, "weight of the distance to the past value", low=0.0)
+    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+
+
+class State(NamedTuple):
+    """Networks, optimisers and statistics as A2C has, and all that was seen."""
+
+    learner: on_policy.State
+    memory: replay.Replay
+
+
+class Data(NamedTuple):
+    """What the losses read, of both blocks; B = 2 * T * N."""
+
+    obs: Array  # [B, D]
+    action: Array  # [B, A]
+    advantage: Array  # [B]
+    target: Array  # [B], of the value function
+    weight: Array  # [B]
+    log_mu: Array  # [B, A, K]
+    value_mu: Array  # [B]
+    is_past: Array  # [B], 1 in the block from the past, else 0
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """Fresh networks, and an empty replay that keeps log mu and V_mu with every step."""
+    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
+    num_extra = dists.num_outputs(spec.num_actions) + 1
+    memory = replay.replay_init(spec, config.buffer_size, config.rollout_length, num_extra)
+    return State(on_policy.init(config, spec, key), memory)
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """Sample from the policy."""
+    return on_policy.act(config, spec, state.learner, obs, key)
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Store the batch, then `updates_per_rollout` times a value step and a policy step."""
+    networks = on_policy.make_networks(config, spec)
+    learner = on_policy.follow_returns(config, state.learner, batch)
+    batch = batch._replace(extra=behaviour(networks, learner, batch.obs))
+    memory = replay.replay_add(state.memory, spec, batch)
+    past = replay.replay_blocks(
+        memory, spec, config.updates_per_rollout, config.rollout_length, key
+    )
+    learner, metrics = jax.lax.scan(
+        lambda learner, block: step(config, spec, learner, batch, block), learner, past
+    )
+    return State(learner, memory), {name: jnp.mean(values) for name, values in metrics.items()}
+
+
+def behaviour(networks: Networks, learner: on_policy.State, obs: Array) -> Array:
+    """Log mu of every action and V_mu, which are kept with a step: [..., A * K + 1].
+
+    Networks change between rollouts only, so those that acted are those before the update.
+    """
+    log_mu = jax.nn.log_softmax(networks.policy.apply(learner.policy, obs))
+    value = networks.value.apply(learner.value, obs)
+    return jnp.concatenate([log_mu.reshape(*value.shape[:-1], -1), value], axis=-1)
+
+
+def step(
+    config: Config, spec: Spec, learner: on_policy.State, fresh: Transition, past: Transition
+) -> tuple[on_policy.State, Metrics]:
+    """One value step and one policy step on two blocks, leaves [T, N, ...]."""
+    networks = on_policy.make_networks(config, spec)
+    data, ratio = estimate(config, spec, networks, learner, fresh, past)
+    v_loss, v_grads = jax.value_and_grad(value_loss)(learner.value, config, networks, data)
+    adam = optim.adam(
+        config.value_learning_rate, config.max_grad_norm, weight_decay=networks.value.weight_decay
+    )
+    value, value_opt = optim.apply(adam, v_grads, learner.value_opt, learner.value)
+
+    coefficient = common.entropy_coefficient(config, learner.entropy)
+    (loss, clone), grads = jax.value_and_grad(policy_loss, has_aux=True)(
+        learner.policy, config, networks, data, coefficient
+    )
+    adam = optim.adam(
+        config.learning_rate, config.max_grad_norm, weight_decay=networks.policy.weight_decay
+    )
+    policy, policy_opt = optim.apply(adam, grads, learner.policy_opt, learner.policy)
+    entropy = jnp.mean(dists.entropy(networks.policy.apply(policy, data.obs)))
+    tuner = common.tune_entropy(config, spec, learner.entropy, entropy)
+    metrics = {
+        "policy_loss": loss,
+        "grad_norm": optax.tree.norm(grads),
+        "value_loss": v_loss,
+        "entropy": entropy,
+        "entropy_coef": common.entropy_coefficient(config, tuner),
+        "clone_loss": clone,
+        "past_ratio": stats.weighted_mean(jnp.minimum(ratio, config.max_rho), data.is_past),
+        "reward_scale": common.reward_scale(config, learner.return_stats),
+    }
+    learner = learner._replace(policy=policy, policy_opt=policy_opt, entropy=tuner)
+    return learner._replace(value=value, value_opt=value_opt), metrics
+
+
+def estimate(
+    config: Config,
+    spec: Spec,
+    networks: Networks,
+    learner: on_policy.State,
+    fresh: Transition,
+    past: Transition,
+) -> tuple[Data, Array]:
+    """What each step of both blocks [T, N, ...] is worth, and its ratio pi / mu, [B]."""
+    # Side by side, as worlds of their own; with the fault, one after the other.
+    axis = 0 if BLOCKS_LEAK in config.faults else 1
+    both: Transition = jax.tree.map(lambda a, b: jnp.concatenate([a, b], axis), fresh, past)
+    is_past = jnp.concatenate([jnp.zeros_like(fresh.reward), jnp.ones_like(past.reward)], axis)
+    log_mu = both.extra[..., :-1].reshape(*both.reward.shape, spec.action_size, -1)
+    log_pi = dists.log_prob(networks.policy.apply(learner.policy, both.obs), both.action)
+    ratio = jnp.exp(log_pi - dists.log_prob(log_mu, both.action))
+    ends = {TERMINATION_LEAKS: both.terminated, TRUNCATION_LEAKS: both.truncated}
+    terminated, truncated = (
+        jnp.zeros_like(both.reward) if fault in config.faults else flag.astype(jnp.float32)
+        for fault, flag in ends.items()
+    )
+    values = networks.value.apply(learner.value, jnp.stack([both.obs, both.next_obs]))[..., 0]
+    target, advantage = returns.vtrace(
+        both.reward * common.reward_scale(config, learner.return_stats),
+        values[0],
+        values[1],
+        returns.discounts(config.gamma, both.elapsed),
+        terminated,
+        truncated,
+        ratio,
+        config.max_rho,
+        config.max_c,
+    )
+    value_mu = both.extra[..., -1]
+    data = Data(both.obs, both.action, advantage, target, both.weight, log_mu, value_mu, is_past)
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (data, ratio))
+
+
+def value_loss(params: Any, config: Config, networks: Networks, data: Data) -> Array:
+    """L(phi)."""
+    value = networks.value.apply(params, data.obs)[:, 0]
+    moved = stats.weighted_mean((value - data.value_mu) ** 2, data.is_past)
+    return jnp.mean((value - data.target) ** 2) + config.value_clone_coef * moved
+
+
+def policy_loss(
+    params: Any, config: Config, networks: Networks, data: Data, coefficient: Array
+) -> tuple[Array, Array]:
+    """L(theta), and the part of it that clones the past policy, without its weight."""
+    logits = networks.policy.apply(params, data.obs)
+    log_p = dists.log_prob(logits, data.action)
+    gain = data.advantage * log_p + coefficient * dists.entropy(logits)
+    if CLONING_REPELS in config.faults:
+        clone = jnp.mean(jnp.exp(dists.log_prob(data.log_mu, data.action)) * log_p)
+    else:
+        clone = stats.weighted_mean(dists.kl(data.log_mu, logits), data.is_past)
+    loss = -stats.weighted_mean(gain, data.weight) + config.policy_clone_coef * clone
+    return loss, clone
+
+
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Action probabilities [N, A, K]."""
+    return on_policy.probabilities(config, spec, state.learner, obs)
+
+
+def check(config: Config, spec: Spec) -> None:
+    """A block of the past must fit into the replay."""
+    steps = config.rollout_length * spec.num_worlds
+    if config.buffer_size is not None and config.buffer_size < steps:
+        raise InputError(
+            f"clear: buffer_size = {config.buffer_size:,}: needs at least one rollout, {steps:,} "
+            "steps (rollout_length times the number of worlds)"
+        )
+
+
+agent = Agent("clear", Config, init, act, update, check=check, probabilities=probabilities)
