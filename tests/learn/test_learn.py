@@ -37,7 +37,7 @@ from lcpo.types import ContextSlice
 
 pytestmark = pytest.mark.learn
 
-ON_POLICY = ["a2c", "a2c-entropy", "lcpo", "trpo", "ppo", "lcpo-p"]
+ON_POLICY = ["a2c", "a2c-entropy", "lcpo", "trpo", "ppo", "lcpo-p", "clear"]
 
 
 @pytest.mark.parametrize("agent", ON_POLICY)
@@ -83,7 +83,7 @@ LEFT = GAMMA ** np.arange(1, 5)  # discount of what follows k = 1 .. 4 payments
 PAID = (1.0 - LEFT) / (1.0 - GAMMA)  # value of k payments
 
 
-@pytest.mark.parametrize("agent", ["a2c", "lcpo"])
+@pytest.mark.parametrize("agent", ["a2c", "lcpo", "clear"])
 def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -> None:
     """Rooms: the same rewards and episodes, of which only the kind of end differs."""
     state, _ = train(agent, Rooms(end="truncated"), 600, **VALUED)
@@ -146,6 +146,19 @@ def test_lcpo_p_remembers_by_its_penalty() -> None:
     assert forgot.mean() < 0.4
     active = lcpo_p["constraint_active"][..., FIRST + 1 : FIRST + SECOND]
     assert active.mean() > 0.95
+
+
+def test_clear_remembers_by_replay_and_more_by_cloning() -> None:
+    """With the past in reach it learns A on while B lasts; with nothing but B it forgets."""
+    clones = [{"policy_clone_coef": 1e-3}, {"policy_clone_coef": 0.1}]
+    clear = train_a_b_a("clear", clones)
+    assert all(learned_both(reward) for reward in clear["reward"])
+    replayed, cloned = on_return(clear)
+    assert replayed.mean() > 0.7
+    assert cloned.mean() > 0.85
+    forgot = train_a_b_a("clear", buffer_size=2000)
+    assert learned_both(forgot["reward"][0])
+    assert on_return(forgot).mean() < 0.4
 
 
 def same_context(context: ContextSlice, recent: jax.Array, data: jax.Array) -> jax.Array:

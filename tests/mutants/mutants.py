@@ -8,6 +8,7 @@ CORE = "tests/core/test_core.py::test_"
 REPLAY = "tests/core/test_replay.py::test_"
 RULES = "tests/agents/test_update_rules.py::test_"
 ON_POLICY = "tests/agents/test_on_policy.py::test_"
+CLEAR = "tests/agents/test_clear.py::test_"
 OFF_POLICY = "tests/agents/test_off_policy.py::test_"
 TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
 DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
@@ -525,5 +526,59 @@ MUTANTS = (
         "default-clip", "lcpo/agents/ppo.py",
         "clip: float = traced(0.2,", "clip: float = traced(0.3,",
         (f"{DEFAULT}[ppo]",), "PPO's ratios count up to 1 +- 0.3",
+    ),
+    # CLEAR.
+    Mutant(
+        "vtrace-values-after-the-end", "lcpo/core/returns.py",
+        "delta = rho * (reward + discount * alive * next_value - value)",
+        "delta = rho * (reward + discount * next_value - value)",
+        (f"{CORE}vtrace_against_a_loop",), "V-trace values what follows a termination",
+    ),
+    Mutant(
+        "vtrace-crosses-truncation", "lcpo/core/returns.py",
+        "goes_on = alive * (1.0 - truncated)", "goes_on = alive",
+        (f"{CORE}vtrace_against_a_loop",), "V-trace runs on into the next episode",
+    ),
+    Mutant(
+        "vtrace-one-limit", "lcpo/core/returns.py",
+        "_backward(discount * c * goes_on, delta)", "_backward(discount * rho * goes_on, delta)",
+        (f"{CORE}vtrace_against_a_loop",), "the limit of c is that of rho",
+    ),
+    Mutant(
+        "vtrace-one-step-advantage", "lcpo/core/returns.py",
+        "delta + rho * discount * goes_on * following", "delta",
+        (f"{CORE}vtrace_against_a_loop",), "advantages look one step ahead only",
+    ),
+    Mutant(
+        "clear-blocks-meet", "lcpo/agents/clear.py",
+        "axis = 0 if BLOCKS_LEAK in config.faults else 1", "axis = 0",
+        (f"{CLEAR}the_newest_block_is_on_policy_and_blocks_do_not_meet",),
+        "returns of the newest block hold rewards of the past",
+    ),
+    Mutant(
+        "clear-clones-the-present", "lcpo/agents/clear.py",
+        "clone = stats.weighted_mean(dists.kl(data.log_mu, logits), data.is_past)",
+        "clone = jnp.mean(dists.kl(data.log_mu, logits))",
+        (f"{CLEAR}losses_are_those_of_the_docstring",), "the newest block is cloned, too",
+    ),
+    Mutant(
+        "clear-repels", "lcpo/agents/clear.py",
+        "+ config.policy_clone_coef * clone", "- config.policy_clone_coef * clone",
+        (f"{CLEAR}cloning_attracts_and_the_published_one_repels",),
+        "what was done in the past becomes less likely",
+    ),
+    Mutant(
+        "clear-keeps-the-new-policy", "lcpo/agents/clear.py",
+        "return State(learner, memory),",
+        "return State(learner, replay.replay_add(state.memory, spec, batch._replace("
+        "extra=behaviour(networks, learner, batch.obs)))),",
+        (f"{CLEAR}an_update_keeps_the_policy_that_acted_not_the_one_it_makes",),
+        "ratios are taken to a policy that never acted",
+    ),
+    Mutant(
+        "last-block-is-never-drawn", "lcpo/core/replay.py",
+        "0, live - length + 1)", "0, jnp.maximum(live - length, 1))",
+        (f"{REPLAY}blocks_are_consecutive_and_bring_what_was_kept_with_them",),
+        "a block that ends with the newest step is never drawn",
     ),
 )  # fmt: skip
