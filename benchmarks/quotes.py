@@ -62,11 +62,32 @@ def pairs() -> list[tuple[str, str, Runs, Runs]]:
             wanted.append((column, trace, Runs(folder, "ppo-entropy"), Runs(folder, "ppo")))
             published = Runs("pendulum-baselines-published", "sac", "published, as published")
             wanted.append((column, trace, Runs(folder, "sac"), published))
+    wanted += deviations()
     ddqn, sac = "pendulum-replay-rate", "pendulum-replay-rate-sac"
     rates = [Runs(ddqn, "ddqn", f"updates_per_rollout={rate}") for rate in (1, 10, 50)]
     rates += [Runs(sac, "sac", f"updates_per_rollout={rate}") for rate in (1, 50)]
     for column in ("last_quarter", WHOLE):
         wanted += [(column, "3", runs, Runs(ddqn, "lcpo")) for runs in [*rates, Runs(ddqn, "a2c")]]
+    return wanted
+
+
+def deviations() -> list[tuple[str, str, Runs, Runs]]:
+    """What docs/deviations.md quotes: corrected minus published, with entropy minus without."""
+    wanted = []
+    for folder, trace in (
+        ("pendulum-baselines", "3"),
+        ("pendulum-trace4", "4"),
+        ("pendulum-revisit", "revisit"),
+        ("hopper-trace2", "2"),
+        ("inverted-pendulum-trace2", "trace2-from-6M.npy"),
+    ):
+        wanted.append((LATE, trace, Runs(folder, "a2c-entropy"), Runs(folder, "a2c")))
+    for trace in ("3", "4"):
+        for column in (LATE, WHOLE):
+            published = Runs("trpo-published", "trpo", "as published")
+            wanted.append((column, trace, Runs("pendulum-baselines", "trpo"), published))
+    plain = Runs("discretisation-corrected", "trpo")
+    wanted.append(("return", "", plain, Runs("discretisation", "trpo", "as published")))
     return wanted
 
 

@@ -3,7 +3,8 @@
 A table of measurements stands below a marker, `<!-- results/FOLDER/FILE.md -->`: each of its rows
 is a row of that file, with all of its columns or some. A "mean ± half-width" in a sentence, and a
 return of three digits or more, stands in a file that its section names (by such a marker, or by
-`<!-- numbers: results/FOLDER/FILE.md -->` for sentences alone) or in results/quotes.csv.
+`<!-- numbers: results/FOLDER/FILE.md -->` for sentences alone) or in results/quotes.csv. In a table
+of words, below `<!-- rows name their files -->`, they stand in a file that the row links.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 MARKER = re.compile(r"<!-- (numbers: )?(results/\S+) -->")
+OWN_FILES = "<!-- rows name their files -->"
+LINK = re.compile(r"\((?:\.\./)*(results/[^)]+)\)")
 MEASURED = re.compile(
     r"\bseeds\b|return after|\binteractions?\b|\bms\b|microseconds|end of A|whole step"
     r"|constraint active|best policy|P\(better\)|\(0, 0\)|\| LCPO \| A2C"
@@ -70,7 +73,9 @@ def sections(page: str) -> Iterator[Section]:
             if rows:
                 quotes.append(Quote(source, rows))
                 source, rows = None, []
-            if marker:
+            if line == OWN_FILES:
+                source = OWN_FILES
+            elif marker:
                 sources.append(marker[2])
                 source = source if marker[1] else marker[2]
             else:
@@ -98,6 +103,16 @@ def check_quote(quote: Quote) -> None:
         rows = rows[rows.index(row) + 1 :]
 
 
+def check_rows(quote: Quote) -> None:
+    """Every number of a row stands in a file that the row links."""
+    for row in quote.rows[2:]:
+        line = " | ".join(row)
+        known = numbers_in("\n".join((ROOT / file).read_text() for file in LINK.findall(line)))
+        quoted = [f"{mean} ± {half}" for mean, half in INTERVAL.findall(line)]
+        for number in [*quoted, *RETURN.findall(line)]:
+            assert number in known, f"row {row[0]}: no file that it links has {number}"
+
+
 def is_measured(quote: Quote) -> bool:
     header = " | ".join(quote.rows[0])
     rows = "\n".join(" | ".join(row) for row in quote.rows)
@@ -119,7 +134,9 @@ def numbers_in(text: str) -> set[str]:
 def test_quoted_tables_are_the_files_tables(name: str) -> None:
     for section in sections((ROOT / name).read_text()):
         for quote in section.quotes:
-            if quote.source is not None:
+            if quote.source == OWN_FILES:
+                check_rows(quote)
+            elif quote.source is not None:
                 check_quote(quote)
             else:
                 assert not is_measured(quote), f"{section.heading}: no marker: {quote.rows[0]}"
