@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from lcpo import names
-from lcpo.agents import a2c, ddqn, lcpo, lcpo_p, ppo, sac, tabular_a2c, tabular_q, trpo
+from lcpo.agents import (
+    a2c,
+    bfdqn,
+    ddqn,
+    lcpo,
+    lcpo_p,
+    ppo,
+    pt_dqn,
+    sac,
+    tabular_a2c,
+    tabular_q,
+    trpo,
+)
 from lcpo.errors import InputError
 from lcpo.types import Agent, AnyAgent, Training
 
@@ -39,6 +51,8 @@ _ALL: tuple[AnyAgent, ...] = (
     # LCPO-P without anchors.
     ppo.agent.variant("ppo-entropy", entropy_coef=0.03, entropy_target=0.1),
     ddqn.agent,
+    bfdqn.agent,
+    pt_dqn.agent,
     sac.agent,
     tabular_a2c.agent,
     tabular_q.agent,

@@ -31,6 +31,8 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("lcpo-p", "grid-world"): {**_GRID, "sigma": 0.5**0.5, "entropy_coef": 0.1},
     ("tabular-a2c", "grid-world"): {"learning_rate": 0.03, "gamma": 0.95},
     ("ddqn", "grid-world"): _REPLAY_GRID,
+    ("bfdqn", "grid-world"): _REPLAY_GRID,
+    ("pt-dqn", "grid-world"): _REPLAY_GRID,
     ("sac", "grid-world"): _REPLAY_GRID,
     ("tabular-q", "grid-world"): {"gamma": 0.95},
 }  # fmt: skip
