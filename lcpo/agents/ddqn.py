@@ -124,7 +124,7 @@ def follow(config: Config, learner: Any, q: Any, opt: Any, y: Array) -> Any:
     return learner._replace(q=q, target=following, opt=opt, target_stats=moments)
 
 
-def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Array:
+def target(config: Config, spec: Spec, learner: Any, data: Transition) -> Array:
     """y [B]: the online network chooses a*, the target network says what it is worth."""
     network = off_policy.make_network(config, spec)
     best = jnp.argmax(network.apply(learner.q, data.next_obs), axis=-1)

@@ -1,4 +1,4 @@
-"""Optimisers, clipped by the global norm: Adam with L2 in the gradient, SGD; entropy coefficient."""
+"""Optimisers: Adam with L2 in the gradient, SGD, clipped by the norm; the entropy coefficient."""
 
 from __future__ import annotations
 

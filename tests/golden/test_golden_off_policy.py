@@ -1,4 +1,4 @@
-"""DDQN, BFDQN and SAC against the published code's updates, at the tolerances of its float32 spread."""
+"""DDQN, BFDQN, SAC against the published code's updates, to the tolerance of its float32 spread."""
 
 from __future__ import annotations
 

@@ -66,15 +66,13 @@ def test_delayed_reward(agent: str) -> None:
 def values(state: RunState, agent: str) -> np.ndarray:
     """Mean over actions of Q in each room, [runs, rooms]: there all actions are worth the same."""
     learner = state.agent.learner
-    parts: dict[str, Any] = {
-        "sac": lambda: [learner.critics[0]], "pt-dqn": lambda: [learner.permanent, learner.transient]
-    }  # fmt: skip
+    parts = {"sac": lambda: [learner.critics[0]], "pt-dqn": lambda: learner[:2]}
     network = nets.for_actions(Rooms().spec, SMALL["hidden"])
 
-    def mean(params: Any) -> Any:
+    def means(params: Any) -> Any:
         return network.apply(params, jnp.array(IN_ROOMS)).mean((-2, -1))
 
-    return np.asarray(sum(jax.vmap(mean)(p) for p in parts.get(agent, lambda: [learner.q])()))
+    return np.sum([jax.vmap(means)(p) for p in parts.get(agent, lambda: [learner.q])()], axis=0)
 
 
 @pytest.mark.parametrize("agent", QUICK)
@@ -91,20 +89,45 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
     near(values(state, agent), [0.0, 1.0 / (1.0 - 0.75 * GAMMA)])
 
 
-@pytest.mark.parametrize("agent", ["ddqn", "pt-dqn", "sac"])
+LONG = {"epsilon_steps": 20_000}
+
+
+def remembered(agent: str, settings: Any = ({},), **shared: Any) -> np.ndarray:
+    """Probability of a right answer back in A, mean over 64 seeds, [settings]."""
+    _, metrics = train(
+        agent, TwoContexts(), FIRST + SECOND + AGAIN, settings, trace=TWO_CONTEXTS, num_seeds=64,
+        **{**QUICK[agent], **shared},
+    )  # fmt: skip
+    late = metrics["reward"][..., FIRST + SECOND - 10 : FIRST + SECOND]
+    assert (late.mean((1, 2)) > 0.9).all(), "B was not learned"
+    return on_return(metrics).mean(1)
+
+
+@pytest.mark.parametrize("agent", ["ddqn", "sac"])
 def test_replay_of_all_history_remembers_and_of_the_newest_forgets(agent: str) -> None:
     """A, long B, A again: with all of A in replay, or with nothing but B.
 
-    Who is greedy explores until late in B: without, where the old answer pays nothing it may never
-    try the other one.
+    DDQN explores until late in B: without, where the old answer pays nothing it may never try the
+    other one.
     """
-    explores = {} if agent == "sac" else {"epsilon_steps": 20_000}
-    for size, remembers in ((None, True), (2000, False)):
-        _, metrics = train(
-            agent, TwoContexts(), FIRST + SECOND + AGAIN, trace=TWO_CONTEXTS, buffer_size=size,
-            num_seeds=64, **{**QUICK[agent], **explores},
-        )  # fmt: skip
-        reward = metrics["reward"][0]
-        assert reward[:, FIRST + SECOND - 10 : FIRST + SECOND].mean() > 0.9, "B was not learned"
-        share = on_return(metrics).mean()
-        assert share > 0.9 if remembers else share < 0.6
+    explores = LONG if agent == "ddqn" else {}
+    assert remembered(agent, buffer_size=None, **explores)[0] > 0.9
+    assert remembered(agent, buffer_size=2000, **explores)[0] < 0.6
+
+
+def test_the_permanent_network_remembers_what_a_short_replay_forgets() -> None:
+    """Measured over 64 seeds: 0.73 with it, 0.5 without; with all of history 1."""
+    rates = [{"permanent_learning_rate": rate} for rate in (1e-3, 0.0)]
+    learns, idle = remembered("pt-dqn", rates, buffer_size=2000, **LONG)
+    assert idle < 0.65
+    assert learns > idle + 0.05
+    assert remembered("pt-dqn", buffer_size=None, **LONG)[0] > 0.9
+
+
+def test_the_chain_does_not_remember_for_a_short_replay() -> None:
+    """What it does, not what one would wish: 0.09 with the chain, 0.49 without, over 64 seeds.
+
+    What flows back holds the weights near their past, and the answer in A becomes that of B.
+    """
+    flows = [{"flow": flow} for flow in (1e-3, 0.0)]
+    assert (remembered("bfdqn", flows, buffer_size=2000, **LONG) < 0.6).all()
