@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from lcpo import names
-from lcpo.agents import a2c, clear, ddqn, lcpo, lcpo_p, ppo, sac, tabular_a2c, tabular_q, trpo
+from lcpo.agents import (
+    a2c,
+    bfdqn,
+    clear,
+    ddqn,
+    lcpo,
+    lcpo_p,
+    ppo,
+    pt_dqn,
+    sac,
+    tabular_a2c,
+    tabular_q,
+    trpo,
+)
 from lcpo.errors import InputError
 from lcpo.types import Agent, AnyAgent, Training
 
@@ -40,6 +53,10 @@ _ALL: tuple[AnyAgent, ...] = (
     ppo.agent.variant("ppo-entropy", entropy_coef=0.03, entropy_target=0.1),
     clear.agent,
     ddqn.agent,
+    bfdqn.agent,
+    pt_dqn.agent,
+    # The optimiser that PT-DQN's authors use for the permanent network: docs/agents/pt-dqn.md.
+    pt_dqn.agent.variant("pt-dqn-sgd", permanent_optimiser="sgd"),
     sac.agent,
     tabular_a2c.agent,
     tabular_q.agent,

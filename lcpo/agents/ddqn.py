@@ -2,8 +2,8 @@
 
     Q(s, a) = sum_d Q_d(s, a_d)                                   additive over action dimensions
     a*_d    = argmax_j Q_d(s', j),   y = r + gamma (1 - terminated) Q_target(s', a*)      `target`
-    L(phi)  = E[ (Q(s, a) - y)^2 ]                                                        `step`
-    phi'    <- rate * phi + (1 - rate) * phi'                                             `step`
+    L(phi)  = E[ (Q(s, a) - y)^2 ]                                                     `descend`
+    phi'    <- rate * phi + (1 - rate) * phi'                                           `follow`
 
 Behaviour is epsilon-greedy with one coin for all dimensions: uniformly random in the first
 `random_steps`, then epsilon falls to 0 in a straight line (`epsilon`). Learning goes on from the
@@ -27,13 +27,19 @@ from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
 @config
-class Config(off_policy.Config):
-    """DDQN. Defaults are the paper's."""
+class EpsilonConfig(off_policy.Config):
+    """What agents that explore as DDQN does have in common. Defaults are the paper's."""
 
-    learning_rate: float = traced(1e-3, "learning rate (Adam)", low=0.0)
     epsilon_steps: int = static(
         1_000_000, "interactions in which epsilon falls from 1 to 0, after random_steps", low=1
     )
+
+
+@config
+class Config(off_policy.TargetConfig, EpsilonConfig):
+    """DDQN. Defaults are the paper's."""
+
+    learning_rate: float = traced(1e-3, "learning rate (Adam)", low=0.0)
 
 
 class Learner(NamedTuple):
@@ -46,19 +52,35 @@ class Learner(NamedTuple):
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
-    """A fresh network, its copy as the target, and an empty replay."""
+    """A fresh learner and an empty replay."""
+    return off_policy.state_init(config, spec, learner_init(config, spec, key))
+
+
+def learner_init(config: Config, spec: Spec, key: Array) -> Learner:
+    """A fresh network, and its copy as the target."""
     q = off_policy.make_network(config, spec).init(key)
-    learner = Learner(q, q, optim.adam(0.0, 1.0).init(q), stats.moments_init())
-    return off_policy.state_init(config, spec, learner)
+    return Learner(q, q, optim.adam(0.0, 1.0).init(q), stats.moments_init())
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
     """All dimensions random with probability epsilon, else all greedy."""
-    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size + 1))
-    explore = uniform[:, :1] < epsilon(config, spec, state)
     q = off_policy.make_network(config, spec).apply(state.learner.q, obs)
+    return choose(config, spec, state, q, key), ()
+
+
+def choose(config: EpsilonConfig, spec: Spec, state: State, q: Array, key: Array) -> Array:
+    """Epsilon-greedy actions [N, A] on values q [N, A, K]."""
+    uniform = jax.random.uniform(key, (q.shape[0], spec.action_size + 1))
+    explore = uniform[:, :1] < epsilon(config, spec, state)
     greedy = jnp.argmax(q, axis=-1)
-    return jnp.where(explore, off_policy.random_action(spec, uniform[:, 1:]), greedy), ()
+    return jnp.where(explore, off_policy.random_action(spec, uniform[:, 1:]), greedy)
+
+
+def epsilon(config: EpsilonConfig, spec: Spec, state: State) -> Array:
+    """Probability of a random action now; it falls after each update from `random_steps` on."""
+    per_update = config.rollout_length * spec.num_worlds
+    after = (state.num_steps - config.random_steps + per_update).astype(jnp.float32)
+    return jnp.clip(1.0 - after / config.epsilon_steps, 0.0, 1.0)
 
 
 def update(
@@ -69,34 +91,40 @@ def update(
     return after, {**metrics, "epsilon": epsilon(config, spec, state)}
 
 
-def epsilon(config: Config, spec: Spec, state: State) -> Array:
-    """Probability of a random action now; it falls after each update from `random_steps` on."""
-    per_update = config.rollout_length * spec.num_worlds
-    after = (state.num_steps - config.random_steps + per_update).astype(jnp.float32)
-    return jnp.clip(1.0 - after / config.epsilon_steps, 0.0, 1.0)
-
-
 def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
     """One gradient step on transitions [B], then the target network follows."""
     y = target(config, spec, learner, data)
     network = off_policy.make_network(config, spec)
-    loss, q_value, grads = gradient(network, learner.q, data, y)
+    q, opt, metrics = descend(config, network, learner.q, learner.opt, data, y)
+    metrics["reward_scale"] = common.reward_scale(config, learner.target_stats)
+    return follow(config, learner, q, opt, y), metrics
+
+
+def descend(
+    config: Any, network: Network, q: Any, opt: Any, data: Transition, target: Array
+) -> tuple[Any, Any, Metrics]:
+    """One step of Adam on L: the new parameters and optimiser state, and what to report."""
+    loss, q_value, grads = gradient(network, q, data, target)
     optimiser = optim.adam(
         config.learning_rate, config.max_grad_norm, weight_decay=network.weight_decay
     )
-    q, opt = optim.apply(optimiser, grads, learner.opt, learner.q)
+    q, opt = optim.apply(optimiser, grads, opt, q)
     metrics = {
         "value_loss": loss,
         "grad_norm": optax.tree.norm(grads),
         "q_value": jnp.mean(q_value),
-        "reward_scale": common.reward_scale(config, learner.target_stats),
     }
+    return q, opt, metrics
+
+
+def follow(config: Config, learner: Any, q: Any, opt: Any, y: Array) -> Any:
+    """`learner` with the new network `q`: its target follows, and y enters the reward scale."""
     following = optim.polyak(learner.target, q, config.target_rate)
     moments = stats.moments_add(learner.target_stats, y)
-    return Learner(q, following, opt, moments), metrics
+    return learner._replace(q=q, target=following, opt=opt, target_stats=moments)
 
 
-def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Array:
+def target(config: Config, spec: Spec, learner: Any, data: Transition) -> Array:
     """y [B]: the online network chooses a*, the target network says what it is worth."""
     network = off_policy.make_network(config, spec)
     best = jnp.argmax(network.apply(learner.q, data.next_obs), axis=-1)
@@ -118,6 +146,11 @@ def gradient(network: Network, q: Any, data: Transition, target: Array) -> tuple
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, A, K] of each dimension, as `act` draws them, epsilon included."""
     q = off_policy.make_network(config, spec).apply(state.learner.q, obs)
+    return chances(config, spec, state, q)
+
+
+def chances(config: EpsilonConfig, spec: Spec, state: State, q: Array) -> Array:
+    """With which probability `choose` takes each action, [N, A, K]."""
     greedy = jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1])
     rate = epsilon(config, spec, state)
     return (1.0 - rate) * greedy + rate * jax.nn.softmax(dists.equal(spec.num_actions))[None]

@@ -34,6 +34,12 @@ class Config(common.Config):
         None, "transitions kept, the newest; None: all of the run", low=1, share_of_steps=1.0
     )
     random_steps: int = static(200_000, "first interactions, all with random actions", low=0)
+
+
+@config
+class TargetConfig:
+    """Target networks that follow theirs a little at every step."""
+
     target_rate: float = traced(
         0.01, "share of the network that enters its target per step (tau)", low=0.0, high=1.0
     )

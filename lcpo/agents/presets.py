@@ -32,6 +32,8 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("tabular-a2c", "grid-world"): {"learning_rate": 0.03, "gamma": 0.95},
     ("clear", "grid-world"): _REPLAY_GRID,
     ("ddqn", "grid-world"): _REPLAY_GRID,
+    ("bfdqn", "grid-world"): _REPLAY_GRID,
+    ("pt-dqn", "grid-world"): _REPLAY_GRID,
     ("sac", "grid-world"): _REPLAY_GRID,
     ("tabular-q", "grid-world"): {"gamma": 0.95},
 }  # fmt: skip

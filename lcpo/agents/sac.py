@@ -37,7 +37,7 @@ TARGET_AT_S = "target-at-s"
 
 
 @config
-class Config(common.EntropyConfig, off_policy.Config):
+class Config(common.EntropyConfig, off_policy.TargetConfig, off_policy.Config):
     """SAC. Defaults are the paper's."""
 
     learning_rate: float = traced(4e-4, "policy learning rate (Adam)", low=0.0)

@@ -1,4 +1,4 @@
-"""Optimisers: Adam with L2 in the gradient, clipped by the global norm; the entropy coefficient."""
+"""Optimisers: Adam with L2 in the gradient, SGD, clipped by the norm; the entropy coefficient."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ def adam(
         _scale_by_adam(eps),
         optax.scale_by_learning_rate(learning_rate),
     )
+
+
+def sgd(learning_rate: Array | float, max_norm: Array | float) -> optax.GradientTransformation:
+    """Clip, then plain gradient descent. Build it in the traced code, as `adam`."""
+    return optax.chain(_clip(max_norm), optax.scale_by_learning_rate(learning_rate))
 
 
 def apply(

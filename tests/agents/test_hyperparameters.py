@@ -27,13 +27,13 @@ ROWS = {
     for row in csv.DictReader(TABLE.read_text().splitlines())
 }
 
-NETWORKS = ("a2c", "trpo", "ddqn", "sac", "clear", "lcpo", "lcpo-p")
+NETWORKS = ("a2c", "trpo", "ddqn", "bfdqn", "pt-dqn", "sac", "clear", "lcpo", "lcpo-p")
 ACTORS = ("a2c", "trpo", "sac", "clear", "lcpo", "lcpo-p")
 ADAM_ACTORS = ("a2c", "sac", "clear", "lcpo", "lcpo-p")
 """TRPO's policy has no learning rate: its limit on the KL sets the length of a step."""
 ON_POLICY = ("a2c", "trpo", "lcpo", "lcpo-p")
 
-NOT_YET = {"mbcd", "mbpo", "online-ewc", "sliding-ogd", "bfdqn", "pt-dqn"}
+NOT_YET = {"mbcd", "mbpo", "online-ewc", "sliding-ogd"}
 """Agents of the table that the library does not have."""
 NOT_A_FIELD = {
     ("", "Hidden layer activation"): "core.nets: always ReLU",
@@ -76,7 +76,7 @@ CHECKS: dict[tuple[str, str], list[tuple[tuple[str, ...], Field, Callable[[str],
     ("", "Learning rate"): [
         (ADAM_ACTORS, "learning_rate", rate("Actor")),
         (ACTORS, "value_learning_rate", rate("Critic and DDQN")),
-        (("ddqn",), "learning_rate", rate("Critic and DDQN")),
+        (("ddqn", "bfdqn"), "learning_rate", rate("Critic and DDQN")),
     ],
     ("", "Weight decay"): [(NETWORKS, lambda config: optim.WEIGHT_DECAY, number)],
     ("", "lambda (for GAE in A2C and TRPO)"): [(ON_POLICY, "lam", number)],
@@ -131,6 +131,18 @@ CHECKS: dict[tuple[str, str], list[tuple[tuple[str, ...], Field, Callable[[str],
                 "PPO Iterations (Max)": (lambda config: config.passes * config.minibatches, number),
                 "PPO Max KL": "max_kl",
                 "kappa": "kappa",
+            },
+            "bfdqn": {
+                "Depth": "chain_length",
+                "Benna Fusi Buffer Length": "buffer_size",
+                "g_1_2": "flow",
+            },
+            "pt-dqn": {
+                "Permanent Learning Rate": "permanent_learning_rate",
+                "Transient Learning Rate": "learning_rate",
+                "Target Update Period N": "target_period",
+                "Permanent Update period K": "permanent_period",
+                "Transient Forget Factor lambda": "forget_factor",
             },
         }.items()
         for name, entry in fields.items()
@@ -194,17 +206,22 @@ PPO = {
 }  # fmt: skip
 REPLAY = {
     **COMMON, "max_grad_norm": 1.0, "updates_per_rollout": 1, "batch_size": 512,
-    "buffer_size": None, "random_steps": 200_000, "target_rate": 0.01,
+    "buffer_size": None, "random_steps": 200_000,
 }  # fmt: skip
-DDQN = {**REPLAY, "learning_rate": 1e-3, "epsilon_steps": 1_000_000}
+EPSILON = {**REPLAY, "learning_rate": 1e-3, "epsilon_steps": 1_000_000}
+DDQN = {**EPSILON, "target_rate": 0.01}
 SAC = {
-    **REPLAY, "learning_rate": 4e-4, "value_learning_rate": 1e-3, "entropy_coef": 0.1,
-    "entropy_target": 0.1, "entropy_learning_rate": 1e-3, "faults": [],
+    **REPLAY, "target_rate": 0.01, "learning_rate": 4e-4, "value_learning_rate": 1e-3,
+    "entropy_coef": 0.1, "entropy_target": 0.1, "entropy_learning_rate": 1e-3, "faults": [],
 }  # fmt: skip
 CLEAR = {
     **ACTOR_CRITIC, "learning_rate": 4e-4, "entropy_coef": 5e-3, "updates_per_rollout": 1,
     "buffer_size": None, "max_rho": 1.0, "max_c": 1.0, "policy_clone_coef": 1e-3,
     "value_clone_coef": 1e-2,
+}  # fmt: skip
+PT_DQN = {
+    **EPSILON, "permanent_learning_rate": 1e-5, "permanent_optimiser": "adam",
+    "permanent_period": 20_000, "forget_factor": 0.999, "target_period": 2000,
 }  # fmt: skip
 DEFAULTS: dict[str, dict[str, Any]] = {
     "a2c": A2C,
@@ -219,6 +236,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "ppo-entropy": {**PPO, **TUNED_ENTROPY},
     "clear": CLEAR,
     "ddqn": DDQN,
+    "bfdqn": {**DDQN, "buffer_size": 2000, "chain_length": 13, "flow": 1e-3},
+    # The permanent optimiser is the paper's for all networks, not that of PT-DQN's authors.
+    "pt-dqn": PT_DQN,
+    "pt-dqn-sgd": {**PT_DQN, "permanent_optimiser": "sgd"},
     "sac": SAC,
     # The value table and its rate are ours; the rest is the published grid world's.
     "tabular-a2c": {

@@ -1,4 +1,4 @@
-"""DDQN and SAC beyond the golden vectors: exploration, targets, weights, many gradient steps."""
+"""Agents with replay beyond the golden vectors: exploration, targets, weights, gradient steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lcpo.agents import ddqn, off_policy, presets, sac
+from lcpo.agents import bfdqn, ddqn, off_policy, presets, pt_dqn, sac
 from lcpo.core import replay, stats
 from lcpo.types import AnyAgent, ContextSlice, Spec, Transition
 
@@ -18,7 +18,8 @@ SPEC = Spec(4, ContextSlice(4, 0, 0), (5, 3))
 SMALL: dict[str, Any] = {
     "rollout_length": 8, "hidden": (16,), "batch_size": 32, "buffer_size": 64, "random_steps": 0,
 }  # fmt: skip
-BOTH = pytest.mark.parametrize("agent", [ddqn.agent, sac.agent], ids=["ddqn", "sac"])
+MODULES: dict[str, Any] = {"ddqn": ddqn, "bfdqn": bfdqn, "pt-dqn": pt_dqn, "sac": sac}
+ALL = pytest.mark.parametrize("agent", [m.agent for m in MODULES.values()], ids=MODULES)
 
 
 def fresh(agent: AnyAgent, spec: Spec = SPEC, **config: Any) -> tuple[Any, Any]:
@@ -55,11 +56,11 @@ def test_epsilon_is_the_published_schedule() -> None:
     np.testing.assert_allclose(ours, found, atol=1e-6)
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("num_steps", [0, 40, 1000])
 def test_probabilities_are_those_of_act(agent: AnyAgent, num_steps: int) -> None:
     """While all is random, while epsilon falls, and after; no action that does not exist."""
-    epsilon_steps: dict[str, Any] = {"epsilon_steps": 100} if agent is ddqn.agent else {}
+    epsilon_steps: dict[str, Any] = {} if agent is sac.agent else {"epsilon_steps": 100}
     config, state = fresh(agent, random_steps=8, **epsilon_steps)
     state = state._replace(num_steps=jnp.int32(num_steps))
     obs = jnp.tile(random_data(1).obs, (40_000, 1))
@@ -88,16 +89,15 @@ def test_one_coin_decides_for_all_dimensions() -> None:
     assert abs((actions == greedy).all(1).mean() - (0.5 + 0.5 / 15)) < 0.015
 
 
-@BOTH
+@ALL
 def test_discount_is_gamma_to_the_elapsed_time(agent: AnyAgent) -> None:
     """y - r of a step of length 2 is gamma times that of a step of length 1."""
     config, state = fresh(agent, gamma=0.9, scale_rewards=False)
     data = random_data(50)._replace(terminated=jnp.zeros(50, bool))
-    target = {"ddqn": ddqn.target, "sac": sac.target}[agent.name]
 
     def future(elapsed: float) -> jax.Array:
         lasting = data._replace(elapsed=jnp.full(50, elapsed))
-        return target(config, SPEC, state.learner, lasting) - data.reward
+        return MODULES[agent.name].target(config, SPEC, state.learner, lasting) - data.reward
 
     np.testing.assert_allclose(future(2.0), 0.9 * future(1.0), rtol=1e-4, atol=1e-5)
 
@@ -133,14 +133,14 @@ def test_overridden_steps_do_not_reach_the_policy() -> None:
     assert all((leaf == 0.0).all() for leaf in jax.tree.leaves(grads))
 
 
-@BOTH
+@ALL
 def test_many_gradient_steps_are_one_after_another(agent: AnyAgent) -> None:
     """Three steps of an update, and the same three by hand on the batches that were drawn."""
     config, state = fresh(agent, updates_per_rollout=3)
     batch, key = as_rollout(random_data(8)), jax.random.key(5)
     after, metrics = jax.jit(agent.update, static_argnums=1)(config, SPEC, state, batch, key)
     drawn = replay.replay_sample(replay.replay_add(state.memory, SPEC, batch), SPEC, 96, key)
-    step = jax.jit({"ddqn": ddqn.step, "sac": sac.step}[agent.name], static_argnums=1)
+    step = jax.jit(MODULES[agent.name].step, static_argnums=1)
     learner, losses = state.learner, []
     for i in range(3):
         data = jax.tree.map(lambda x, i=i: x[32 * i : 32 * (i + 1)], drawn)
@@ -154,7 +154,7 @@ def test_many_gradient_steps_are_one_after_another(agent: AnyAgent) -> None:
     assert after.memory.added == 8
 
 
-@BOTH
+@ALL
 def test_presets_suit_the_grid_world(agent: AnyAgent) -> None:
     config = agent.config(**presets.settings(agent, "grid-world"))
     assert (config.hidden, config.gamma) == ((32, 32), 0.95)

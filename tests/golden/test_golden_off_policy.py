@@ -1,4 +1,4 @@
-"""DDQN and SAC against the published code's updates, at the tolerances of its float32 spread."""
+"""DDQN, BFDQN, SAC against the published code's updates, to the tolerance of its float32 spread."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from golden_files import assert_params, cases, load, mlp_params
+from jax.flatten_util import ravel_pytree
 
-from lcpo.agents import ddqn, off_policy, sac
+from lcpo.agents import bfdqn, ddqn, off_policy, sac
 from lcpo.core import optim, stats
 from lcpo.core.nets import Layers
 from lcpo.types import ContextSlice, Spec, Transition
@@ -80,6 +81,43 @@ def test_ddqn_update(case: Path) -> None:
         close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)
         close(learner.target_stats, moments, rtol=1e-5)
         compare({"q": learner.q, "target": learner.target}, g, k)
+
+
+@cases("bf_chain_*")
+def test_the_chain_behind_the_weights(case: Path) -> None:
+    """Five steps of their own, from t = 0, when every vessel is filling, to where all are full."""
+    g = load(case)
+    volume = bfdqn.volumes(len(g["bf_c"]))[:, 0]
+    close(volume, g["bf_c"])
+    close(g["bf_g"][0] / volume, g["bf_g"], rtol=1e-6)
+    for k, t in enumerate(g["it"]):
+        chain, change = jnp.asarray(g["chain_before"][k]), jnp.asarray(g["w_ext"][k])
+        found = bfdqn.seep(chain, change, jnp.float32(g["bf_g"][0]), jnp.int32(t))
+        close(found, g["chain_after"][k], rtol=1e-6, atol=1e-7)
+
+
+@cases("update_bfdqn_*")
+def test_bfdqn_update(case: Path) -> None:
+    g = load(case)
+    config = settings(g, bfdqn.Config, learning_rate=g["lr"], flow=g["bf_g1"])
+    q, target = params_of(g, "q"), params_of(g, "target")
+    deeper = [ravel_pytree(mlp_params(g, f"chain_init{i}"))[0] for i in range(1, int(g["bf_n"]))]
+    start = ddqn.Learner(q, target, empty.init(q), stats.moments_init())
+    learner = bfdqn.Learner(*start, jnp.stack(deeper), jnp.int32(0))
+    spec, step = spec_of(g, q), jax.jit(bfdqn.step, static_argnums=1)
+    for k, t in enumerate(g["it"]):
+        learner, data = learner._replace(num_updates=jnp.int32(t)), data_of(g, k)
+        y = bfdqn.target(config, spec, learner, data)
+        close(y, g["td_target"][k], rtol=1e-5, atol=2e-5)
+        learner, metrics = step(config, spec, learner, data)
+        assert learner.num_updates == t + 1
+        close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)
+        compare({"q": learner.q, "target": learner.target}, g, k)
+        chain = jnp.stack([ravel_pytree(learner.q)[0], *learner.deeper])
+        for name, i in (("chain_var0", 0), ("chain_var1", 1), ("chain_last", -1)):
+            layers = {key: x[k] for key, x in g.items() if key.startswith(name)}
+            close(chain[i], ravel_pytree(mlp_params(layers, name))[0], rtol=0, atol=1e-6)
+        close(jnp.linalg.norm(chain, axis=1), g["chain_norms"][k], rtol=1e-5)
 
 
 def sac_start(g: dict[str, np.ndarray]) -> tuple[Spec, sac.Learner]:

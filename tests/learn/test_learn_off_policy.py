@@ -28,28 +28,36 @@ from lcpo.run.drive.base import RunState
 
 pytestmark = pytest.mark.learn
 
-OFF_POLICY = ["ddqn", "sac"]
-QUICK: dict[str, Any] = {
-    "updates_per_rollout": 4, "batch_size": 64, "random_steps": 400, "target_rate": 0.05,
+QUICK: dict[str, dict[str, Any]] = {
+    "ddqn": {"epsilon_steps": 4000, "target_rate": 0.05},
+    "bfdqn": {"epsilon_steps": 4000, "target_rate": 0.05},
+    "pt-dqn": {
+        "epsilon_steps": 4000, "target_period": 200, "permanent_period": 1000,
+        "permanent_learning_rate": 1e-3,
+    },
+    "sac": {"target_rate": 0.05},
 }  # fmt: skip
-EXPLORES: dict[str, dict[str, Any]] = {"ddqn": {"epsilon_steps": 4000}, "sac": {}}
+QUICK = {
+    agent: {"updates_per_rollout": 4, "batch_size": 64, "random_steps": 400, **values}
+    for agent, values in QUICK.items()
+}
 
 
-@pytest.mark.parametrize("agent", OFF_POLICY)
+@pytest.mark.parametrize("agent", QUICK)
 def test_bandit(agent: str) -> None:
     """The best of five arms; at learning rate 0 the choice has nothing to do with what pays."""
     settings = [{"learning_rate": 3e-3}, {"learning_rate": 0.0}]
-    _, metrics = train(agent, Bandit(), 300, settings, **QUICK, **EXPLORES[agent])
+    _, metrics = train(agent, Bandit(), 300, settings, **QUICK[agent])
     learned, idle = late_return(metrics)
     assert learned > 0.95
     assert idle < 0.5
 
 
-@pytest.mark.parametrize("agent", OFF_POLICY)
+@pytest.mark.parametrize("agent", QUICK)
 def test_delayed_reward(agent: str) -> None:
     """Credit reaches the first of five steps; with gamma = 0 it cannot."""
     settings = [{"gamma": 0.99}, {"gamma": 0.0}]
-    _, metrics = train(agent, DelayedReward(), 300, settings, **QUICK, **EXPLORES[agent])
+    _, metrics = train(agent, DelayedReward(), 300, settings, **QUICK[agent])
     learned, blind = late_return(metrics)
     assert learned > 0.95
     assert blind < 0.8
@@ -58,39 +66,68 @@ def test_delayed_reward(agent: str) -> None:
 def values(state: RunState, agent: str) -> np.ndarray:
     """Mean over actions of Q in each room, [runs, rooms]: there all actions are worth the same."""
     learner = state.agent.learner
-    q = learner.q if agent == "ddqn" else learner.critics[0]
+    parts = {"sac": lambda: [learner.critics[0]], "pt-dqn": lambda: learner[:2]}
     network = nets.for_actions(Rooms().spec, SMALL["hidden"])
-    return np.asarray(jax.vmap(lambda p: network.apply(p, jnp.array(IN_ROOMS)).mean((-2, -1)))(q))
+
+    def means(params: Any) -> Any:
+        return network.apply(params, jnp.array(IN_ROOMS)).mean((-2, -1))
+
+    return np.sum([jax.vmap(means)(p) for p in parts.get(agent, lambda: [learner.q])()], axis=0)
 
 
-@pytest.mark.parametrize("agent", OFF_POLICY)
+@pytest.mark.parametrize("agent", QUICK)
 def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -> None:
     """Rooms: the same rewards and episodes, of which only the kind of end differs.
 
     Time is not observed: to a one-step target an end after 4 steps is one with probability 1/4.
     """
-    fixed = {"entropy_coef": 0.0, "entropy_target": 0.0} if agent == "sac" else EXPLORES[agent]
-    shared = {**QUICK, **fixed, "gamma": GAMMA, "scale_rewards": False}
+    fixed = {"entropy_coef": 0.0, "entropy_target": 0.0} if agent == "sac" else {}
+    shared = {**QUICK[agent], **fixed, "gamma": GAMMA, "scale_rewards": False}
     state, _ = train(agent, Rooms(end="truncated"), 600, **shared)
     near(values(state, agent), [0.0, 1.0 / (1.0 - GAMMA)])
     state, _ = train(agent, Rooms(end="terminated"), 600, **shared)
     near(values(state, agent), [0.0, 1.0 / (1.0 - 0.75 * GAMMA)])
 
 
-@pytest.mark.parametrize("agent", OFF_POLICY)
+LONG = {"epsilon_steps": 20_000}
+
+
+def remembered(agent: str, settings: Any = ({},), **shared: Any) -> np.ndarray:
+    """Probability of a right answer back in A, mean over 64 seeds, [settings]."""
+    _, metrics = train(
+        agent, TwoContexts(), FIRST + SECOND + AGAIN, settings, trace=TWO_CONTEXTS, num_seeds=64,
+        **{**QUICK[agent], **shared},
+    )  # fmt: skip
+    late = metrics["reward"][..., FIRST + SECOND - 10 : FIRST + SECOND]
+    assert (late.mean((1, 2)) > 0.9).all(), "B was not learned"
+    return on_return(metrics).mean(1)
+
+
+@pytest.mark.parametrize("agent", ["ddqn", "sac"])
 def test_replay_of_all_history_remembers_and_of_the_newest_forgets(agent: str) -> None:
     """A, long B, A again: with all of A in replay, or with nothing but B.
 
     DDQN explores until late in B: without, where the old answer pays nothing it may never try the
     other one.
     """
-    explores = {"epsilon_steps": 20_000} if agent == "ddqn" else {}
-    for size, remembers in ((None, True), (2000, False)):
-        _, metrics = train(
-            agent, TwoContexts(), FIRST + SECOND + AGAIN, trace=TWO_CONTEXTS, buffer_size=size,
-            num_seeds=64, **{**QUICK, **explores},
-        )  # fmt: skip
-        reward = metrics["reward"][0]
-        assert reward[:, FIRST + SECOND - 10 : FIRST + SECOND].mean() > 0.9, "B was not learned"
-        share = on_return(metrics).mean()
-        assert share > 0.9 if remembers else share < 0.6
+    explores = LONG if agent == "ddqn" else {}
+    assert remembered(agent, buffer_size=None, **explores)[0] > 0.9
+    assert remembered(agent, buffer_size=2000, **explores)[0] < 0.6
+
+
+def test_the_permanent_network_remembers_what_a_short_replay_forgets() -> None:
+    """Measured over 64 seeds: 0.73 with it, 0.5 without; with all of history 1."""
+    rates = [{"permanent_learning_rate": rate} for rate in (1e-3, 0.0)]
+    learns, idle = remembered("pt-dqn", rates, buffer_size=2000, **LONG)
+    assert idle < 0.65
+    assert learns > idle + 0.05
+    assert remembered("pt-dqn", buffer_size=None, **LONG)[0] > 0.9
+
+
+def test_the_chain_does_not_remember_for_a_short_replay() -> None:
+    """What it does, not what one would wish: 0.09 with the chain, 0.49 without, over 64 seeds.
+
+    What flows back holds the weights near their past, and the answer in A becomes that of B.
+    """
+    flows = [{"flow": flow} for flow in (1e-3, 0.0)]
+    assert (remembered("bfdqn", flows, buffer_size=2000, **LONG) < 0.6).all()

@@ -122,9 +122,10 @@ def bootstrapping(learner: Any) -> tuple[str, ...]:
 
     (SAC's policy learns from its critics as they were before the update.)
     """
-    if hasattr(learner, "critics"):
-        return ("critics",)
-    return ("q",) if hasattr(learner, "q") else ("policy", "value")
+    for part in ("critics", "q", "transient"):
+        if hasattr(learner, part):
+            return (part,)
+    return ("policy", "value")
 
 
 def test_truncated_bootstraps_and_terminated_does_not(agent: AnyAgent) -> None:

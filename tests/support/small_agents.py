@@ -25,7 +25,12 @@ SMALL = {
     "batch_size": 128,
     "random_steps": 24,
     "epsilon_steps": 64,
+    "chain_length": 4,
+    "permanent_period": 32,
+    "target_period": 24,
 }
+SMALL_OF = {"pt-dqn": {"batch_size": 16, "updates_per_rollout": 8}}
+"""Of one agent: a pass over `permanent_period` transitions takes whole batches."""
 
 
 def env_for(agent: AnyAgent) -> Any:
@@ -36,7 +41,7 @@ def env_for(agent: AnyAgent) -> Any:
 def small_config(agent: AnyAgent, **overrides: Any) -> Any:
     env = "grid-world" if agent.name.startswith("tabular") else "pendulum"
     fields = {f.name for f in dataclasses.fields(agent.Config)}
-    small = {k: v for k, v in SMALL.items() if k in fields}
+    small = {k: v for k, v in SMALL.items() if k in fields} | SMALL_OF.get(agent.name, {})
     return agent.config(**{**presets.settings(agent, env), **small, **overrides})
 
 

@@ -1,0 +1,227 @@
+"""PT-DQN: a permanent and a transient Q-network, whose values add up (Anand and Precup 2023).
+
+    Q(s, a) = P(s, a; theta) + T(s, a; w)                         each additive over dimensions
+    y       = r + gamma (1 - terminated) max_a' [P(s', a'; theta) + T(s', a'; w')]      `target`
+    L(w)    = E[ (P(s, a) + T(s, a; w) - y)^2 ]                   the fast one, by Adam   `step`
+
+Whenever a multiple of `permanent_period` = K interactions has passed, the slow one takes over what
+the fast one has found, and the fast one forgets a little (`consolidate`):
+
+    L(theta) = E[ (P(s, a; theta) - P(s, a; theta_old) - T(s, a))^2 ]
+               one pass over the last K transitions, oldest first, a step per `batch_size`
+    w       <- forget_factor * w
+
+then, at multiples of `target_period`, w' <- w (`copy_target`). Nobody tells it when the context
+changes. Exploration, replay, gradient steps and reward scale are DDQN's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from lcpo.agents import common, ddqn, off_policy
+from lcpo.agents.off_policy import State
+from lcpo.config import config, static, traced
+from lcpo.core import optim, replay, stats
+from lcpo.core.nets import Network
+from lcpo.errors import InputError
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+
+@config
+class Config(ddqn.EpsilonConfig):
+    """PT-DQN. Defaults are the paper's."""
+
+    learning_rate: float = traced(1e-3, "transient network's learning rate (Adam)", low=0.0)
+    permanent_learning_rate: float = traced(1e-5, "permanent network's learning rate", low=0.0)
+    permanent_optimiser: str = static(
+        "adam", "what the permanent network learns by", choices=("adam", "sgd")
+    )
+    permanent_period: int = static(
+        20_000, "interactions between two permanent updates, each a pass over them (K)", low=1
+    )
+    forget_factor: float = traced(
+        0.999, "what a permanent update leaves of the transient weights", low=0.0, high=1.0
+    )
+    target_period: int = static(
+        2000, "interactions between two copies of the transient network to its target", low=1
+    )
+
+
+class Learner(NamedTuple):
+    """What learning changes. All networks are of the kind of `off_policy.make_network`."""
+
+    transient: Any
+    permanent: Any
+    target: Any  # of the transient network; the permanent one stands still between its updates
+    opt: Any
+    permanent_opt: Any
+    target_stats: stats.RunningMoments
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """Two fresh networks, a copy of the transient one as its target, and an empty replay."""
+    network = off_policy.make_network(config, spec)
+    transient, permanent = (network.init(k) for k in jax.random.split(key))
+    learner = Learner(
+        transient,
+        permanent,
+        transient,
+        optim.adam(0.0, 1.0).init(transient),
+        permanent_optimiser(config, network).init(permanent),
+        stats.moments_init(),
+    )
+    return off_policy.state_init(config, spec, learner)
+
+
+def permanent_optimiser(config: Config, network: Network) -> optax.GradientTransformation:
+    """As all other networks here; or plain gradient descent, which has no weight decay either."""
+    rate, limit = config.permanent_learning_rate, config.max_grad_norm
+    if config.permanent_optimiser == "sgd":
+        return optim.sgd(rate, limit)
+    return optim.adam(rate, limit, weight_decay=network.weight_decay)
+
+
+def values(config: Config, spec: Spec, permanent: Any, transient: Any, obs: Array) -> Array:
+    """Q [B, A, K] of both networks together. An action that does not exist stays far below all."""
+    network = off_policy.make_network(config, spec)
+    return network.apply(permanent, obs) + network.apply(transient, obs)
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """All dimensions random with probability epsilon, else all greedy."""
+    q = values(config, spec, state.learner.permanent, state.learner.transient, obs)
+    return ddqn.choose(config, spec, state, q, key), ()
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Store the batch, take the transient steps, and see whether anything else is due."""
+    after, metrics = off_policy.learn(config, spec, state, batch, key, step)
+    due = passed(config.permanent_period, state, after)
+    learner, shift = consolidate(config, spec, after, due)
+    learner = copy_target(learner, passed(config.target_period, state, after))
+    metrics |= {
+        "epsilon": ddqn.epsilon(config, spec, state),
+        "permanent_update": due.astype(jnp.float32),
+        "permanent_shift": shift,
+    }
+    return after._replace(learner=learner), metrics
+
+
+def passed(period: int, before: State, after: State) -> Array:
+    """Has a multiple of `period` interactions been reached in this update?"""
+    return after.num_steps // period > before.num_steps // period
+
+
+def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
+    """One gradient step of the transient network on transitions [B]."""
+    y = target(config, spec, learner, data)
+    network = off_policy.make_network(config, spec)
+    constant = off_policy.total_q(network.apply(learner.permanent, data.obs), data.action)
+    transient, opt, metrics = ddqn.descend(
+        config, network, learner.transient, learner.opt, data, y - constant
+    )
+    permanent_value = jnp.mean(constant)
+    metrics |= {
+        "q_value": metrics["q_value"] + permanent_value,
+        "permanent_value": permanent_value,
+        "reward_scale": common.reward_scale(config, learner.target_stats),
+    }
+    moments = stats.moments_add(learner.target_stats, y)
+    return learner._replace(transient=transient, opt=opt, target_stats=moments), metrics
+
+
+def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Array:
+    """y [B]: the largest value of the permanent network and the transient one's target together."""
+    next_q = values(config, spec, learner.permanent, learner.target, data.next_obs)
+    next_value = jnp.sum(jnp.max(next_q, axis=-1), axis=-1)
+    return off_policy.td_target(config, learner.target_stats, data, next_value)
+
+
+def consolidate(config: Config, spec: Spec, state: State, due: Array) -> tuple[Learner, Array]:
+    """Where `due`, the permanent network's pass, after which the transient one forgets.
+
+    Also |change of P| / |T| over the data of the pass, 0 where there was none. Loops of no
+    iterations, not `lax.cond`: that would copy the memory, and under vmap compute both branches.
+    """
+    learner, network = state.learner, off_policy.make_network(config, spec)
+    optimiser = permanent_optimiser(config, network)
+    num_steps = jnp.where(due, config.permanent_period // config.batch_size, 0)
+
+    def look(i: Array) -> tuple[Transition, Array, Array]:
+        """Minibatch i, and what the networks of before the pass say of it."""
+        data = recent(config, spec, state, i)
+        before = (learner.permanent, learner.transient)
+        old, found = (off_policy.total_q(network.apply(p, data.obs), data.action) for p in before)
+        return data, old, found
+
+    def descend(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        data, old, found = look(i)
+        permanent, opt = carry
+        _, _, grads = ddqn.gradient(network, permanent, data, old + found)
+        return optim.apply(optimiser, grads, opt, permanent)
+
+    start = (learner.permanent, learner.permanent_opt)
+    permanent, permanent_opt = jax.lax.fori_loop(0, num_steps, descend, start)
+
+    def measure(i: Array, sums: Array) -> Array:
+        data, old, found = look(i)
+        new = off_policy.total_q(network.apply(permanent, data.obs), data.action)
+        return sums + jnp.stack([jnp.sum((new - old) ** 2), jnp.sum(found**2)])
+
+    moved, all_of_it = jax.lax.fori_loop(0, num_steps, measure, jnp.zeros(2))
+    kept = jnp.where(due, config.forget_factor, 1.0)
+    learner = learner._replace(
+        transient=jax.tree.map(lambda w: kept * w, learner.transient),
+        permanent=permanent,
+        permanent_opt=permanent_opt,
+    )
+    return learner, jnp.sqrt(moved / jnp.maximum(all_of_it, 1e-30))
+
+
+def recent(config: Config, spec: Spec, state: State, i: Array) -> Transition:
+    """Minibatch i of the last `permanent_period` transitions, in the order they were visited."""
+    first = state.num_steps - config.permanent_period + i * config.batch_size
+    visit = first + jnp.arange(config.batch_size)
+    row = visit // spec.num_worlds % state.memory.num_rows
+    return replay.replay_rows(state.memory, spec, row, visit % spec.num_worlds)
+
+
+def copy_target(learner: Learner, due: Array) -> Learner:
+    """Where `due`, the transient network as it is now becomes its own target."""
+    copied = jax.tree.map(
+        lambda new, old: jnp.where(due, new, old), learner.transient, learner.target
+    )
+    return learner._replace(target=copied)
+
+
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Action probabilities [N, A, K] of each dimension, as `act` draws them, epsilon included."""
+    q = values(config, spec, state.learner.permanent, state.learner.transient, obs)
+    return ddqn.chances(config, spec, state, q)
+
+
+def check(config: Config, spec: Spec) -> None:
+    """The replay holds what a permanent update looks at, and that is a minibatch at least."""
+    del spec
+    period, size = config.permanent_period, config.buffer_size
+    if size is not None and size < period:
+        raise InputError(
+            f"permanent_period = {period}: the replay holds {size} transitions, and a permanent "
+            "update looks at that many; give a shorter permanent_period, a larger buffer_size or, "
+            "where buffer_size is all of the run, a longer run"
+        )
+    if period < config.batch_size:
+        raise InputError(
+            f"permanent_period = {period}: less than a minibatch of {config.batch_size}, so that "
+            "the permanent network would never learn; give a longer one, or a smaller batch_size"
+        )
+
+
+agent = Agent("pt-dqn", Config, init, act, update, check=check, probabilities=probabilities)
