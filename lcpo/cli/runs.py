@@ -119,9 +119,9 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
+    from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
-    from lcpo.run.plan.agents import plan_agents
     from lcpo.study.compare import check_warmup
 
     env_name = flags.peek(arguments, "env")

@@ -239,7 +239,11 @@ def _notes(
     if any(row.failed for row in rows):
         notes.append("failed runs: not in the means; worse than all others in P(better)")
     if memory is not None and any(_is_known(row.revisits) for row in rows):
-        notes.append(f"revisits: the first {memory.window:,} steps after a context came back")
+        longest = max(map(_update_length, finished_runs([r for g in groups.values() for r in g])))
+        longer = " (or its first update, if longer)" if longest > memory.window else ""
+        notes.append(
+            f"revisits: the first {memory.window:,} steps{longer} after a context came back"
+        )
     if any(_is_known(row.distance) for row in rows):
         notes.append(
             "distance: of the policy to the right action of a context while another one lasts, "

@@ -1,7 +1,7 @@
 """What a run shows of its memory, on a trace that comes back to contexts: two numbers.
 
-    revisits   the return right after a context came back
-    distance   how far the policy is from what is right in a context while another one lasts
+revisits   the return right after a context came back
+distance   how far the policy is from what is right in a context while another one lasts
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lcpo.run.store.results import Result
 from lcpo.study.stats import NAN
 
 REVISIT_EPOCHS = 20
-REVISIT_SHARE = 6
-"""The first sixth of a visit at most: what comes later may have been learned again."""
+REVISIT_SHARE = 30
+"""A thirtieth of a visit at most: what comes later may have been learned again."""
 
 
 class Memory(NamedTuple):
@@ -80,13 +80,17 @@ def _landmarks(job: Job, switches: Switches) -> dict[str, int]:
 def revisit_return(record: Record, memory: Memory) -> float:
     """Mean over revisits of the return in their first `window` steps; NaN where no row fits.
 
-    A revisit is a visit to a context that has held before. Rows count that lie within the window.
+    A revisit is a visit to a context that has held before. Rows count that lie within the window,
+    or the first update alone if that is longer: nothing has been learned again before its end.
     """
     switches, (begin, end) = memory.switches, _rows(record)
+    update = end[0] // record["updates"][0]
     leave = np.append(switches.start[1:], end[-1])
     means = []
     for start, stop in zip(switches.start[switches.seen], leave[switches.seen], strict=True):
-        inside = (begin >= start) & (end <= min(start + memory.window, stop))
+        later = begin >= start
+        first = begin[later].min(initial=end[-1])
+        inside = later & (end <= min(max(start + memory.window, first + update), stop))
         epochs = record["epochs"][inside]
         if epochs.sum() > 0:
             means.append(np.average(record["epoch_return"][inside], weights=epochs))

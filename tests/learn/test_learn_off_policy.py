@@ -19,6 +19,7 @@ from training import (
     late_return,
     near,
     on_return,
+    probe_settings,
     train,
 )  # fmt: skip
 
@@ -79,16 +80,11 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
 
 @pytest.mark.parametrize("agent", OFF_POLICY)
 def test_replay_of_all_history_remembers_and_of_the_newest_forgets(agent: str) -> None:
-    """A, long B, A again: with all of A in replay, or with nothing but B.
-
-    DDQN explores until late in B: without, where the old answer pays nothing it may never try the
-    other one.
-    """
-    explores = {"epsilon_steps": 20_000} if agent == "ddqn" else {}
+    """A, long B, A again: with all of A in replay, or with nothing but B."""
     for size, remembers in ((None, True), (2000, False)):
         _, metrics = train(
             agent, TwoContexts(), FIRST + SECOND + AGAIN, trace=TWO_CONTEXTS, buffer_size=size,
-            num_seeds=64, **{**QUICK, **explores},
+            num_seeds=64, **probe_settings(agent),
         )  # fmt: skip
         reward = metrics["reward"][0]
         assert reward[:, FIRST + SECOND - 10 : FIRST + SECOND].mean() > 0.9, "B was not learned"
