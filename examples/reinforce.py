@@ -61,6 +61,12 @@ def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tup
     return dists.sample(logits, jax.random.uniform(key, (obs.shape[0], spec.action_size))), ()
 
 
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Of every action, [N, A, K]; optional, for distances to what is right (docs/probes.md)."""
+    policy, _ = networks(config, spec)
+    return jax.nn.softmax(policy.apply(state.params[0], obs))
+
+
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
@@ -92,4 +98,4 @@ def update(
     return State(*optim.apply(adam(config), grads, state.opt, state.params)), metrics
 
 
-agent = Agent("reinforce", Config, init, act, update)
+agent = Agent("reinforce", Config, init, act, update, probabilities=probabilities)

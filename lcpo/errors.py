@@ -29,6 +29,10 @@ class MissingPackage(InputError, ImportError):
     """What was asked for needs a package that is not installed; the text says which."""
 
 
+class CannotServe(InputError):
+    """An agent that cannot serve an environment; the text says why."""
+
+
 class RunError(RuntimeError):
     """Runs that could not go on; the text says why, and `--resume` goes on from the checkpoints."""
 

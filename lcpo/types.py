@@ -166,6 +166,15 @@ class Agent(Generic[ConfigT, StateT]):
     """How the agent trains before it is judged; None: it is judged while it learns."""
 
     @property
+    def root(self) -> Agent[ConfigT, StateT]:
+        """The eldest agent with these functions: all its variants share what is compiled for it."""
+        mine = (self.init, self.act, self.update, self.probabilities)
+        parent = self.parent
+        if parent and mine == (parent.init, parent.act, parent.update, parent.probabilities):
+            return parent.root
+        return self
+
+    @property
     def presets(self) -> dict[str, Any]:
         """Config values of this variant and of those that it descends from."""
         return {**(self.parent.presets if self.parent else {}), **self.preset}

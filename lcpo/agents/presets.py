@@ -17,6 +17,18 @@ Values = dict[str, Any]
 _GRID: Values = {"hidden": (32, 32), "gamma": 0.95, "lam": 0.8, "reward_var_offset": 1e-8}
 _REPLAY_GRID: Values = {"hidden": (32, 32), "gamma": 0.95, "reward_var_offset": 1e-8}
 
+# The probe: small networks, quick steps. The entropy bonus is fixed and the same for all: a policy
+# that has become deterministic in A may never learn B, and would have nothing to forget for.
+_PROBE: Values = {"rollout_length": 40, "hidden": (32, 32)}
+_RATES: Values = {"learning_rate": 3e-3, "value_learning_rate": 3e-3}
+_SOFT: Values = {"entropy_coef": 0.2, "entropy_target": 0.0}
+_REPLAY_PROBE: Values = {
+    **_PROBE, "updates_per_rollout": 4, "batch_size": 64, "random_steps": 400,
+}  # fmt: skip
+# Q-learning explores until late in B: where the old answer pays nothing, the other is not tried
+# otherwise.
+_Q_PROBE: Values = {**_REPLAY_PROBE, "learning_rate": 3e-3, "epsilon_steps": 20_000}
+
 SETTINGS: dict[tuple[str, str], Values] = {
     # The grid world: docs/envs/grid_world.md says why gamma and c_anchor are not the published
     # 0.9 and 1e-5, with which LCPO learns on 11 of 16 seeds only.
@@ -36,6 +48,19 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("pt-dqn", "grid-world"): _REPLAY_GRID,
     ("sac", "grid-world"): _REPLAY_GRID,
     ("tabular-q", "grid-world"): {"gamma": 0.95},
+    # docs/probes.md. Variants keep what makes them variants: their automatic entropy, or none.
+    ("a2c", "probe-two-contexts"): {**_PROBE, **_RATES, **_SOFT},
+    ("lcpo", "probe-two-contexts"): {**_PROBE, **_RATES, **_SOFT},
+    ("lcpo-p", "probe-two-contexts"): {**_PROBE, **_RATES, **_SOFT, "learning_rate": 1e-3},
+    ("trpo", "probe-two-contexts"): {**_PROBE, **_SOFT, "value_learning_rate": 3e-3},
+    ("ppo", "probe-two-contexts"): {**_PROBE, **_RATES, **_SOFT},
+    ("clear", "probe-two-contexts"): {**_PROBE, **_RATES, **_SOFT},
+    ("ddqn", "probe-two-contexts"): {**_Q_PROBE, "target_rate": 0.05},
+    ("bfdqn", "probe-two-contexts"): {**_Q_PROBE, "target_rate": 0.05},
+    ("pt-dqn", "probe-two-contexts"): {
+        **_Q_PROBE, "target_period": 200, "permanent_period": 1000, "permanent_learning_rate": 1e-3,
+    },
+    ("sac", "probe-two-contexts"): {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
 }  # fmt: skip
 
 PUBLISHED: dict[tuple[str, str], Values] = {

@@ -6,12 +6,15 @@ import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from lcpo import config as configs
 from lcpo.cli import options as flags
 from lcpo.cli import show
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
+
+DEFAULT_SEEDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +27,9 @@ class RunOptions:
     """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet)."""
     steps: int | None = None
     """Interactions per run; default: the length of the trace."""
-    seeds: str = "4"
-    """How many seeds (0, 1, ...), or which ones, as in 3,7 (a single one: 7,)."""
+    seeds: str | None = None
+    """How many seeds (0, 1, ...), or which ones, as in 3,7 (a single one: 7,); default: 4, or 8 on
+    the probe."""
     out: Path | None = None
     """Folder for results; default: out/ and a name."""
     scale: float | None = None
@@ -74,7 +78,7 @@ def train(arguments: list[str]) -> int:
         env_name,
         trace=options.trace,
         steps=options.steps,
-        seeds=flags.read_seeds(options.seeds),
+        seeds=_seeds(options),
         scale=options.scale,
         overrides=flags.config_changes(options, default),
         env_overrides=flags.config_changes(options.env_config, default_env),
@@ -88,13 +92,26 @@ def train(arguments: list[str]) -> int:
     return _conclude(out, jobs, problems)
 
 
+def _seeds(options: Any) -> int | list[int]:
+    """Those asked for, or as many as the environment has by default."""
+    from lcpo.contexts import paper
+
+    if options.seeds is None:
+        return paper.DEFAULT_SEEDS.get(options.env, DEFAULT_SEEDS)
+    return flags.read_seeds(options.seeds)
+
+
+def _note(text: str) -> None:
+    show.line(text, "note:", "yellow", stderr=True)
+
+
 def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
     from lcpo.run.engines.base import plan_only
     from lcpo.run.plan.check import check_folder
     from lcpo.run.store.layout import plan_file
 
     check_folder(out)
-    plan_only(jobs, out, lambda note: show.line(note, "note:", "yellow", stderr=True), resume)
+    plan_only(jobs, out, _note, resume)
     print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
     return 0
 
@@ -102,9 +119,9 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
+    from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
-    from lcpo.run.plan.plan import plan_agents
     from lcpo.study.compare import check_warmup
 
     env_name = flags.peek(arguments, "env")
@@ -114,8 +131,8 @@ def compare(arguments: list[str]) -> int:
         "Compare agents: the same environment, trace and seeds for each.",
         arguments,
         [
-            ("agents", str, "Agents, separated by commas; the first is the reference.",
-             "lcpo,a2c-entropy,a2c"),
+            ("agents", str, "Agents, separated by commas; the first is the reference. all: every "
+             "agent that can serve the environment, LCPO first.", "lcpo,a2c-entropy,a2c"),
             *flags.class_fields(RunOptions),
             ("warmup", int | None, "Steps left out of the return after warm-up.", None),
             ("published", bool, "With the values and all faults of the published code.", False),
@@ -128,11 +145,12 @@ def compare(arguments: list[str]) -> int:
         options.env,
         trace=options.trace,
         steps=options.steps,
-        seeds=flags.read_seeds(options.seeds),
+        seeds=_seeds(options),
         scale=options.scale,
         env_overrides=flags.config_changes(options.env_config, default_env),
         training_steps=options.training_steps,
         published=options.published,
+        note=_note,
     )
     check_warmup(options.warmup, jobs)
     trace = jobs[0].trace or "none"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lcpo import values as plain_values
-from lcpo.contexts import families, files, generators, paper
+from lcpo.contexts import families, files, generators, paper, probe
 from lcpo.contexts.families import FAMILIES
 from lcpo.contexts.generators import Switches
 from lcpo.errors import InputError
@@ -77,6 +77,10 @@ TRACES: dict[str, Trace] = {
     ),
     "turns-3": Trace(
         "contexts 0, 1 and 2 take turns, 3 steps each", 1, None, partial(generators.turns, dwell=3)
+    ),
+    "two-contexts": Trace(
+        "context -1, then 1, then -1 again, for the probe of memory", 1, probe.NUM_ROWS,
+        probe.two_contexts, probe.two_contexts_switches,
     ),
     "mixture": Trace("drift, sines and steps by turns", 2, None, _mixture),
 }  # fmt: skip

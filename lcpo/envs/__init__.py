@@ -3,7 +3,7 @@
 base              the protocols of both kinds of environments, and the layout of observations
 pendulum          compiled: the windy Pendulum, and the plain one
 gridworld         compiled: the paper's grid world with a trap
-probes            compiled: tiny tasks whose answers are known, for tests
+probes            compiled: tiny tasks whose answers are known
 mujoco            host: four robots in a wind
 compiled_worlds   a compiled environment played with as a host one
 """
@@ -15,6 +15,7 @@ from typing import Any
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.mujoco.tasks import Hopper, InvertedDoublePendulum, InvertedPendulum, Reacher
 from lcpo.envs.pendulum import Pendulum, PlainPendulum
+from lcpo.envs.probes import TwoContexts
 
 __all__ = ["ENVS"]
 
@@ -26,5 +27,8 @@ ENVS: dict[str, type[Any]] = {
     "inverted-double-pendulum": InvertedDoublePendulum,
     "reacher": Reacher,
     "hopper": Hopper,
+    # The only probe with a name: it asks whether a method forgets, which is what this library is
+    # about (docs/probes.md). The others look for faults of an agent, and serve tests.
+    "probe-two-contexts": TwoContexts,
 }
 """By the names that `--env` takes."""

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo import contexts
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
@@ -19,13 +18,13 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import stats
 from lcpo.study.calibrate import RARE
+from lcpo.study.memory import Memory, distance_away, find_memory, revisit_return
 from lcpo.study.seeds import run_label
 from lcpo.study.stats import Estimate
 from lcpo.study.tables import short_count
 from lcpo.values import whole
 
 PAPER_WARMUP = 6_000_000
-REVISIT_EPOCHS = 20
 
 
 class Row(NamedTuple):
@@ -40,6 +39,8 @@ class Row(NamedTuple):
     whole_run: Estimate
     revisits: Estimate | None
     """Return right after the trace came back to a context; None where it never does."""
+    distance: Estimate | None
+    """Of the policy to the right action of a context while another one lasts; None: not known."""
     difference: Estimate | None
     """Of the return after warm-up to the reference's, by seed; None for the reference."""
     improvement: Estimate | None
@@ -63,10 +64,8 @@ class Comparison(NamedTuple):
     reference: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
-    switches: contexts.Switches | None
-    """Schedule of the trace, in steps, where it has one."""
-    window: int
-    """Steps after a context came back that count as its revisit."""
+    memory: Memory | None
+    """Where runs show what they remember; None: the trace has no schedule."""
 
 
 def summarise(
@@ -85,15 +84,15 @@ def summarise(
     if reference not in groups:
         raise InputError(unknown("reference", reference, groups))
     job = results[0].job
-    switches = schedule(results[0])
-    window = REVISIT_EPOCHS * min(map(_update_length, finished_runs(results)))
+    shortest = min(map(_update_length, finished_runs(results)))
+    memory = find_memory(results[0], steps, shortest)
     seeds = {r.job.seed for r in results}
     rows = tuple(
-        _row(label, members, groups[reference], seeds, warmup, switches, window)
+        _row(label, members, groups[reference], seeds, warmup, memory)
         for label, members in groups.items()
     )
-    notes = tuple(_notes(groups, rows, window))
-    return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, switches, window)
+    notes = tuple(_notes(groups, rows, memory))
+    return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, memory)
 
 
 def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
@@ -116,52 +115,24 @@ def group(results: Sequence[Result]) -> dict[str, list[Result]]:
     return groups
 
 
-def schedule(result: Result) -> contexts.Switches | None:
-    """When the context of a run switches, in steps, if its trace has a schedule."""
-    job, environment = result.job, result.environment
-    if job.trace is None or not contexts.any_length(job.trace):  # files and the paper's have none
-        return None
-    if contexts.describe(job.trace).switches is None:
-        return None
-    if environment != {"advance": "step", "num_worlds": 1}:  # a row is then no step of the run
-        return None
-    return contexts.switches(job.trace, job.steps)
-
-
-def revisit_return(record: records.Record, switches: contexts.Switches, window: int) -> float:
-    """Mean over revisits of the return in their first `window` steps; NaN where no row fits.
-
-    A revisit is a visit to a context that has held before. Rows count that lie within the window.
-    """
-    end = record["step"]
-    begin = end - record["updates"] * (end[0] // record["updates"][0])
-    leave = np.append(switches.start[1:], end[-1])
-    means = []
-    for start, stop in zip(switches.start[switches.seen], leave[switches.seen], strict=True):
-        inside = (begin >= start) & (end <= min(start + window, stop))
-        epochs = record["epochs"][inside]
-        if epochs.sum() > 0:
-            means.append(np.average(record["epoch_return"][inside], weights=epochs))
-    return float(np.mean(means)) if means else stats.NAN
-
-
 def _row(
     label: str,
     members: list[Result],
     reference: list[Result],
     seeds: set[int],
     warmup: int,
-    switches: contexts.Switches | None,
-    window: int,
+    memory: Memory | None,
 ) -> Row:
     finished = finished_runs(members)
     found = [r.record for r in finished]
     own, other = _returns(members, warmup), _returns(reference, warmup)
     compared = members is not reference
     active = "constraint_active"
-    revisits = None
-    if switches is not None and switches.seen.any():
-        revisits = stats.mean_ci([revisit_return(x, switches, window) for x in found])
+    revisits = distance = None
+    if memory is not None and memory.switches.seen.any():
+        revisits = stats.mean_ci([revisit_return(x, memory) for x in found])
+    if memory is not None and memory.landmarks:
+        distance = stats.mean_ci([distance_away(x, memory) for x in found])
     return Row(
         label=label,
         finished=len(finished),
@@ -170,6 +141,7 @@ def _row(
         after_warmup=stats.mean_ci(list(own.values())),
         whole_run=stats.mean_ci([records.lifelong_return(x) for x in found]),
         revisits=revisits,
+        distance=distance,
         difference=stats.paired_difference(own, other) if compared else None,
         improvement=_improvement(members, own, reference, other) if compared else None,
         activity=_mean([records.activity(x) for x in found]),
@@ -245,7 +217,9 @@ def _same(what: str, field: str, values: Sequence[Any]) -> None:
     raise InputError(f"{what} differ in {field} ({found}): compare those that agree in it")
 
 
-def _notes(groups: Mapping[str, list[Result]], rows: Sequence[Row], window: int) -> list[str]:
+def _notes(
+    groups: Mapping[str, list[Result]], rows: Sequence[Row], memory: Memory | None
+) -> list[str]:
     """What the numbers do not tell."""
     notes = []
     for (label, members), row in zip(groups.items(), rows, strict=True):
@@ -264,12 +238,25 @@ def _notes(groups: Mapping[str, list[Result]], rows: Sequence[Row], window: int)
             notes.append(f"{label}: a run in which no episode ended after the warm-up")
     if any(row.failed for row in rows):
         notes.append("failed runs: not in the means; worse than all others in P(better)")
-    if any(row.revisits is not None and not np.isnan(row.revisits.mean) for row in rows):
-        notes.append(f"revisits: the first {window:,} steps after a context came back")
+    if memory is not None and any(_is_known(row.revisits) for row in rows):
+        longest = max(map(_update_length, finished_runs([r for g in groups.values() for r in g])))
+        longer = " (or its first update, if longer)" if longest > memory.window else ""
+        notes.append(
+            f"revisits: the first {memory.window:,} steps{longer} after a context came back"
+        )
+    if any(_is_known(row.distance) for row in rows):
+        notes.append(
+            "distance: of the policy to the right action of a context while another one lasts, "
+            "from 0 (right) to 1 (wrong)"
+        )
     devices = {str(r.provenance.get("device")) for members in groups.values() for r in members}
     if len(devices) > 1:
         notes.append(f"seconds are of different devices: {', '.join(sorted(devices))}")
     return notes
+
+
+def _is_known(estimate: Estimate | None) -> bool:
+    return estimate is not None and not np.isnan(estimate.mean)
 
 
 def _failure(result: Result) -> str:

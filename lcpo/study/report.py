@@ -10,11 +10,15 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, curves, stats, tables
 from lcpo.study.compare import Comparison, Row
+from lcpo.study.memory import distance_away, revisit_return
 from lcpo.study.output import write_files
 from lcpo.study.seeds import seeds_table
 from lcpo.study.stats import Estimate
 from lcpo.study.study import Report
 from lcpo.study.tables import Table
+
+ESTIMATES = ("after_warmup", "whole_run", "revisits", "distance", "difference", "improvement")
+"""Fields of a row that have an interval."""
 
 
 def to_table(comparison: Comparison) -> Table:
@@ -31,6 +35,7 @@ def to_table(comparison: Comparison) -> Table:
         ),
         ("whole run", lambda r: tables.plus_minus(r.whole_run)),
         ("revisits", lambda r: tables.plus_minus(r.revisits)),
+        ("distance", lambda r: tables.plus_minus(r.distance)),
         (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
         ("P(better)", lambda r: tables.with_bounds(r.improvement)),
         ("active", lambda r: tables.NONE if r.activity is None else f"{100 * r.activity:.1f} %"),
@@ -72,7 +77,7 @@ def to_data(comparison: Comparison) -> Table:
     for row in c.rows:
         values: dict[str, Any] = {**fixed, "reference": c.reference, "agent": row.label}
         for name, value in list(row._asdict().items())[1:]:
-            if name in ("after_warmup", "whole_run", "revisits", "difference", "improvement"):
+            if name in ESTIMATES:
                 estimate = value or Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
                 values |= {f"{name}_{k}": v for k, v in estimate._asdict().items()}
             else:
@@ -84,13 +89,15 @@ def to_data(comparison: Comparison) -> Table:
 
 def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a finished run."""
-    record, switches = result.record, comparison.switches
+    record, memory = result.record, comparison.memory
     numbers: dict[str, float | None] = {
         "return_after_warmup": records.lifelong_return(record, comparison.warmup),
         "whole_run": records.lifelong_return(record),
     }
-    if switches is not None and switches.seen.any():
-        numbers["revisits"] = compare.revisit_return(record, switches, comparison.window)
+    if memory is not None and memory.switches.seen.any():
+        numbers["revisits"] = revisit_return(record, memory)
+    if memory is not None and memory.landmarks:
+        numbers["distance"] = distance_away(record, memory)
     return {**numbers, "constraint_active": records.activity(record)}
 
 
@@ -101,7 +108,8 @@ def make_report(comparison: Comparison, results: Sequence[Result]) -> Report:
         label: {r.job.seed: r.record for r in compare.finished_runs(runs)}
         for label, runs in compare.group(results).items()
     }
-    lines = [] if comparison.switches is None else comparison.switches.start[1:].tolist()
+    memory = comparison.memory
+    lines = [] if memory is None else memory.switches.start[1:].tolist()
     return Report(
         seeds=seeds_table(results, lambda result: seed_numbers(comparison, result)),
         tables={"table": readers},

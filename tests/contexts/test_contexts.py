@@ -138,6 +138,17 @@ def test_markov_stays_and_jumps() -> None:
     assert len(pairs) == 12  # every level leads to every other
 
 
+def test_two_contexts() -> None:
+    """The schedule tells what the rows are; a short run sees the first of both."""
+    values, schedule = contexts.get("two-contexts"), contexts.switches("two-contexts", 25_200)
+    assert values.shape == (25_200, 1)
+    visits = np.split(values[:, 0], schedule.start[1:])
+    assert [np.unique(v).tolist() for v in visits] == [[-1.0], [1.0], [-1.0]]
+    assert (schedule.context.tolist(), schedule.seen.tolist()) == ([0, 1, 0], [False, False, True])
+    assert contexts.switches("two-contexts", 6_000).start.tolist() == [0]
+    assert contexts.switches("two-contexts", 6_001).start.tolist() == [0, 6_000]
+
+
 def test_revisit_returns_often() -> None:
     """What the forgetting study needs: three winds, at least 8 revisits in 2 million steps."""
     values, schedule = contexts.get("revisit", 2_000_000), contexts.switches("revisit", 2_000_000)

@@ -19,7 +19,8 @@ from lcpo.agents import AGENTS
 from lcpo.contexts import get
 from lcpo.envs.pendulum import Pendulum, PlainPendulum
 from lcpo.errors import InputError
-from lcpo.run.plan.plan import plan, plan_agents
+from lcpo.run.plan.agents import plan_agents
+from lcpo.run.plan.plan import plan
 from lcpo.study import calibrate, compare, export, trace_figure
 
 NAN, INF = float("nan"), float("inf")

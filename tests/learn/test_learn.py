@@ -26,6 +26,7 @@ from training import (
     late_return,
     near,
     on_return,
+    probe_settings,
     train,
 )  # fmt: skip
 
@@ -101,16 +102,12 @@ def test_value_under_truncation_leaks() -> None:
     near(values(state, IN_ROOMS), [following, PAID.mean() + following])
 
 
-# A fixed entropy bonus, the same for all: a policy that has become deterministic in A may never
-# learn B, and would then have nothing to forget for.
-SOFT = {"entropy_coef": 0.2, "entropy_target": 0.0}
-
-
 def train_a_b_a(
     agent: str, settings: Sequence[Mapping[str, Any]] = ({},), **shared: Any
 ) -> Measured:
     updates = FIRST + SECOND + AGAIN
-    return train(agent, TwoContexts(), updates, settings, TWO_CONTEXTS, **SOFT, **shared)[1]
+    shared = {**probe_settings(agent), **shared}
+    return train(agent, TwoContexts(), updates, settings, TWO_CONTEXTS, **shared)[1]
 
 
 def learned_both(reward: np.ndarray) -> bool:
@@ -138,7 +135,7 @@ def test_lcpo_remembers_and_a2c_forgets() -> None:
 
 def test_lcpo_p_remembers_by_its_penalty() -> None:
     """Without the anchors' loss, which is PPO, it forgets."""
-    lcpo_p = train_a_b_a("lcpo-p", [{"kappa": 10.0}, {"kappa": 0.0}], learning_rate=1e-3)
+    lcpo_p = train_a_b_a("lcpo-p", [{"kappa": 10.0}, {"kappa": 0.0}])
     assert all(learned_both(reward) for reward in lcpo_p["reward"])
     remembered, forgot = on_return(lcpo_p)
     assert remembered.mean() > 0.85

@@ -19,6 +19,7 @@ from training import (
     late_return,
     near,
     on_return,
+    probe_settings,
     train,
 )  # fmt: skip
 
@@ -89,14 +90,11 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
     near(values(state, agent), [0.0, 1.0 / (1.0 - 0.75 * GAMMA)])
 
 
-LONG = {"epsilon_steps": 20_000}
-
-
 def remembered(agent: str, settings: Any = ({},), **shared: Any) -> np.ndarray:
     """Probability of a right answer back in A, mean over 64 seeds, [settings]."""
     _, metrics = train(
         agent, TwoContexts(), FIRST + SECOND + AGAIN, settings, trace=TWO_CONTEXTS, num_seeds=64,
-        **{**QUICK[agent], **shared},
+        **{**probe_settings(agent), **shared},
     )  # fmt: skip
     late = metrics["reward"][..., FIRST + SECOND - 10 : FIRST + SECOND]
     assert (late.mean((1, 2)) > 0.9).all(), "B was not learned"
@@ -105,23 +103,18 @@ def remembered(agent: str, settings: Any = ({},), **shared: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("agent", ["ddqn", "sac"])
 def test_replay_of_all_history_remembers_and_of_the_newest_forgets(agent: str) -> None:
-    """A, long B, A again: with all of A in replay, or with nothing but B.
-
-    DDQN explores until late in B: without, where the old answer pays nothing it may never try the
-    other one.
-    """
-    explores = LONG if agent == "ddqn" else {}
-    assert remembered(agent, buffer_size=None, **explores)[0] > 0.9
-    assert remembered(agent, buffer_size=2000, **explores)[0] < 0.6
+    """A, long B, A again: with all of A in replay, or with nothing but B."""
+    assert remembered(agent, buffer_size=None)[0] > 0.9
+    assert remembered(agent, buffer_size=2000)[0] < 0.6
 
 
 def test_the_permanent_network_remembers_what_a_short_replay_forgets() -> None:
     """Measured over 64 seeds: 0.73 with it, 0.5 without; with all of history 1."""
     rates = [{"permanent_learning_rate": rate} for rate in (1e-3, 0.0)]
-    learns, idle = remembered("pt-dqn", rates, buffer_size=2000, **LONG)
+    learns, idle = remembered("pt-dqn", rates, buffer_size=2000)
     assert idle < 0.65
     assert learns > idle + 0.05
-    assert remembered("pt-dqn", buffer_size=None, **LONG)[0] > 0.9
+    assert remembered("pt-dqn", buffer_size=None)[0] > 0.9
 
 
 def test_the_chain_does_not_remember_for_a_short_replay() -> None:
@@ -130,4 +123,4 @@ def test_the_chain_does_not_remember_for_a_short_replay() -> None:
     What flows back holds the weights near their past, and the answer in A becomes that of B.
     """
     flows = [{"flow": flow} for flow in (1e-3, 0.0)]
-    assert (remembered("bfdqn", flows, buffer_size=2000, **LONG) < 0.6).all()
+    assert (remembered("bfdqn", flows, buffer_size=2000) < 0.6).all()

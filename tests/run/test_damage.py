@@ -18,7 +18,7 @@ from lcpo.errors import InputError
 from lcpo.run.drive import execute, group
 from lcpo.run.engines.base import write_plan
 from lcpo.run.events import Crashed, Event
-from lcpo.run.plan.plan import plan_agents
+from lcpo.run.plan.agents import plan_agents
 from lcpo.run.store import segments
 from lcpo.run.store.plans import planned_jobs
 from lcpo.run.store.results import load_result, load_results

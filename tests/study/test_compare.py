@@ -21,8 +21,9 @@ from lcpo.run.store.files import save_arrays
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.plans import save_plan
 from lcpo.run.store.results import Result, load_results, save_outcome
-from lcpo.study import compare, curves, report, stats, tables
+from lcpo.study import compare, curves, memory, report, stats, tables
 from lcpo.study.export import export
+from lcpo.study.memory import Memory
 from lcpo.study.stats import Estimate
 from lcpo.study.tables import Table
 
@@ -179,34 +180,75 @@ def test_revisits() -> None:
     switches = contexts.Switches(
         np.array([0, 2000, 4000, 6000]), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1], bool)
     )
+
+    def returned(record: records.Record, updates: float) -> float:
+        return memory.revisit_return(record, Memory(switches, int(updates * PER_UPDATE), {}))
+
     returns = np.zeros(40)
     returns[20:22], returns[30:32] = -10.0, -30.0
     ones = np.ones(40)
     values = {"episodes": ones, "episode_return_sum": returns, "episode_length_sum": ones}
     record = records.thin(values, 0, 1, PER_UPDATE)
-    assert compare.revisit_return(record, switches, 2 * PER_UPDATE) == pytest.approx(-20.0)
-    assert compare.revisit_return(record, switches, 4 * PER_UPDATE) == pytest.approx(-10.0)
-    assert compare.revisit_return(record, switches, 99 * PER_UPDATE) == pytest.approx(-4.0)
+    assert returned(record, 0.5) == pytest.approx(-20.0)  # at least one update
+    assert returned(record, 2) == pytest.approx(-20.0)
+    assert returned(record, 4) == pytest.approx(-10.0)
+    assert returned(record, 99) == pytest.approx(-4.0)
     coarse = records.thin(values, 0, 4, PER_UPDATE)  # rows begin at 0, 800, ... 3200, 4000
-    assert compare.revisit_return(coarse, switches, 4 * PER_UPDATE) == pytest.approx(-5.0)
-    assert math.isnan(compare.revisit_return(coarse, switches, 2 * PER_UPDATE))
+    assert returned(coarse, 4) == pytest.approx(-5.0)
+    assert math.isnan(returned(coarse, 2))
 
 
 def test_revisit_column(tmp_path: Path) -> None:
     """The default trace comes back to its first context at step 375,000."""
-    made = (plan(a, "pendulum", trace="revisit", steps=400_000, seeds=[0, 1]) for a in LEVEL)
+    made = (plan(a, "pendulum", trace="revisit", steps=500_000, seeds=[0, 1]) for a in LEVEL)
     for job in itertools.chain(*made):
         values = metrics(job, LEVEL[job.agent])
         values["episode_return_sum"][1875:1895] -= 7.0
         write(tmp_path, job, values)
     results = load_results(tmp_path)
     found = compare.summarise(results)
-    assert found.switches is not None
-    assert found.switches.start.tolist() == [0, 125_000, 250_000, 375_000]
+    assert found.memory is not None
+    assert found.memory.switches.start.tolist() == [0, 125_000, 250_000, 375_000]
     assert [r.revisits.mean for r in found.rows if r.revisits] == pytest.approx([-406.5, -306.5])
     assert "revisits" in report.to_table(found).header
     assert "revisits: the first 4,000 steps after a context came back" in found.notes
     assert report.write_report(found, results, tmp_path / "report")[-1].stat().st_size > 10_000
+
+
+def test_distance_while_another_context_lasts() -> None:
+    """A, B, A, B of 10 updates: of A's landmark while B lasts; of B's in the second A alone."""
+    switches = contexts.Switches(
+        np.array([0, 2000, 4000, 6000]), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1], bool)
+    )
+    ones = np.ones(40)
+    values = {"episodes": ones, "episode_return_sum": ones, "episode_length_sum": ones}
+    values["tv_a"] = np.repeat([0.0, 0.4, 0.0, 0.8], 10)
+    values["tv_b"] = np.repeat([0.9, 0.0, 0.2, 0.0], 10)
+    for block in (1, 4):  # rows of 4: the one from update 8 to 12 is of both contexts
+        record = records.thin(values, 0, block, PER_UPDATE)
+        for marks, expected in (
+            ({"tv_a": 0}, 0.6),
+            ({"tv_b": 1}, 0.2),
+            ({"tv_a": 0, "tv_b": 1}, 0.4),
+        ):
+            found = memory.distance_away(record, Memory(switches, 400, marks))
+            assert found == pytest.approx(expected, abs=1e-6)
+    assert math.isnan(memory.distance_away(record, Memory(switches, 400, {"tv_of_others": 0})))
+
+
+def test_distance_column(tmp_path: Path) -> None:
+    """On the probe: the landmarks belong to the context that comes first and comes back."""
+    for job in plan("lcpo", "probe-two-contexts", trace=None, seeds=2):
+        values = metrics(job, 1.0)
+        away = np.repeat([0.0, 0.25 + 0.5 * job.seed, 0.0], [30, 90, 6])
+        write(tmp_path, job, values | {"tv_minus": away, "tv_plus": np.zeros(126)})
+    results = load_results(tmp_path)
+    found = compare.summarise(results)
+    assert found.rows[0].distance == pytest.approx(stats.mean_ci([0.125, 0.375]))
+    assert "distance" in report.to_table(found).header
+    paths = report.write_report(found, results, tmp_path / "report")
+    assert pl.read_csv(paths[3])["distance_mean"].to_list() == [0.25]
+    assert pl.read_csv(paths[4])["distance"].to_list() == [0.125, 0.375]
 
 
 def test_report(out: Path) -> None:

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
-from lcpo.agents import AGENTS
+from lcpo import contexts
+from lcpo.agents import AGENTS, presets
+from lcpo.contexts import probe
 from lcpo.envs.base import CompiledEnv
 from lcpo.run.drive.base import Program, Run, RunState
 from lcpo.run.drive.compiled import make_chunk, make_init
@@ -47,12 +49,12 @@ def train(
     seeds = jnp.tile(jnp.arange(num_seeds), len(each))
     envs = configs.stack([env] * len(seeds))
     rows = np.zeros((steps + 1, 1)) if trace is None else trace
-    contexts = load_contexts(rows, 0, steps + 1, env.spec.context.lags)
+    loaded = load_contexts(rows, 0, steps + 1, env.spec.context.lags)
     # Agents that differ only in their preset share a program.
-    program, run = Program(chosen.parent or chosen, env.spec), Run(runs, envs, seeds)
-    state = make_init(program, many=True)(run, contexts)
+    program, run = Program(chosen.root, env.spec), Run(runs, envs, seeds)
+    state = make_init(program, many=True)(run, loaded)
     chunk = make_chunk(program, updates, many=True)
-    state, found = chunk(run, state, contexts, jnp.int32(0), jnp.int32(updates))
+    state, found = chunk(run, state, loaded, jnp.int32(0), jnp.int32(updates))
     metrics = {k: np.asarray(v).reshape(len(each), num_seeds, updates) for k, v in found.items()}
     assert all(np.isfinite(v).all() for v in metrics.values())
     return state, metrics
@@ -73,13 +75,16 @@ def near(found: np.ndarray, expected: Sequence[float]) -> None:
     np.testing.assert_allclose(found.mean(0), expected, atol=0.3)
 
 
-FIRST, SECOND, AGAIN = 150, 450, 30
-"""Updates in context A, in B, and back in A. A is over a fifth of the past until the end."""
-TWO_CONTEXTS = np.repeat(
-    [[-1.0], [1.0], [-1.0]],
-    np.array([FIRST, SECOND, AGAIN]) * SMALL["rollout_length"] + [0, 0, 1],
-    axis=0,
+TWO_CONTEXTS = contexts.get("two-contexts")
+FIRST, SECOND, AGAIN = (
+    n // SMALL["rollout_length"] for n in (probe.FIRST, probe.SECOND, probe.AGAIN)
 )
+"""Updates in context A, in B, and back in A."""
+
+
+def probe_settings(agent: str) -> dict[str, Any]:
+    """Those of `lcpo compare --env probe-two-contexts`."""
+    return presets.settings(AGENTS[agent], "probe-two-contexts")
 
 
 def on_return(metrics: Measured) -> np.ndarray:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +25,26 @@ from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.checkpoint import Saved
 from lcpo.types import Array, Metrics, Tree
 
+QUICK_STEPS = 100_000
+"""Shorter phases are over before better code would have paid for its compilation."""
+Options = tuple[tuple[str, Any], ...]
+"""Of the compiler, by name."""
+QUICK: Options = (
+    ("xla_backend_optimization_level", 1),
+    ("xla_cpu_parallel_codegen_split_count", 1),
+    ("xla_cpu_use_fusion_emitters", False),
+)
+"""On a CPU: compiles in less than half the time, and runs about as fast."""
+
+
+def compile_options(phase: Phase) -> Options:
+    """They depend on the length of a phase alone, so that a run is the same however it is cut."""
+    if phase.steps >= QUICK_STEPS or jax.default_backend() != "cpu":
+        return ()
+    # Other versions of JAX may not know an option, and would stop; a user may have chosen.
+    chosen = any(name in os.environ.get("XLA_FLAGS", "") for name, _ in QUICK)
+    return QUICK if jax.__version__.startswith("0.10.") and not chosen else ()
+
 
 class CompiledDriver:
     """A phase of runs that differ in seeds and traced config values (`base.Driver`)."""
@@ -32,13 +54,14 @@ class CompiledDriver:
     def __init__(self, setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray) -> None:
         """`chunk`: most updates at a time; `trace`: all rows that the phase may see."""
         first = setups[0]
-        self.program = Program(first.agent, first.spec, phase.mode)
+        self.program = Program(first.agent.root, first.spec, phase.mode)
         self.phase, self.num_runs, self.many = phase, len(setups), len(setups) > 1
         steps = first.job.steps // first.spec.num_worlds
         self.trace = base.rows_of(trace, first.env.advance, phase.mode, steps)
         self.max_updates = chunk
         self.run = _stack_runs(setups, phase)
-        self.run_chunk = make_chunk(self.program, chunk, self.many)
+        self.options = compile_options(phase)
+        self.run_chunk = make_chunk(self.program, chunk, self.many, self.options)
         # Rows are loaded as they come, or, where it is not known when they come, all at once.
         at_once = phase.mode.random_starts or first.env.advance != "step"
         self.whole = jax.device_put(self._rows(0, len(self.trace))) if at_once else None
@@ -47,9 +70,9 @@ class CompiledDriver:
         """The state before the first update; `before`: at the end of the phase before."""
         contexts = self._contexts(0)
         if before is None:
-            return make_init(self.program, self.many)(self.run, contexts)
+            return make_init(self.program, self.many, self.options)(self.run, contexts)
         agent_state = checkpoints.without_memory(before.agent)
-        return make_restart(self.program, self.many)(self.run, contexts, agent_state)
+        return make_restart(self.program, self.many, self.options)(self.run, contexts, agent_state)
 
     def resume(self, saved: Sequence[Saved], shapes: RunState) -> RunState:
         """The state of saved runs; `shapes`: of one of them."""
@@ -95,30 +118,38 @@ def _stack_runs(setups: list[Setup], phase: Phase) -> Run:
 
 
 @functools.cache
-def make_init(program: Program, many: bool = False) -> Callable[[Run, Contexts], RunState]:
+def make_init(
+    program: Program, many: bool = False, options: Options = ()
+) -> Callable[[Run, Contexts], RunState]:
     """Compile `init(run, contexts) -> RunState`; `many` as in `make_chunk`."""
 
     def init(run: Run, contexts: Contexts) -> RunState:
         return init_run(program, run, contexts)
 
-    return jax.jit(jax.vmap(init, in_axes=(0, None)) if many else init)
+    init = jax.vmap(init, in_axes=(0, None)) if many else init
+    return jax.jit(init, compiler_options=dict(options))
 
 
 @functools.cache
-def make_restart(program: Program, many: bool = False) -> Callable[[Run, Contexts, Tree], RunState]:
+def make_restart(
+    program: Program, many: bool = False, options: Options = ()
+) -> Callable[[Run, Contexts, Tree], RunState]:
     """Compile `restart(run, contexts, agent state) -> RunState`."""
 
     def restart(run: Run, contexts: Contexts, agent_state: Tree) -> RunState:
         return restart_run(program, run, contexts, agent_state)
 
-    return jax.jit(jax.vmap(restart, in_axes=(0, None, 0)) if many else restart)
+    restart = jax.vmap(restart, in_axes=(0, None, 0)) if many else restart
+    return jax.jit(restart, compiler_options=dict(options))
 
 
 Chunk = Callable[[Run, RunState, Contexts, Array, Array], tuple[RunState, Metrics]]
 
 
 @functools.cache
-def make_chunk(program: Program, max_updates: int, many: bool = False) -> Chunk:
+def make_chunk(
+    program: Program, max_updates: int, many: bool = False, options: Options = ()
+) -> Chunk:
     """Compile `chunk(run, state, contexts, first, count)`.
 
     It runs updates first .. first + count - 1 (count <= max_updates) and returns the new state
@@ -145,4 +176,4 @@ def make_chunk(program: Program, max_updates: int, many: bool = False) -> Chunk:
 
     if many:
         chunk = jax.vmap(chunk, in_axes=(0, 0, None, None, None))
-    return jax.jit(chunk, donate_argnums=1)
+    return jax.jit(chunk, donate_argnums=1, compiler_options=dict(options))

@@ -19,7 +19,7 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import values as plain_values
 from lcpo.envs.base import AnyEnv, CompiledEnv, HostEnv, is_host, obs_layout
-from lcpo.errors import InputError, tell
+from lcpo.errors import CannotServe, InputError, tell
 from lcpo.run.plan.budget import available_bytes
 from lcpo.types import AnyAgent, ContextSlice, Metrics, Spec, Step, Transition
 
@@ -193,12 +193,18 @@ def check_rollout_length(agent: AnyAgent, config: Any) -> None:
 
 
 def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
-    """Raise InputError with the rule that the agent breaks. `config` is resolved."""
+    """Raise InputError with the rule that the agent breaks. `config` is resolved.
+
+    CannotServe where the agent's own `check` says that it is not made for the environment.
+    """
     name = f"agent {agent.name}"
     check_rollout_length(agent, config)
     if agent.check is not None:
         with _users_code(f"{name}: check(config, spec)"):
-            agent.check(config, spec)
+            try:
+                agent.check(config, spec)
+            except InputError as error:
+                raise CannotServe(str(error)) from error
     key = jax.random.key(0)
     with _users_code(f"{name}: init(config, spec, key)"):
         state = jax.eval_shape(lambda k: agent.init(config, spec, k), key)

@@ -158,8 +158,7 @@ class Setup:
         """What two runs must share to run in one compiled program."""
         job = self.job
         shape = jax.tree.structure((self.config, self.env))
-        functions = (self.agent.init, self.agent.act, self.agent.update)
-        return functions, job.env, job.trace, job.scale, self.phases, shape, self.spec
+        return self.agent.root, job.env, job.trace, job.scale, self.phases, shape, self.spec
 
 
 def find_env(name: str) -> type:

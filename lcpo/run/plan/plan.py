@@ -65,7 +65,7 @@ def plan(
         check_dict("env_config", env_overrides),
     )
     sweep, seeds = _check_sweep(sweep, overrides), check_seeds(seeds)
-    _check_count(len(seeds) * math.prod(len(values) for values in sweep.values()))
+    check_count(len(seeds) * math.prod(len(values) for values in sweep.values()))
     the_env: AnyEnv = configs.make(env_class, {**faults, **env_overrides})
     check_env(the_env, f"environment {env!r}")
     steps = None if steps is None else plain_values.whole("steps", steps)
@@ -102,21 +102,22 @@ def check_seeds(seeds: int | Iterable[int]) -> list[int]:
     given, need = plain_values.plain(seeds), "at least one seed"
     if plain_values.is_number(given):
         if plain_values.is_whole(given) and given > MAX_RUNS:
-            _check_count(int(given))
+            check_count(int(given))
         if not plain_values.is_whole(given) or given < 1:
             plain_values.refuse("seeds", seeds, f"{need}, as a whole number or a list")
         return list(range(int(given)))
     if isinstance(given, (bool, str, bytes, Mapping)) or not isinstance(given, Iterable):
         plain_values.refuse("seeds", seeds, "a whole number, or a list such as [3, 7]")
     found = list(itertools.islice(given, MAX_RUNS + 1))
-    _check_count(len(found))
+    check_count(len(found))
     found = [plain_values.whole("seed", seed, 0) for seed in found]
     if not found or len(set(found)) < len(found):
         plain_values.refuse("seeds", found, f"{need}, and each once")
     return found
 
 
-def _check_count(runs: int) -> None:
+def check_count(runs: int) -> None:
+    """Raise InputError where a plan has more runs than anybody waits for."""
     if runs > MAX_RUNS:
         many = f"{runs:,}" if runs <= 10**15 else "very many"
         raise InputError(f"{many} runs: a plan has at most {MAX_RUNS:,}; make several of it")
@@ -203,29 +204,6 @@ def _resolve(
         "config": configs.to_json(config),
         "training": phases.to_json(training and training._replace(steps=parts[0].steps)),
     }
-
-
-def plan_agents(
-    agents: str, env: str, *, training_steps: int | None = None, **shared: Any
-) -> list[Job]:
-    """The jobs of several agents, "a,b,c"; `shared` goes to `plan` with each.
-
-    Training steps are for the agents that train before they are judged; where none does, `plan`
-    says so.
-    """
-    chosen = [name.strip() for name in agents.strip().removesuffix(",").split(",")]
-    if not all(chosen) or len(set(chosen)) < len(chosen):
-        plain_values.refuse("agents", agents, "names, separated by commas, and each once")
-    before = [name for name in chosen if find_agent(name).training] or chosen
-    jobs = [
-        job
-        for name in chosen
-        for job in plan(
-            name, env, training_steps=training_steps if name in before else None, **shared
-        )
-    ]
-    _check_count(len(jobs))
-    return jobs
 
 
 def _training(

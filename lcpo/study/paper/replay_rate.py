@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from lcpo.errors import InputError
+from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
-from lcpo.run.plan.plan import plan_agents
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, stats, tables
