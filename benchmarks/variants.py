@@ -1,0 +1,23 @@
+"""Agents that differ from ours in one thing, for docs/deviations.md: what is that thing worth?
+
+From the root of the repository:
+
+    lcpo compare --agents trpo,benchmarks.variants:trpo_leaks --trace 4 --seeds 8
+"""
+
+from __future__ import annotations
+
+from lcpo.agents import AGENTS
+
+_a2c, _lcpo, _lcpo_p, _trpo = (AGENTS[name] for name in ("a2c", "lcpo", "lcpo-p", "trpo"))
+
+trpo_leaks = _trpo.variant("trpo-leaks", faults=("truncation-leaks",))
+trpo_slack = _trpo.variant("trpo-slack", faults=("kl-slack",))
+trpo_both = _trpo.variant("trpo-both", faults=("truncation-leaks", "kl-slack"))
+lcpo_before = _lcpo.variant("lcpo-before", faults=("add-before-sample",))
+lcpo_p_long = _lcpo_p.variant("lcpo-p-long", faults=("long-window",))
+lcpo_unscaled = _lcpo.variant("lcpo-unscaled", scale_rewards=False)
+a2c_unscaled = _a2c.variant("a2c-unscaled", scale_rewards=False)
+a2c_unclipped = _a2c.variant("a2c-unclipped", max_grad_norm=1e9)
+lcpo_damped_less = _lcpo.variant("lcpo-damped-less", damping=0.01)
+lcpo_base_1 = _lcpo.variant("lcpo-base-1", entropy_coef=1.0)
