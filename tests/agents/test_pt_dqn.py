@@ -20,7 +20,7 @@ from lcpo.types import ContextSlice, Spec, Transition
 SPEC = Spec(4, ContextSlice(4, 0, 0), (5, 3), num_worlds=2)
 """Two action dimensions of unequal size."""
 T = 8
-PERIOD, TARGET_PERIOD, BATCH, RATE, KEPT = 40, 24, 16, 0.01, 0.7
+PERIOD, TARGET_PERIOD, BATCH, RATE, KEPT = 40, 36, 16, 0.01, 0.7
 
 
 def small(**values: Any) -> Any:
@@ -174,7 +174,7 @@ def test_updates_against_a_slow_reference(optimiser: str) -> None:
         assert metrics["permanent_update"] == float(i in passes)
         assert metrics["permanent_shift"] == pytest.approx(shift, rel=1e-2)
     assert passes == [2, 4, 7]
-    assert copies == [1, 2, 4, 5, 7]
+    assert copies == [2, 4, 6]
 
 
 def test_the_permanent_optimisers() -> None:
