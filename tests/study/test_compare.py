@@ -244,6 +244,8 @@ def test_distance_column(tmp_path: Path) -> None:
         write(tmp_path, job, values | {"tv_minus": away, "tv_plus": np.zeros(126)})
     results = load_results(tmp_path)
     found = compare.summarise(results)
+    assert found.memory is not None
+    assert found.memory.window == 40  # a thirtieth of the last visit, not 20 updates
     assert found.rows[0].distance == pytest.approx(stats.mean_ci([0.125, 0.375]))
     assert "distance" in report.to_table(found).header
     paths = report.write_report(found, results, tmp_path / "report")

@@ -193,10 +193,7 @@ def check_rollout_length(agent: AnyAgent, config: Any) -> None:
 
 
 def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
-    """Raise InputError with the rule that the agent breaks. `config` is resolved.
-
-    CannotServe where the agent's own `check` says that it is not made for the environment.
-    """
+    """Raise InputError with the rule that the agent breaks, CannotServe if its `check` does."""
     name = f"agent {agent.name}"
     check_rollout_length(agent, config)
     if agent.check is not None:
