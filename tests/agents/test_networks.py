@@ -20,7 +20,12 @@ SPEC = Spec(9, ContextSlice(7, 2, 1), (4, 3), elements=(3, 2))
 """Three elements of two numbers, one other entry, a context of two."""
 
 
-@pytest.mark.parametrize("name", ["a2c", "trpo", "ppo", "lcpo", "lcpo-p", "ddqn", "sac"])
+WITH_NETWORKS = [
+    name for name, agent in AGENTS.items() if not agent.parent and "tabular" not in name
+]
+
+
+@pytest.mark.parametrize("name", WITH_NETWORKS)
 def test_every_agent_can_have_a_deep_set(name: str) -> None:
     """After an update the order of the elements still does not matter."""
     agent, obs = AGENTS[name], jax.random.normal(KEY, (5, 9))

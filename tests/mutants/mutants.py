@@ -8,6 +8,9 @@ CORE = "tests/core/test_core.py::test_"
 REPLAY = "tests/core/test_replay.py::test_"
 RULES = "tests/agents/test_update_rules.py::test_"
 ON_POLICY = "tests/agents/test_on_policy.py::test_"
+BFDQN = "tests/agents/test_bfdqn.py::test_"
+PT_DQN = "tests/agents/test_pt_dqn.py::test_"
+PT_PASS = f"{PT_DQN}updates_against_a_slow_reference[adam]"
 CLEAR = "tests/agents/test_clear.py::test_"
 OFF_POLICY = "tests/agents/test_off_policy.py::test_"
 TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
@@ -15,6 +18,7 @@ DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
 GOLDEN = "tests/golden/test_golden.py::test_"
 GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
+CHAIN = f"{GOLDEN_OFF}the_chain_behind_the_weights[bf_chain_0]"
 LOOP = f"{CORE}advantages_and_returns_against_a_loop[plain]"
 CODE = "update_lcpo_first_d1"
 """The golden case of LCPO that is quickest to run."""
@@ -580,5 +584,47 @@ MUTANTS = (
         "0, live - length + 1)", "0, jnp.maximum(live - length, 1))",
         (f"{REPLAY}blocks_are_consecutive_and_bring_what_was_kept_with_them",),
         "a block that ends with the newest step is never drawn",
+    ),
+    # BFDQN.
+    Mutant(
+        "chain-gate-on-both-flows", "lcpo/agents/bfdqn.py",
+        "(gained - jnp.where(is_full, lost, 0.0))", "jnp.where(is_full, gained - lost, 0.0)",
+        (CHAIN,), "a vessel is not filled before its time",
+    ),
+    Mutant(
+        "chain-keeps-all", "lcpo/agents/bfdqn.py",
+        "jnp.concatenate([chain[1:], jnp.zeros_like(chain[:1])])",
+        "jnp.concatenate([chain[1:], chain[-1:]])",
+        (f"{BFDQN}the_flows_keep_the_total_but_for_the_leak",), "the last vessel does not leak",
+    ),
+    Mutant(
+        "chain-tubes-of-one-width", "lcpo/agents/bfdqn.py",
+        "lost = flow / volume * (chain - behind)", "lost = flow * (chain - behind)",
+        (CHAIN,), "deep vessels are as fast as the first",
+    ),
+    # PT-DQN.
+    Mutant(
+        "pt-dqn-acts-without-the-permanent", "lcpo/agents/pt_dqn.py",
+        "return network.apply(permanent, obs) + network.apply(transient, obs)",
+        "return network.apply(transient, obs)",
+        (f"{PT_DQN}values_are_the_sum_and_the_target_is_its_maximum",),
+        "half of what is known plays no part",
+    ),
+    Mutant(
+        "pt-dqn-drops-a-minibatch", "lcpo/agents/pt_dqn.py",
+        "config.permanent_period // config.batch_size, 0)",
+        "config.permanent_period // config.batch_size - 1, 0)",
+        (PT_PASS,), "the newest transitions are not consolidated",
+    ),
+    Mutant(
+        "pt-dqn-forgets-in-every-update", "lcpo/agents/pt_dqn.py",
+        "kept = jnp.where(due, config.forget_factor, 1.0)", "kept = config.forget_factor",
+        (PT_PASS,), "the transient network decays a hundred times too often",
+    ),
+    Mutant(
+        "pt-dqn-shifted-rows", "lcpo/agents/pt_dqn.py",
+        "first = state.num_steps - config.permanent_period +",
+        "first = state.num_steps - config.permanent_period - 1 +",
+        (PT_PASS,), "the pass reads a transition of before, and not the newest",
     ),
 )  # fmt: skip
