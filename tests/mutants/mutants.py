@@ -93,19 +93,16 @@ MUTANTS = (
     # Scales.
     Mutant(
         "scale-before-the-batch", "lcpo/agents/on_policy.py",
-        "        state = state._replace(running_return=carried, return_stats=moments)\n"
+        "    state = follow_returns(config, state, batch)\n"
         "    reward = batch.reward * common.reward_scale(config, state.return_stats)\n",
-        "        old = state.return_stats\n"
-        "        state = state._replace(running_return=carried, return_stats=moments)\n"
-        "    else:\n"
-        "        old = state.return_stats\n"
-        "    reward = batch.reward * common.reward_scale(config, old)\n",
+        "    reward = batch.reward * common.reward_scale(config, state.return_stats)\n"
+        "    state = follow_returns(config, state, batch)\n",
         (f"{RULES}rewards_are_scaled_by_returns_that_include_the_batch",),
         "a batch's rewards are scaled by the returns before it",
     ),
     Mutant(
         "running-return-through-truncation", "lcpo/agents/on_policy.py",
-        "ended = jnp.maximum(terminated, truncated)", "ended = terminated",
+        "ended = (batch.terminated | batch.truncated)", "ended = batch.terminated",
         (f"{RULES}rewards_are_scaled_by_returns_that_include_the_batch",),
         "running returns are not reset where an episode is cut",
     ),
@@ -451,8 +448,10 @@ MUTANTS = (
     ),
     Mutant(
         "time-ignored", "lcpo/agents/on_policy.py",
-        "discount = returns.discounts(config.gamma, batch.elapsed)",
-        "discount = jnp.full_like(batch.elapsed, config.gamma)",
+        "truncated = batch.truncated.astype(jnp.float32)\n"
+        "    discount = returns.discounts(config.gamma, batch.elapsed)",
+        "truncated = batch.truncated.astype(jnp.float32)\n"
+        "    discount = jnp.full_like(batch.elapsed, config.gamma)",
         (f"{RULES}a_step_of_length_two_is_discounted_twice",), "long steps are discounted as short",
     ),
     Mutant(
