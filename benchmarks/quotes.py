@@ -62,12 +62,35 @@ def pairs() -> list[tuple[str, str, Runs, Runs]]:
             wanted.append((column, trace, Runs(folder, "ppo-entropy"), Runs(folder, "ppo")))
             published = Runs("pendulum-baselines-published", "sac", "published, as published")
             wanted.append((column, trace, Runs(folder, "sac"), published))
-    wanted += deviations()
+    wanted += continual() + deviations()
     ddqn, sac = "pendulum-replay-rate", "pendulum-replay-rate-sac"
     rates = [Runs(ddqn, "ddqn", f"updates_per_rollout={rate}") for rate in (1, 10, 50)]
     rates += [Runs(sac, "sac", f"updates_per_rollout={rate}") for rate in (1, 50)]
     for column in ("last_quarter", WHOLE):
         wanted += [(column, "3", runs, Runs(ddqn, "lcpo")) for runs in [*rates, Runs(ddqn, "a2c")]]
+    return wanted
+
+
+def continual() -> list[tuple[str, str, Runs, Runs]]:
+    """CLEAR, BFDQN and PT-DQN beside LCPO and DDQN; CLEAR's faults; PT-DQN's optimisers."""
+    wanted, folder = [], "pendulum-continual"
+    clear = Runs(f"{folder}-published", "clear", "published, as published")
+    for trace in ("3", "4"):
+        for column in (LATE, WHOLE):
+            for agent in ("clear", "bfdqn", "pt-dqn"):
+                ours = Runs("pendulum-baselines", "lcpo")
+                wanted.append((column, trace, Runs(folder, agent), ours))
+            for agent in ("bfdqn", "pt-dqn"):
+                ddqn = Runs("pendulum-baselines", "ddqn")
+                wanted.append((column, trace, Runs(folder, agent), ddqn))
+            wanted.append((column, trace, Runs(folder, "clear"), clear))
+            wanted.append((column, trace, Runs(folder, "pt-dqn"), Runs(folder, "pt-dqn-sgd")))
+        rates = f"pendulum-replay-rate-8m-{trace}"
+        for agent in ("ddqn", "sac", "clear", "bfdqn", "pt-dqn"):
+            fed = Runs(rates, agent, "updates_per_rollout=10")
+            lcpo = Runs("pendulum-baselines", "lcpo")
+            wanted.append((f"last_quarter, {LATE}", trace, fed, lcpo))
+            wanted.append((WHOLE, trace, fed, lcpo))
     return wanted
 
 
@@ -95,7 +118,8 @@ def lines() -> list[list[str]]:
     """The lines of quotes.csv."""
     found = []
     for column, trace, a, b in pairs():
-        x, y = a.numbers(trace, column), b.numbers(trace, column)
+        one, _, other = column.partition(", ")  # two names for the last 2M of 8M steps
+        x, y = a.numbers(trace, one), b.numbers(trace, other or one)
         difference = stats.paired_difference(x, y)
         cells = [
             tables.plus_minus(difference, sign=True),

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from lcpo.agents import AGENTS
 
-_a2c, _lcpo, _lcpo_p, _trpo = (AGENTS[name] for name in ("a2c", "lcpo", "lcpo-p", "trpo"))
+_a2c, _lcpo, _lcpo_p, _pt_dqn, _trpo = (
+    AGENTS[name] for name in ("a2c", "lcpo", "lcpo-p", "pt-dqn", "trpo")
+)
 
 trpo_leaks = _trpo.variant("trpo-leaks", faults=("truncation-leaks",))
 trpo_slack = _trpo.variant("trpo-slack", faults=("kl-slack",))
@@ -21,3 +23,5 @@ a2c_unscaled = _a2c.variant("a2c-unscaled", scale_rewards=False)
 a2c_unclipped = _a2c.variant("a2c-unclipped", max_grad_norm=1e9)
 lcpo_damped_less = _lcpo.variant("lcpo-damped-less", damping=0.01)
 lcpo_base_1 = _lcpo.variant("lcpo-base-1", entropy_coef=1.0)
+pt_dqn_20k = _pt_dqn.variant("pt-dqn-20k", target_period=20_000)
+pt_dqn_400k = _pt_dqn.variant("pt-dqn-400k", target_period=400_000)

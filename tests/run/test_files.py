@@ -14,7 +14,7 @@ import pytest
 
 from lcpo.errors import InputError, MissingFile
 from lcpo.run.plan import budget
-from lcpo.run.store import files
+from lcpo.run.store import files, provenance
 from lcpo.run.store.files import (
     load_arrays,
     load_document,
@@ -195,3 +195,11 @@ def test_the_memory_of_a_container_counts(
     assert budget._free_of_groups(tmp_path) == free
     monkeypatch.setattr(budget, "_free_of_groups", lambda: [12345])
     assert budget.available_bytes() == 12345, "the smallest limit holds"
+
+
+def test_a_commit_that_is_told_comes_before_the_one_that_git_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A copy on a cluster may have been made with the history of another commit."""
+    monkeypatch.setenv("LCPO_COMMIT", "0123456789ab")
+    assert provenance.provenance()["commit"] == "0123456789ab"

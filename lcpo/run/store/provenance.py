@@ -33,11 +33,13 @@ def provenance() -> dict[str, Any]:
 def _commit() -> str | None:
     """Commit of the checkout that this package lies in; "+" behind it: with changes.
 
-    A copy without its history (on a cluster, in a container) is told by LCPO_COMMIT.
+    A copy without its history, or with another's (on a cluster, in a container), is told by
+    LCPO_COMMIT, which comes first.
     """
     here = Path(__file__).resolve().parents[3]
-    if not (here / ".git").exists():
-        return os.environ.get("LCPO_COMMIT")
+    told = os.environ.get("LCPO_COMMIT")
+    if told or not (here / ".git").exists():
+        return told
     try:
         commit = _git(here, "rev-parse", "--short=12", "HEAD")
         return commit + ("+" if _git(here, "status", "--porcelain", "--", "lcpo") else "")
