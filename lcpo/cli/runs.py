@@ -6,15 +6,12 @@ import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from lcpo import config as configs
 from lcpo.cli import options as flags
 from lcpo.cli import show
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-
-DEFAULT_SEEDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +24,8 @@ class RunOptions:
     """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet)."""
     steps: int | None = None
     """Interactions per run; default: the length of the trace."""
-    seeds: str | None = None
-    """How many seeds (0, 1, ...), or which ones, as in 3,7 (a single one: 7,); default: 4, or 8 on
-    the probe."""
+    seeds: str = "4"
+    """How many seeds (0, 1, ...), or which ones, as in 3,7 (a single one: 7,)."""
     out: Path | None = None
     """Folder for results; default: out/ and a name."""
     scale: float | None = None
@@ -78,7 +74,7 @@ def train(arguments: list[str]) -> int:
         env_name,
         trace=options.trace,
         steps=options.steps,
-        seeds=_seeds(options),
+        seeds=flags.read_seeds(options.seeds),
         scale=options.scale,
         overrides=flags.config_changes(options, default),
         env_overrides=flags.config_changes(options.env_config, default_env),
@@ -90,15 +86,6 @@ def train(arguments: list[str]) -> int:
         return _write_plan(jobs, out, options.resume)
     problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
     return _conclude(out, jobs, problems)
-
-
-def _seeds(options: Any) -> int | list[int]:
-    """Those asked for, or as many as the environment has by default."""
-    from lcpo.contexts import paper
-
-    if options.seeds is None:
-        return paper.DEFAULT_SEEDS.get(options.env, DEFAULT_SEEDS)
-    return flags.read_seeds(options.seeds)
 
 
 def _note(text: str) -> None:
@@ -145,7 +132,7 @@ def compare(arguments: list[str]) -> int:
         options.env,
         trace=options.trace,
         steps=options.steps,
-        seeds=_seeds(options),
+        seeds=flags.read_seeds(options.seeds),
         scale=options.scale,
         env_overrides=flags.config_changes(options.env_config, default_env),
         training_steps=options.training_steps,

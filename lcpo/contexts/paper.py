@@ -48,8 +48,6 @@ DEFAULT_TRACES: dict[str, str] = {
 """The trace that belongs to an environment, where one does."""
 DEFAULT_STEPS: dict[str, int] = {"grid-world": 4 * MILLION}
 """The length of a run, where the trace does not tell."""
-DEFAULT_SEEDS: dict[str, int] = {"probe-two-contexts": 8}
-"""Runs of an agent on the command line, where they are short."""
 
 
 def trap_schedule(episodes: int = 200_000) -> np.ndarray:
