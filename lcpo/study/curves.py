@@ -14,6 +14,8 @@ from lcpo.study.figures import new_figure, to_png
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by all readers; further curves repeat them dashed, then dotted."""
 STYLES = ("-", "--", ":")
+LEGEND_WIDTH = 100
+"""Characters that fit beside each other, those of lines and gaps included."""
 SMOOTH = 0.01
 """Share of a run that a point averages over."""
 
@@ -41,11 +43,10 @@ def draw(
     figure = new_figure(7.2, 5.4 if paired else 3.6)
     axes = figure.subplots(2 if paired else 1, sharex=True, squeeze=False)[:, 0]
     curves = {k: {seed: _curve(r, unit) for seed, r in v.items()} for k, v in groups.items()}
-    base = curves[reference]
+    base, names = curves[reference], _names(groups)
     for i, (label, runs) in enumerate(curves.items()):
         style = {"color": COLOURS[i % len(COLOURS)], "ls": STYLES[i // len(COLOURS) % len(STYLES)]}
-        seeds = "1 seed" if len(runs) == 1 else f"{len(runs)} seeds"
-        _band(axes[0], list(runs.values()), label=f"{label} ({seeds})", **style)
+        _band(axes[0], list(runs.values()), label=names[label], **style)
         if paired and label == reference:
             axes[1].axhline(0.0, lw=1.0, **style)
         elif paired:
@@ -58,9 +59,22 @@ def draw(
             axis.axvline(step / unit, color="0.88", lw=0.7, zorder=0)
     axes[0].set_title(title, loc="left", fontsize=10)
     axes[-1].set_xlabel(name)
-    above = {"loc": "outside upper left", "ncols": min(len(groups), 4)}
+    columns = LEGEND_WIDTH // (max(map(len, names.values())) + 5)
+    above = {"loc": "outside upper left", "ncols": max(min(len(groups), 4, columns), 1)}
     figure.legend(frameon=False, fontsize=9, handlelength=1.4, **above)
     return to_png(figure)
+
+
+def _names(groups: Mapping[str, Mapping[int, Record]]) -> dict[str, str]:
+    """For the legend: with the number of seeds; where all have the same, the first one tells."""
+    counts = {label: len(runs) for label, runs in groups.items()}
+    several = len(groups) > 1 and len(set(counts.values())) == 1
+    names = {
+        label: f"{label} ({n} seed{'s' * (n != 1)}{' each' * several})"
+        for label, n in counts.items()
+    }
+    rest = list(groups)[1:] if several else []
+    return {**names, **{label: label for label in rest}}
 
 
 def _curve(record: Record, unit: float) -> tuple[np.ndarray, np.ndarray]:
