@@ -16,7 +16,7 @@ from lcpo.study.tables import Table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("agents", nargs="+")
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()

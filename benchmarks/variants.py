@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from lcpo.agents import AGENTS
 
-_a2c, _lcpo, _lcpo_p, _pt_dqn, _trpo = (
-    AGENTS[name] for name in ("a2c", "lcpo", "lcpo-p", "pt-dqn", "trpo")
+_a2c, _clear, _lcpo, _lcpo_p, _pt_dqn, _trpo = (
+    AGENTS[name] for name in ("a2c", "clear", "lcpo", "lcpo-p", "pt-dqn", "trpo")
 )
 
 trpo_leaks = _trpo.variant("trpo-leaks", faults=("truncation-leaks",))
@@ -25,3 +25,7 @@ lcpo_damped_less = _lcpo.variant("lcpo-damped-less", damping=0.01)
 lcpo_base_1 = _lcpo.variant("lcpo-base-1", entropy_coef=1.0)
 pt_dqn_20k = _pt_dqn.variant("pt-dqn-20k", target_period=20_000)
 pt_dqn_400k = _pt_dqn.variant("pt-dqn-400k", target_period=400_000)
+clear_clones_more = _clear.variant("clear-clones-more", policy_clone_coef=0.1)
+clear_repels = _clear.variant("clear-repels", faults=("cloning-repels",))
+clear_repels_more = clear_repels.variant("clear-repels-more", policy_clone_coef=0.1)
+clear_short = _clear.variant("clear-short", buffer_size=2000)

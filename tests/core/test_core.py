@@ -67,8 +67,9 @@ def test_vtrace_against_a_loop() -> None:
     ratio = np.exp(np.random.default_rng(1).normal(size=(40, 2)))
     names = ("reward", "value", "next_value", "discount", "terminated", "truncated")
     arrays = [np.asarray(e[name], np.float64) for name in names]
-    inputs = [jnp.asarray(e[name]) for name in names]
-    found = returns.vtrace(*inputs, jnp.asarray(ratio, jnp.float32), 0.9, 0.7)
+    inputs = {name: jnp.asarray(e[name]) for name in names}
+    limits = {"ratio": jnp.asarray(ratio, jnp.float32), "max_rho": 0.9, "max_c": 0.7}
+    found = returns.vtrace(**inputs, **limits)
     reward, value, next_value, discount, terminated, truncated = arrays
     rho, c = np.minimum(0.9, ratio), np.minimum(0.7, ratio)
     error, targets, advantages = np.zeros(2), np.zeros((40, 2)), np.zeros((40, 2))
@@ -92,7 +93,7 @@ def test_vtrace_on_policy_is_the_return() -> None:
     reward, value, *ends = (
         jnp.asarray(e[name]) for name in ("reward", "value", "discount", "terminated", "truncated")
     )
-    target, advantage = returns.vtrace(reward, value, next_value, *ends, jnp.ones((40, 2)))
+    target, advantage = returns.vtrace(reward, value, next_value, *ends, ratio=jnp.ones((40, 2)))
     expected = returns.returns(reward, next_value, *ends)
     close(target, expected, rtol=1e-4, atol=1e-4)
     close(advantage, expected - e["value"], rtol=1e-4, atol=1e-4)

@@ -28,9 +28,8 @@ def test_vtrace(case: Path, respected: bool) -> None:
     zeros = np.zeros(len(reward), np.float32)
     ends = g["truncated"].astype(np.float32) if respected else zeros
     inputs = (reward, value, next_value, zeros + gamma, zeros, ends, ratio)
-    target, advantage = returns.vtrace(
-        *(jnp.asarray(x, jnp.float32)[:, None] for x in inputs), g["rho"], g["c"]
-    )
+    columns = (jnp.asarray(x, jnp.float32)[:, None] for x in inputs)
+    target, advantage = returns.vtrace(*columns, max_rho=float(g["rho"]), max_c=float(g["c"]))
     suffix = "_if_truncation_respected" if respected else ""
     close(target[:, 0], g[f"v_s{suffix}"], rtol=1e-5, atol=2e-5)
     expected = g["rho_clipped"] * (reward + gamma * g[f"next_v_s{suffix}"] - value)
