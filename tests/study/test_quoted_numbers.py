@@ -189,14 +189,14 @@ def test_comparisons_are_what_their_seeds_say(folder: str) -> None:
     late: dict[str, dict[int, float]] = {}
     for run in runs:
         late.setdefault(run["agent"], {})[int(run["seed"])] = float(run["return_after_warmup"])
-    reference = late["lcpo"]
+    reference = rows[0][0]
     for row in rows:
         mine = late[row[0]]
         shown = dict(zip(header, row, strict=True))
         (column,) = [name for name in header if name.startswith("return after")]
         assert shown[column] == tables.plus_minus(stats.mean_ci(list(mine.values())))
-        if row[0] != "lcpo":
-            better = stats.probability_of_improvement(mine, reference)
+        if row[0] != reference:
+            better = stats.probability_of_improvement(mine, late[reference])
             assert shown["P(better)"] == tables.with_bounds(better)
 
 
