@@ -41,7 +41,7 @@ def env_for(agent: AnyAgent) -> Any:
 def small_config(agent: AnyAgent, **overrides: Any) -> Any:
     env = "grid-world" if agent.name.startswith("tabular") else "pendulum"
     fields = {f.name for f in dataclasses.fields(agent.Config)}
-    small = {k: v for k, v in SMALL.items() if k in fields} | SMALL_OF.get(agent.name, {})
+    small = {k: v for k, v in SMALL.items() if k in fields} | SMALL_OF.get(agent.root.name, {})
     return agent.config(**{**presets.settings(agent, env), **small, **overrides})
 
 
