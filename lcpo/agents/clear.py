@@ -26,7 +26,7 @@ import optax
 from lcpo.agents import common, off_policy, on_policy
 from lcpo.agents.on_policy import TRUNCATION_LEAKS, Networks
 from lcpo.config import config, static, traced, with_default
-from lcpo.core import dists, optim, replay, returns, stats
+from lcpo.core import dists, replay, returns, stats
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -41,10 +41,9 @@ FAULTS = (TRUNCATION_LEAKS, TERMINATION_LEAKS, BLOCKS_LEAK, CLONING_REPELS)
 
 
 @config
-class Config(on_policy.ActorCriticConfig):
+class Config(on_policy.AdamActorConfig):
     """CLEAR. Defaults are the paper's."""
 
-    learning_rate: float = traced(4e-4, "policy learning rate (Adam)", low=0.0)
     entropy_coef: float = with_default(common.EntropyConfig, "entropy_coef", 5e-3)
     updates_per_rollout: int = static(1, "steps per update, each with a new past block", low=1)
     buffer_size: int | None = with_default(off_policy.Config, "buffer_size", None)
@@ -122,19 +121,13 @@ def step(
     networks = on_policy.make_networks(config, spec)
     data, ratio = estimate(config, spec, networks, learner, fresh, past)
     v_loss, v_grads = jax.value_and_grad(value_loss)(learner.value, config, networks, data)
-    adam = optim.adam(
-        config.value_learning_rate, config.max_grad_norm, weight_decay=networks.value.weight_decay
-    )
-    value, value_opt = optim.apply(adam, v_grads, learner.value_opt, learner.value)
+    value, value_opt = on_policy.value_step(config, networks.value, learner, v_grads)
 
     coefficient = common.entropy_coefficient(config, learner.entropy)
     (loss, clone), grads = jax.value_and_grad(policy_loss, has_aux=True)(
         learner.policy, config, networks, data, coefficient
     )
-    adam = optim.adam(
-        config.learning_rate, config.max_grad_norm, weight_decay=networks.policy.weight_decay
-    )
-    policy, policy_opt = optim.apply(adam, grads, learner.policy_opt, learner.policy)
+    policy, policy_opt = on_policy.adam_step(config, networks.policy, learner, grads)
     entropy = jnp.mean(dists.entropy(networks.policy.apply(policy, data.obs)))
     tuner = common.tune_entropy(config, spec, learner.entropy, entropy)
     metrics = {

@@ -38,6 +38,13 @@ class ActorCriticConfig(common.EntropyConfig, common.Config):
 
 
 @config
+class AdamActorConfig(ActorCriticConfig):
+    """Those of them whose policy takes steps of Adam, too."""
+
+    learning_rate: float = traced(4e-4, "policy learning rate (Adam)", low=0.0)
+
+
+@config
 class Config(ActorCriticConfig):
     """What all agents here have. Defaults are the paper's."""
 
@@ -46,10 +53,8 @@ class Config(ActorCriticConfig):
 
 
 @config
-class AdamConfig(Config):
-    """Agents whose policy takes steps of Adam, too."""
-
-    learning_rate: float = traced(4e-4, "policy learning rate (Adam)", low=0.0)
+class AdamConfig(AdamActorConfig, Config):
+    """Agents here whose policy takes steps of Adam."""
 
 
 class Networks(NamedTuple):
@@ -181,12 +186,24 @@ def policy_gradient(config: Config, policy: Network, state: State, data: Data) -
     return Gradient(grads, loss, old)
 
 
-def adam_step(config: AdamConfig, policy: Network, state: State, grads: Any) -> tuple[Any, Any]:
+def adam_step(
+    config: AdamActorConfig, policy: Network, state: State, grads: Any
+) -> tuple[Any, Any]:
     """One clipped Adam step of the policy: (new policy, new optimiser state)."""
     optimiser = optim.adam(
         config.learning_rate, config.max_grad_norm, weight_decay=policy.weight_decay
     )
     return optim.apply(optimiser, grads, state.policy_opt, state.policy)
+
+
+def value_step(
+    config: ActorCriticConfig, value: Network, state: State, grads: Any
+) -> tuple[Any, Any]:
+    """One clipped Adam step of the value function: (new value, new optimiser state)."""
+    optimiser = optim.adam(
+        config.value_learning_rate, config.max_grad_norm, weight_decay=value.weight_decay
+    )
+    return optim.apply(optimiser, grads, state.value_opt, state.value)
 
 
 def finish(
@@ -198,10 +215,7 @@ def finish(
         return jnp.mean((networks.value.apply(params, data.obs)[:, 0] - data.target) ** 2)
 
     loss, grads = jax.value_and_grad(value_loss)(state.value)
-    optimiser = optim.adam(
-        config.value_learning_rate, config.max_grad_norm, weight_decay=networks.value.weight_decay
-    )
-    value, value_opt = optim.apply(optimiser, grads, state.value_opt, state.value)
+    value, value_opt = value_step(config, networks.value, state, grads)
 
     new = networks.policy.apply(state.policy, data.obs)
     entropy = jnp.mean(dists.entropy(new))

@@ -80,7 +80,7 @@ def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
     flags = batch.terminated.astype(jnp.int32) + 2 * batch.truncated.astype(jnp.int32)
     reward, *varying = (x[..., None] for x in (batch.reward, batch.elapsed, batch.weight))
     fields = [context.remove(batch.obs), context.remove(batch.next_obs), reward]
-    fields += [batch.extra] * (num_extra(replay, spec) > 0) + varying[: _num_varying(spec)]
+    fields += [batch.extra] * (_num_extra(replay, spec) > 0) + varying[: _num_varying(spec)]
     before = jnp.moveaxis(context.history(batch.obs[0]), -1, 0)[::-1]  # [lags, N, channels]
     block = Rows(
         jnp.concatenate(fields, axis=-1),
@@ -129,7 +129,7 @@ def replay_rows(replay: Replay, spec: Spec, row: Array, world: Array) -> Transit
     size = spec.obs_size - context.size
     reward, rest = floats[:, 2 * size], floats[:, 2 * size + 1 :]
     elapsed, weight = (jnp.ones_like(reward),) * 2 if spec.unit_steps else rest[:, -2:].T
-    extra = num_extra(replay, spec)
+    extra = _num_extra(replay, spec)
     flags = small[:, -1]
     return Transition(
         context.insert(floats[:, :size], seen[..., 1:]),
@@ -144,7 +144,7 @@ def replay_rows(replay: Replay, spec: Spec, row: Array, world: Array) -> Transit
     )
 
 
-def num_extra(replay: Replay, spec: Spec) -> int:
+def _num_extra(replay: Replay, spec: Spec) -> int:
     """How many numbers of a transition's `extra` are kept."""
     rest = spec.obs_size - _context(replay, spec).size
     return replay.rows.floats.shape[-1] - 2 * rest - 1 - _num_varying(spec)

@@ -456,7 +456,7 @@ MUTANTS = (
     ),
     Mutant(
         "decayed-value-table", "lcpo/agents/on_policy.py",
-        "weight_decay=networks.value.weight_decay", "weight_decay=optim.WEIGHT_DECAY",
+        "weight_decay=value.weight_decay", "weight_decay=optim.WEIGHT_DECAY",
         (f"{RULES}rows_that_are_not_visited_stay_as_they_are",), "a table forgets what it skips",
     ),
     Mutant(
