@@ -1,0 +1,181 @@
+"""A learnt model of an environment: networks that each give a normal distribution (MBPO, MBCD).
+
+    x        = [obs, action as 0s and 1s], standardised by the draws of the last training
+    y        = [reward, next_obs - obs]
+    mu, v    = member e's mean and log variance of y, v softly held between two learnt bounds
+    L        = mean[ (y - mu)^2 exp(-v) + v ] + 0.01 (mean upper bound - mean lower bound)
+                                                            over members, draws and outputs  `loss`
+
+All members learn from the same draws; they differ in where they start (Chua et al. 2018). `mixture`
+takes them for one distribution, with the disagreement of the members in its variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lcpo.core import nets, optim
+from lcpo.core.nets import Network
+from lcpo.types import Array, Spec, Transition
+
+LEARNING_RATE = 1e-3
+BOUND_WEIGHT = 0.01
+"""How strongly the bounds of the log variance are drawn towards each other."""
+UPPER, LOWER = 0.5, -10.0
+"""Where these bounds start."""
+VARIANCE_FLOOR = 1e-6
+"""Added to the variance of the mixture."""
+
+
+class Params(NamedTuple):
+    """What training changes: the members, side by side, and the bounds that they share."""
+
+    members: Any  # of `make_network`: leaves [E, ...]
+    upper: Array  # [O]
+    lower: Array  # [O]
+
+
+class Model(NamedTuple):
+    """An ensemble, its optimiser, and the scale of its inputs at the last training."""
+
+    params: Params
+    opt: Any
+    mean: Array  # [I]
+    std: Array  # [I]
+
+
+class Normal(NamedTuple):
+    """Means and variances of y, one per member or of the mixture: [..., O]."""
+
+    mean: Array
+    var: Array
+
+
+def make_network(spec: Spec, hidden: Sequence[int], count: int) -> Network:
+    """`count` members: [..., I] -> [count, ..., 2 O], means and then log variances of y."""
+    return nets.ensemble(nets.mlp((num_inputs(spec), *hidden, 2 * num_outputs(spec))), count)
+
+
+def num_inputs(spec: Spec) -> int:
+    """Size of x."""
+    return spec.obs_size + sum(spec.num_actions)
+
+
+def num_outputs(spec: Spec) -> int:
+    """Size of y."""
+    return 1 + spec.obs_size
+
+
+def model_init(network: Network, spec: Spec, key: Array) -> Model:
+    """Fresh members; inputs as they are."""
+    bound = jnp.ones(num_outputs(spec))
+    params = Params(network.init(key), UPPER * bound, LOWER * bound)
+    inputs = num_inputs(spec)
+    return Model(params, _optimiser(network).init(params), jnp.zeros(inputs), jnp.ones(inputs))
+
+
+def inputs(spec: Spec, obs: Array, action: Array) -> Array:
+    """x before it is standardised: obs [..., D], action [..., A] -> [..., I]."""
+    chosen = [
+        jax.nn.one_hot(action[..., d], count, dtype=jnp.float32)
+        for d, count in enumerate(spec.num_actions)
+    ]
+    return jnp.concatenate([obs, *chosen], axis=-1)
+
+
+def outputs(data: Transition) -> Array:
+    """y of transitions: [..., O]."""
+    return jnp.concatenate([data.reward[..., None], data.next_obs - data.obs], axis=-1)
+
+
+def train(
+    network: Network, spec: Spec, model: Model, data: Transition, passes: int, batches: int
+) -> tuple[Model, Array]:
+    """`passes` times over transitions [n] in `batches` parts; the mean loss of the last pass.
+
+    From now on inputs are standardised by these transitions. They are draws with replacement, so
+    that their order is as good as any.
+    """
+    x, y = inputs(spec, data.obs, data.action), outputs(data)
+    std = jnp.std(x, axis=0)
+    model = model._replace(mean=jnp.mean(x, axis=0), std=jnp.where(std < 1e-12, 1.0, std))
+    return descend(network, model, x, y, passes, batches)
+
+
+def descend(
+    network: Network, model: Model, x: Array, y: Array, passes: int, batches: int
+) -> tuple[Model, Array]:
+    """The gradient steps of `train`, with the model's scale of the inputs x [n, I]."""
+    x = _scale(model, x)
+    parts = [values.reshape(batches, -1, values.shape[-1]) for values in (x, y)]
+    optimiser = _optimiser(network)
+
+    def step(carry: tuple[Params, Any], index: Array) -> tuple[tuple[Params, Any], Array]:
+        params, opt = carry
+        x, y = (part[index % batches] for part in parts)
+        value, grads = jax.value_and_grad(lambda p: loss(network, p, x, y))(params)
+        return optim.apply(optimiser, grads, opt, params), value
+
+    carry, losses = jax.lax.scan(step, (model.params, model.opt), jnp.arange(passes * batches))
+    return model._replace(params=carry[0], opt=carry[1]), jnp.mean(losses[-batches:])
+
+
+def loss(network: Network, params: Params, x: Array, y: Array) -> Array:
+    """L for standardised inputs [B, I] and outputs [B, O]."""
+    mean, log_var = _members(network, params, x)
+    fit = jnp.mean(jnp.square(mean - y[None]) * jnp.exp(-log_var)) + jnp.mean(log_var)
+    return fit + BOUND_WEIGHT * (jnp.mean(params.upper) - jnp.mean(params.lower))
+
+
+def predict(network: Network, spec: Spec, model: Model, obs: Array, action: Array) -> Normal:
+    """What each member says of y, [E, ..., O]."""
+    x = _scale(model, inputs(spec, obs, action))
+    mean, log_var = _members(network, model.params, x)
+    return Normal(mean, jnp.exp(log_var))
+
+
+def one_member(model: Model, index: Array) -> Model:
+    """The model of member `index` alone, for use with a network of one member; no optimiser."""
+    members = jax.tree.map(
+        lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=True), model.params.members
+    )
+    return model._replace(params=model.params._replace(members=members), opt=())
+
+
+def mixture(each: Normal) -> tuple[Normal, Array]:
+    """The members [E, ..., O] as one normal distribution, and how much their means disagree [...].
+
+    Mean and variance are those of a member drawn at random; the disagreement is the length of the
+    vector of the standard deviations of the means.
+    """
+    mean = jnp.mean(each.mean, axis=0)
+    var = jnp.mean(jnp.square(each.mean) + each.var, axis=0) - jnp.square(mean) + VARIANCE_FLOOR
+    return Normal(mean, var), jnp.linalg.norm(jnp.std(each.mean, axis=0), axis=-1)
+
+
+def log_density(normal: Normal, y: Array) -> Array:
+    """Of y [..., O], with independent outputs: [...]."""
+    terms = jnp.log(normal.var) + jnp.square(y - normal.mean) / normal.var
+    return -0.5 * jnp.sum(terms + math.log(2.0 * math.pi), axis=-1)
+
+
+def _members(network: Network, params: Params, x: Array) -> tuple[Array, Array]:
+    """Mean and log variance of every member, [E, ..., O]."""
+    mean, log_var = jnp.split(network.apply(params.members, x), 2, axis=-1)
+    upper, lower = (jnp.expand_dims(b, range(mean.ndim - 1)) for b in (params.upper, params.lower))
+    log_var = upper - jax.nn.softplus(upper - log_var)
+    return mean, lower + jax.nn.softplus(log_var - lower)
+
+
+def _scale(model: Model, x: Array) -> Array:
+    shape = [1] * (x.ndim - 1) + [-1]
+    return (x - model.mean.reshape(shape)) / model.std.reshape(shape)
+
+
+def _optimiser(network: Network) -> Any:
+    return optim.adam(LEARNING_RATE, eps=1e-8, weight_decay=network.weight_decay)
