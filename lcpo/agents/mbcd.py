@@ -1,0 +1,395 @@
+"""MBCD: a model and a policy for each context that a detector finds (Alegre et al. 2021), on SAC.
+
+A model predicts reward and successor; where the model in use suddenly predicts badly, the context
+has changed. With l_m the log density of what a step brought, by model m (`core.dynamics`):
+
+    l_0  = log density of a point `new_stds` standard deviations off, by the model in use
+    S_m <- max(0, S_m + l_m - l)          for every model m, and m = 0, "a context not met yet"
+    max S > threshold: a change, to the best m (Page's CUSUM)                      `find_change`
+
+S moves at steps where the members of the model in use agree, from `min_steps` on. A new context
+gets the next model and the next policy, up to `max_models`; all are made at the start, and wait.
+Then, for the context that the rollout ended in:
+
+    model   trained on the newest `model_memory` of its transitions, when due         `num_due`
+    policy  a step of SAC on all its transitions; none in a rollout with a change    `sac.step`
+
+Detection runs inside `update`, once per rollout: a change takes effect at the next one, and there
+is at most one in a rollout. One replay holds all rollouts, and `Blocks` say whose each is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.agents import common, off_policy, sac
+from lcpo.config import config, static, traced
+from lcpo.core import changepoint, dynamics, replay
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+INHERITS_POLICY = "inherits-policy"
+"""Fault: the policy and critics of a new context start as copies of those in use."""
+ENTROPY_TWICE = "entropy-twice"
+"""Fault: the entropy coefficient takes two steps where there should be one."""
+MEMORY_STAYS = "memory-stays"
+"""Fault: back in a context, its model is trained on the transitions of the one just left."""
+TIES_GO_FIRST = "ties-go-first"
+"""Fault: where no more models may be made and none does better, the first model is taken."""
+FAULTS = (sac.TARGET_AT_S, INHERITS_POLICY, ENTROPY_TWICE, MEMORY_STAYS, TIES_GO_FIRST)
+
+TRAIN_EVERY = ((250, 10), (5_000, 100), (40_000, 250), (60_000, 5_000), (2**31 - 1, 2_000))
+"""(until, every): how often a model is trained, in interactions of its context."""
+
+
+@config
+class Config(sac.Config):
+    """MBCD. Defaults are the paper's."""
+
+    threshold: float = traced(1000.0, "a CUSUM above this is a change (h)", low=0.0)
+    new_stds: float = traced(
+        2.0, "a context is new where steps are further off than this, in standard deviations",
+        low=0.0,
+    )  # fmt: skip
+    max_disagreement: float = traced(
+        3.0, "members that disagree more than this are not asked (max_std)", low=0.0
+    )
+    min_steps: int = static(5000, "interactions in a context before it can change", low=0)
+    max_models: int = static(7, "contexts that are told apart", low=1)
+    forget: int = static(100, "transitions before a change that belong to no context", low=0)
+    model_memory: int = static(100_000, "newest transitions that a model is trained on", low=1)
+    max_trainings: int = static(2, "trainings of a model per update", low=1)
+    ensemble_size: int = static(5, "members of a model", low=1)
+    model_hidden: tuple[int, ...] = static((64, 64, 64), "hidden layers of a member", low=1)
+    model_passes: int = static(5, "passes of a training over its draws", low=1)
+    model_batches: int = static(5, "gradient steps of a pass", low=1)
+    model_batch_size: int = static(256, "transitions per gradient step of a model", low=1)
+    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+
+
+class Blocks(NamedTuple):
+    """Whose the rollouts in the replay are; entry i is about rows i * T .. (i + 1) * T - 1."""
+
+    context: Array  # [num_blocks] int32
+    first: Array  # [num_blocks] int32, rows of the block before this one are nobody's
+    count: Array  # [num_blocks] int32, so many rows from there on can be drawn
+
+
+class Memory(NamedTuple):
+    """All rollouts, and whose they are."""
+
+    replay: replay.Replay
+    blocks: Blocks
+
+
+class State(NamedTuple):
+    """Leaves of `learner` and `models` are [max_models, ...]: one of each for every context."""
+
+    learner: sac.Learner
+    models: dynamics.Model
+    steps: Array  # [max_models] int32, interactions in each context
+    current: Array  # the context in use, int32
+    num_models: Array  # contexts met so far, int32
+    scores: Array  # [max_models + 1], the CUSUMs; the last one's context is not met yet
+    since: Array  # steps in the replay when the last new context was met, int32
+    memory: Memory
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """Networks for all contexts that there may be, the first one in use."""
+    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
+    policy_key, model_key = jax.random.split(key)
+    network = make_model(config, spec)
+    learner = jax.vmap(lambda k: sac.learner_init(config, spec, k))(
+        jax.random.split(policy_key, config.max_models)
+    )
+    models = jax.vmap(lambda k: dynamics.model_init(network, spec, k))(
+        jax.random.split(model_key, config.max_models)
+    )
+    # A rollout more than asked for: the oldest is given up before the newest overwrites it.
+    size = config.buffer_size + config.rollout_length * spec.num_worlds
+    memory = replay.replay_init(spec, size, config.rollout_length)
+    nothing = jnp.zeros(memory.num_rows // config.rollout_length, jnp.int32)
+    zero = jnp.int32(0)
+    return State(
+        learner,
+        models,
+        jnp.zeros(config.max_models, jnp.int32),
+        current=zero,
+        num_models=jnp.int32(1),
+        scores=jnp.zeros(config.max_models + 1),
+        since=zero,
+        memory=Memory(memory, Blocks(nothing, nothing, nothing)),
+    )
+
+
+def make_model(config: Config, spec: Spec) -> Any:
+    """The network of a model."""
+    return dynamics.make_network(spec, config.model_hidden, config.ensemble_size)
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """Sample from the policy in use; at first in each context, uniformly."""
+    return sac.act(config, spec, in_use(state), obs, key)
+
+
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Action probabilities [N, A, K], as `act` draws them."""
+    return sac.probabilities(config, spec, in_use(state), obs)
+
+
+def in_use(state: State) -> off_policy.State:
+    """The context in use as a SAC agent, without its replay."""
+    learner, steps = _pick((state.learner, state.steps), state.current)
+    return off_policy.State(learner, steps, replay.Replay(*[()] * 3))  # pyright: ignore
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Has the context changed? Then its model's and its policy's training."""
+    seen = observe(config, spec, state, batch)
+    change = find_change(config, spec, state, seen)
+    before, state = state, enter(config, spec, state, batch, change)
+    model_key, policy_key = jax.random.split(key)
+    models, due, loss = train_model(config, spec, state, change, batch, model_key)
+    learner, metrics = train_policy(config, spec, state, change.found, policy_key)
+    metrics |= {
+        "context": state.current.astype(jnp.float32),
+        "num_models": state.num_models.astype(jnp.float32),
+        "changes": (state.current != before.current).astype(jnp.float32),
+        "score": jnp.max(change.scores),
+        "log_density": jnp.mean(_pick(seen.log_density, before.current)),
+        "disagreement": jnp.mean(seen.disagreement),
+        "trainings": due.astype(jnp.float32),
+        "model_loss": loss,
+    }
+    return state._replace(models=models, learner=learner), metrics
+
+
+class Seen(NamedTuple):
+    """What the models say of a rollout, step by step; sums over worlds."""
+
+    log_density: Array  # [max_models, T], -inf of a model that is not there yet
+    log_density_new: Array  # [T], what would be good enough for a context not met yet
+    disagreement: Array  # [T], of the members of the model in use, mean over worlds
+
+
+def observe(config: Config, spec: Spec, state: State, batch: Transition) -> Seen:
+    """Ask every model that there is."""
+    network, length = make_model(config, spec), batch.reward.shape[0]
+    y = dynamics.outputs(batch)
+
+    def ask(index: Array) -> tuple[dynamics.Normal, Array]:
+        model = _pick(state.models, index)
+        return dynamics.mixture(dynamics.predict(network, spec, model, batch.obs, batch.action))
+
+    def fill(index: Array, found: Array) -> Array:
+        density = jnp.sum(dynamics.log_density(ask(index)[0], y), axis=1)
+        return _put(found, index, density)
+
+    density = jnp.full((config.max_models, length), -jnp.inf)
+    density = jax.lax.fori_loop(0, state.num_models, fill, density)
+    normal, disagreement = ask(state.current)
+    size = y.shape[-1]
+    far = size * (math.log(2.0 * math.pi) + jnp.square(config.new_stds))
+    new = -0.5 * jnp.sum(jnp.sum(jnp.log(normal.var), axis=-1) + far, axis=1)
+    return Seen(density, new, jnp.mean(disagreement, axis=1))
+
+
+class Change(NamedTuple):
+    """Whether the context changed in a rollout, at which step, and to which."""
+
+    found: Array  # bool
+    step: Array  # int32, 0 .. T - 1 where there was one
+    context: Array  # int32, now in use
+    is_new: Array  # bool: it was not met before
+    scores: Array  # [max_models + 1], at the end, or when the change was found
+
+
+def find_change(config: Config, spec: Spec, state: State, seen: Seen) -> Change:
+    """CUSUM over the steps of a rollout, up to the first change."""
+    length = seen.disagreement.shape[0]
+    densities = jnp.concatenate([seen.log_density, seen.log_density_new[None]])
+    evidence = densities - _pick(seen.log_density, state.current)[None]
+    steps = state.steps[state.current] + spec.num_worlds * jnp.arange(length)
+    is_open = (seen.disagreement < config.max_disagreement) & (steps > config.min_steps)
+
+    def step(carry: tuple[Array, Array, Array], now: Any) -> tuple[Any, None]:
+        scores, found, when = carry
+        number, evidence, is_open = now
+        moved = changepoint.cusum(scores, evidence)
+        scores = jnp.where(is_open & ~found, moved, scores)
+        when = jnp.where(found, when, number)
+        return (scores, found | jnp.any(scores > config.threshold), when), None
+
+    start = state.scores, jnp.bool_(False), jnp.int32(0)
+    numbers = jnp.arange(length, dtype=jnp.int32)
+    (scores, found, when), _ = jax.lax.scan(step, start, (numbers, evidence.T, is_open), unroll=8)
+    met = scores[:-1]
+    if TIES_GO_FIRST in config.faults:
+        best = jnp.argmax(met)
+    else:
+        best = jnp.where(jnp.any(met > 0.0), jnp.argmax(met), state.current)
+    wants_new = (scores[-1] > jnp.max(met)) & (state.num_models < config.max_models)
+    context = jnp.where(wants_new, state.num_models, best.astype(jnp.int32))
+    return Change(
+        found, when, jnp.where(found, context, state.current), found & wants_new, scores
+    )
+
+
+def enter(
+    config: Config, spec: Spec, state: State, batch: Transition, change: Change
+) -> State:
+    """Store the rollout as one of the context that it ended in, which is now in use."""
+    length = batch.reward.shape[0]
+    since = jnp.where(change.is_new, state.memory.replay.added, state.since)
+    memory = store(config, spec, state.memory, batch, change)
+    learner = state.learner
+    if INHERITS_POLICY in config.faults:
+        old, fresh = _pick(learner, state.current), _pick(learner, change.context)
+        copy = old._replace(entropy=fresh.entropy, target_stats=fresh.target_stats)
+        learner = _put(learner, change.context, _choose(change.is_new, copy, fresh))
+    mine = spec.num_worlds * (length - jnp.where(change.found, change.step, 0))
+    return state._replace(
+        learner=learner,
+        steps=state.steps.at[change.context].add(mine),
+        current=change.context,
+        num_models=state.num_models + change.is_new,
+        scores=jnp.where(change.found, 0.0, change.scores),
+        since=since,
+        memory=memory,
+    )
+
+
+def store(
+    config: Config, spec: Spec, memory: Memory, batch: Transition, change: Change
+) -> Memory:
+    """Append the rollout; of one with a change, the steps from there on.
+
+    The `forget` transitions before the change, which may be of either context, are nobody's. So
+    are those before them in the same rollout: a block is of one context.
+    """
+    length, blocks = batch.reward.shape[0], memory.blocks
+    num_blocks = len(blocks.count)
+    block = memory.replay.added // length % num_blocks
+    first = jnp.where(change.found, change.step, 0)
+    before = (block - 1) % num_blocks
+    lost = jnp.maximum(-(-config.forget // spec.num_worlds) - first, 0)
+    kept = jnp.maximum(blocks.count[before] - jnp.where(change.found, lost, 0), 0)
+    count = blocks.count.at[before].set(kept).at[block].set(length - first)
+    count = count.at[(block + 1) % num_blocks].set(0)  # its contexts have been overwritten
+    blocks = Blocks(
+        blocks.context.at[block].set(change.context), blocks.first.at[block].set(first), count
+    )
+    return Memory(replay.replay_add(memory.replay, spec, batch), blocks)
+
+
+def draw(
+    config: Config, spec: Spec, memory: Memory, mine: Array, newest: int | None, count: int,
+    key: Array,
+) -> Transition:  # fmt: skip
+    """`count` transitions of the blocks that are `mine` [num_blocks], or of the newest of them."""
+    length, num_blocks = config.rollout_length, len(mine)
+    oldest = memory.replay.added // length  # the block that the next rollout will take
+    order = (oldest + jnp.arange(num_blocks)) % num_blocks
+    rows = jnp.where(mine, memory.blocks.count, 0)[order]
+    up_to = jnp.cumsum(rows)
+    low = 0 if newest is None else up_to[-1] - -(-newest // spec.num_worlds)
+    # The rows and worlds of one number: as integers, see `replay_sample`.
+    bounds = (jnp.maximum(low, 0), jnp.maximum(up_to[-1], 1))
+    drawn = jax.random.randint(key, (count,), *(spec.num_worlds * b for b in bounds))
+    row, world = drawn // spec.num_worlds, drawn % spec.num_worlds
+    place = jnp.searchsorted(up_to, row, side="right")
+    block = order[place]
+    row = row - (up_to[place] - rows[place]) + memory.blocks.first[block] + length * block
+    return replay.replay_rows(memory.replay, spec, row, world)
+
+
+def train_model(
+    config: Config, spec: Spec, state: State, change: Change, batch: Transition, key: Array
+) -> tuple[dynamics.Model, Array, Array]:
+    """Train the model in use as often as is due: (models, how often, the last loss)."""
+    network, memory = make_model(config, spec), state.memory
+    mine = memory.blocks.context == state.current
+    if MEMORY_STAYS in config.faults:
+        length = config.rollout_length
+        newest = memory.replay.added // length - 1  # the rollout just stored, counted from 0
+        age = (newest - jnp.arange(len(mine))) % len(mine)
+        mine = newest - age >= state.since // length
+    total = config.model_batches * config.model_batch_size
+    due = jnp.maximum(num_due(spec, state, change, batch), change.found.astype(jnp.int32))
+    due = jnp.minimum(due, config.max_trainings)
+
+    def once(number: Array, carry: tuple[dynamics.Model, Array]) -> tuple[dynamics.Model, Array]:
+        now = jax.random.fold_in(key, number)
+        data = draw(config, spec, memory, mine, config.model_memory, total, now)
+        parts = config.model_passes, config.model_batches
+        return dynamics.train(network, spec, carry[0], data, *parts)
+
+    model = _pick(state.models, state.current)
+    model, loss = jax.lax.fori_loop(0, due, once, (model, jnp.float32(0.0)))
+    return _put(state.models, state.current, model), due, loss
+
+
+def num_due(spec: Spec, state: State, change: Change, batch: Transition) -> Array:
+    """How often `TRAIN_EVERY` asks for a training in this rollout's part of the context in use."""
+    total = state.steps[state.current]
+    mine = spec.num_worlds * jnp.where(
+        change.found, batch.reward.shape[0] - change.step, batch.reward.shape[0]
+    )
+    number = total - jnp.arange(batch.reward.size)
+    until, every = np.array(TRAIN_EVERY, np.int32).T
+    period = jnp.asarray(every)[jnp.searchsorted(jnp.asarray(until), number, side="right")]
+    return jnp.sum((number % period == 0) & (number > total - mine), dtype=jnp.int32)
+
+
+def train_policy(
+    config: Config, spec: Spec, state: State, skip: Array, key: Array
+) -> tuple[sac.Learner, Metrics]:
+    """SAC's steps of the policy in use, unless `skip`: a new context has hardly been seen."""
+    shape = (config.updates_per_rollout, config.batch_size)
+    mine = state.memory.blocks.context == state.current
+    data = draw(config, spec, state.memory, mine, None, shape[0] * shape[1], key)
+    data = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), data)
+    before = _pick(state.learner, state.current)
+    after, metrics = jax.lax.scan(lambda l, d: step(config, spec, l, d), before, data)
+    learner = _put(state.learner, state.current, _choose(skip, before, after))
+    return learner, {name: jnp.mean(values) for name, values in metrics.items()}
+
+
+def step(
+    config: Config, spec: Spec, learner: sac.Learner, data: Transition
+) -> tuple[sac.Learner, Metrics]:
+    """SAC's step on transitions [B]."""
+    learner, metrics = sac.step(config, spec, learner, data)
+    if ENTROPY_TWICE in config.faults:
+        tuner = common.tune_entropy(config, spec, learner.entropy, metrics["entropy"])
+        learner = learner._replace(entropy=tuner)
+    return learner, metrics
+
+
+def _pick(tree: Any, index: Array) -> Any:
+    """Entry `index` of every leaf."""
+    return jax.tree.map(
+        lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), tree
+    )
+
+
+def _put(tree: Any, index: Array, entry: Any) -> Any:
+    """`tree` with entry `index` of every leaf replaced."""
+    return jax.tree.map(
+        lambda x, new: jax.lax.dynamic_update_index_in_dim(x, new, index, 0), tree, entry
+    )
+
+
+def _choose(first: Array, one: Any, other: Any) -> Any:
+    """`one` where `first`, else `other`."""
+    return jax.tree.map(lambda a, b: jnp.where(first, a, b), one, other)
+
+
+agent = Agent("mbcd", Config, init, act, update, probabilities=probabilities)
