@@ -1,0 +1,152 @@
+"""Change-point detection: has the process that a stream of numbers comes from changed?
+
+Page's CUSUM (1954) adds up evidence for a change, and forgets what speaks against one: `cusum`. An
+agent that has models of its contexts calls it with their log-likelihood ratios. Where there is no
+model but the past of the stream itself, `ChangePoints` has the evidence: how far is each number
+from the mean of those before it? See docs/changepoint.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.errors import InputError
+from lcpo.types import Array
+
+
+def cusum(score: Array, evidence: Array) -> Array:
+    """Page's step, max(0, score + evidence); a score per alternative, in arrays of any shape.
+
+    Evidence is positive where it speaks for a change; a change is where the score exceeds a
+    threshold. Who adds up log-likelihood ratios has the sequential test of a known alternative.
+    """
+    return jnp.maximum(0.0, score + evidence)
+
+
+class Sum(NamedTuple):
+    """A number that many small changes are added to, and what rounding has left out of it.
+
+    In float32 alone a mean of 20 million numbers would stop moving.
+    """
+
+    value: Array
+    rest: Array
+
+    def add(self, change: Array) -> Sum:
+        """The exact sum of two numbers and its rounding error (Knuth's two-sum)."""
+        change = change + self.rest
+        value = self.value + change
+        added = value - self.value
+        return Sum(value, (self.value - (value - added)) + (change - added))
+
+
+class State(NamedTuple):
+    """What is known of a stream since its last change, arrays of one shape."""
+
+    num_seen: Array  # int32
+    mean: Sum
+    var: Sum  # population variance
+    score: Array
+
+
+class ChangePoints(NamedTuple):
+    """A detector of changes in a stream of numbers, or in several streams that it keeps apart.
+
+    With mean and variance of the n numbers z since the last change, from n = `min_samples` on:
+
+        score <- max(0, score + (z - mean)^2 / var - sigmas^2)        change where score > threshold
+
+    After a change all starts anew with the next number. Pure, for use under jit and vmap; the
+    settings may be traced. The defaults are those of the paper's Figure 2.
+
+    A stream that did not vary so far changes with the first number that differs. Nothing can be
+    said of one that holds NaN or infinity: `find_changes` refuses it.
+    """
+
+    sigmas: Array | float = 3.0
+    """How many standard deviations are usual; the fewer, the more sensitive (paper: sigma_mbcd)."""
+    threshold: Array | float = 1000.0
+    min_samples: Array | int = 5000
+
+    def init(self, shape: tuple[int, ...] = ()) -> State:
+        """Nothing seen yet, of streams with values of this shape."""
+        zero = jnp.zeros(shape)
+        return State(jnp.zeros(shape, jnp.int32), Sum(zero, zero), Sum(zero, zero), zero)
+
+    def step(self, state: State, value: Array) -> tuple[State, Array]:
+        """One number of each stream; `changed` where it made a change certain."""
+        state = self._weigh(state, value)
+        changed = state.score > self.threshold
+        fresh = self.init(state.num_seen.shape)
+        return jax.tree.map(lambda new, old: jnp.where(changed, new, old), fresh, state), changed
+
+    def detect(self, values: Array, state: State | None = None) -> tuple[Array, Array, State]:
+        """All of `values` [T, ...], from `state` on.
+
+        Returns `changed` and the score that decided it, both [T, ...], and the state behind them.
+        """
+
+        def scan(state: State, value: Array) -> tuple[State, tuple[Array, Array]]:
+            score = self._weigh(state, value).score
+            state, changed = self.step(state, value)
+            return state, (changed, score)
+
+        start = self.init(values.shape[1:]) if state is None else state
+        end, (changed, score) = jax.lax.scan(scan, start, values)
+        return changed, score, end
+
+    def _weigh(self, state: State, value: Array) -> State:
+        """Score a number against those before it, then count it among them."""
+        gap = (value - state.mean.value) - state.mean.rest
+        # 0 / 0 is no evidence, and a gap in what never varied is all there can be.
+        ratio = jnp.where(gap == 0.0, 0.0, jnp.square(gap) / state.var.value)
+        score = cusum(state.score, ratio - jnp.square(self.sigmas))
+        score = jnp.where(state.num_seen >= self.min_samples, score, state.score)
+
+        num_seen = state.num_seen + 1
+        share = 1.0 / num_seen.astype(jnp.float32)
+        mean = state.mean.add(gap * share)
+        spread = gap * ((value - mean.value) - mean.rest)  # Welford (1962)
+        var = state.var.add(((spread - state.var.value) - state.var.rest) * share)
+        return State(num_seen, mean, var, score)
+
+
+def find_changes(values: Any, detector: ChangePoints) -> np.ndarray:
+    """Where a stream [T] changes: positions in it, counted from 0. For use outside of jit.
+
+    Raises InputError where the stream or the settings cannot be used.
+    """
+    stream = _stream(values)
+    for name, smallest in {"sigmas": 0, "threshold": 0, "min_samples": 1}.items():
+        setting = float(getattr(detector, name))
+        if not setting > smallest:
+            raise InputError(f"{name} = {setting:g}: needs a number above {smallest}")
+    return np.flatnonzero(_changed(detector, stream))
+
+
+def _stream(values: Any) -> np.ndarray:
+    """As float32, checked."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub" or array.ndim != 1:
+        raise InputError(
+            f"the stream has shape {array.shape} and holds {array.dtype}: needs real numbers "
+            "[T]; of several channels, give one at a time, as in values[:, 0]"
+        )
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is told
+        stream = array.astype(np.float32)
+    bad = np.flatnonzero(~np.isfinite(stream))
+    if len(bad):
+        raise InputError(
+            f"the stream holds {array[bad[0]]} at position {bad[0]:,} (counted from 0): every "
+            "number must be finite in float32; leave such rows out"
+        )
+    return stream
+
+
+@jax.jit
+def _changed(detector: ChangePoints, stream: Array) -> Array:
+    return detector.detect(stream)[0]
