@@ -12,6 +12,7 @@ from lcpo.agents import (
     ddqn,
     lcpo,
     lcpo_p,
+    mbcd,
     ppo,
     pt_dqn,
     sac,
@@ -58,6 +59,7 @@ _ALL: tuple[AnyAgent, ...] = (
     # The optimiser that PT-DQN's authors use for the permanent network: docs/agents/pt-dqn.md.
     pt_dqn.agent.variant("pt-dqn-sgd", permanent_optimiser="sgd"),
     sac.agent,
+    mbcd.agent,
     tabular_a2c.agent,
     tabular_q.agent,
     prescient(a2c.agent, rollout_length=3200),

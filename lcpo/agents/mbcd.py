@@ -15,7 +15,7 @@ Then, for the context that the rollout ended in:
     policy  a step of SAC on all its transitions; none in a rollout with a change    `sac.step`
 
 Detection runs inside `update`, once per rollout: a change takes effect at the next one, and there
-is at most one in a rollout. One replay holds all rollouts, and `Blocks` say whose each is.
+is at most one in a rollout. One replay holds the rollouts of all contexts (`core.blocks`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.agents import common, off_policy, sac
+from lcpo.agents import common, sac
 from lcpo.config import config, static, traced
-from lcpo.core import changepoint, dynamics, replay
+from lcpo.core import blocks, changepoint, dists, dynamics
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 INHERITS_POLICY = "inherits-policy"
@@ -71,21 +71,6 @@ class Config(sac.Config):
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
 
 
-class Blocks(NamedTuple):
-    """Whose the rollouts in the replay are; entry i is about rows i * T .. (i + 1) * T - 1."""
-
-    context: Array  # [num_blocks] int32
-    first: Array  # [num_blocks] int32, rows of the block before this one are nobody's
-    count: Array  # [num_blocks] int32, so many rows from there on can be drawn
-
-
-class Memory(NamedTuple):
-    """All rollouts, and whose they are."""
-
-    replay: replay.Replay
-    blocks: Blocks
-
-
 class State(NamedTuple):
     """Leaves of `learner` and `models` are [max_models, ...]: one of each for every context."""
 
@@ -95,8 +80,8 @@ class State(NamedTuple):
     current: Array  # the context in use, int32
     num_models: Array  # contexts met so far, int32
     scores: Array  # [max_models + 1], the CUSUMs; the last one's context is not met yet
-    since: Array  # steps in the replay when the last new context was met, int32
-    memory: Memory
+    since: Array  # rollouts before the last new context was met, int32
+    memory: blocks.OwnedReplay
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
@@ -110,10 +95,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     models = jax.vmap(lambda k: dynamics.model_init(network, spec, k))(
         jax.random.split(model_key, config.max_models)
     )
-    # A rollout more than asked for: the oldest is given up before the newest overwrites it.
-    size = config.buffer_size + config.rollout_length * spec.num_worlds
-    memory = replay.replay_init(spec, size, config.rollout_length)
-    nothing = jnp.zeros(memory.num_rows // config.rollout_length, jnp.int32)
+    memory = blocks.owned_init(spec, config.buffer_size, config.rollout_length)
     zero = jnp.int32(0)
     return State(
         learner,
@@ -123,7 +105,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
         num_models=jnp.int32(1),
         scores=jnp.zeros(config.max_models + 1),
         since=zero,
-        memory=Memory(memory, Blocks(nothing, nothing, nothing)),
+        memory=memory,
     )
 
 
@@ -134,18 +116,19 @@ def make_model(config: Config, spec: Spec) -> Any:
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
     """Sample from the policy in use; at first in each context, uniformly."""
-    return sac.act(config, spec, in_use(state), obs, key)
+    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
+    return dists.sample(behaviour(config, spec, state, obs), uniform), ()
+
+
+def behaviour(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """Logits [N, A, K] that actions are drawn from."""
+    policy, steps = _pick((state.learner.policy, state.steps), state.current)
+    return sac.behaviour(config, spec, policy, steps, obs)
 
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, A, K], as `act` draws them."""
-    return sac.probabilities(config, spec, in_use(state), obs)
-
-
-def in_use(state: State) -> off_policy.State:
-    """The context in use as a SAC agent, without its replay."""
-    learner, steps = _pick((state.learner, state.steps), state.current)
-    return off_policy.State(learner, steps, replay.Replay(*[()] * 3))  # pyright: ignore
+    return jax.nn.softmax(behaviour(config, spec, state, obs))
 
 
 def update(
@@ -156,7 +139,8 @@ def update(
     change = find_change(config, spec, state, seen)
     before, state = state, enter(config, spec, state, batch, change)
     model_key, policy_key = jax.random.split(key)
-    models, due, loss = train_model(config, spec, state, change, batch, model_key)
+    due = num_due(config, spec, before, state, change)
+    models, loss = train_model(config, spec, state, due, model_key)
     learner, metrics = train_policy(config, spec, state, change.found, policy_key)
     metrics |= {
         "context": state.current.astype(jnp.float32),
@@ -237,115 +221,67 @@ def find_change(config: Config, spec: Spec, state: State, seen: Seen) -> Change:
         best = jnp.where(jnp.any(met > 0.0), jnp.argmax(met), state.current)
     wants_new = (scores[-1] > jnp.max(met)) & (state.num_models < config.max_models)
     context = jnp.where(wants_new, state.num_models, best.astype(jnp.int32))
-    return Change(
-        found, when, jnp.where(found, context, state.current), found & wants_new, scores
-    )
+    return Change(found, when, jnp.where(found, context, state.current), found & wants_new, scores)
 
 
-def enter(
-    config: Config, spec: Spec, state: State, batch: Transition, change: Change
-) -> State:
-    """Store the rollout as one of the context that it ended in, which is now in use."""
-    length = batch.reward.shape[0]
-    since = jnp.where(change.is_new, state.memory.replay.added, state.since)
-    memory = store(config, spec, state.memory, batch, change)
+def enter(config: Config, spec: Spec, state: State, batch: Transition, change: Change) -> State:
+    """Store the rollout as one of the context that it ended in, which is now in use.
+
+    In one with a change, what came before it is forgotten, and the last of the rollout before.
+    """
+    first = jnp.where(change.found, change.step, 0)
+    forget = jnp.where(change.found, -(-config.forget // spec.num_worlds), 0)
+    memory = blocks.owned_add(state.memory, spec, batch, change.context, first, forget)
     learner = state.learner
     if INHERITS_POLICY in config.faults:
         old, fresh = _pick(learner, state.current), _pick(learner, change.context)
         copy = old._replace(entropy=fresh.entropy, target_stats=fresh.target_stats)
         learner = _put(learner, change.context, _choose(change.is_new, copy, fresh))
-    mine = spec.num_worlds * (length - jnp.where(change.found, change.step, 0))
+    mine = spec.num_worlds * (batch.reward.shape[0] - first)
     return state._replace(
         learner=learner,
         steps=state.steps.at[change.context].add(mine),
         current=change.context,
-        num_models=state.num_models + change.is_new,
+        num_models=state.num_models + change.is_new.astype(jnp.int32),
         scores=jnp.where(change.found, 0.0, change.scores),
-        since=since,
+        since=jnp.where(change.is_new, state.memory.num_added, state.since),
         memory=memory,
     )
 
 
-def store(
-    config: Config, spec: Spec, memory: Memory, batch: Transition, change: Change
-) -> Memory:
-    """Append the rollout; of one with a change, the steps from there on.
-
-    The `forget` transitions before the change, which may be of either context, are nobody's. So
-    are those before them in the same rollout: a block is of one context.
-    """
-    length, blocks = batch.reward.shape[0], memory.blocks
-    num_blocks = len(blocks.count)
-    block = memory.replay.added // length % num_blocks
-    first = jnp.where(change.found, change.step, 0)
-    before = (block - 1) % num_blocks
-    lost = jnp.maximum(-(-config.forget // spec.num_worlds) - first, 0)
-    kept = jnp.maximum(blocks.count[before] - jnp.where(change.found, lost, 0), 0)
-    count = blocks.count.at[before].set(kept).at[block].set(length - first)
-    count = count.at[(block + 1) % num_blocks].set(0)  # its contexts have been overwritten
-    blocks = Blocks(
-        blocks.context.at[block].set(change.context), blocks.first.at[block].set(first), count
-    )
-    return Memory(replay.replay_add(memory.replay, spec, batch), blocks)
-
-
-def draw(
-    config: Config, spec: Spec, memory: Memory, mine: Array, newest: int | None, count: int,
-    key: Array,
-) -> Transition:  # fmt: skip
-    """`count` transitions of the blocks that are `mine` [num_blocks], or of the newest of them."""
-    length, num_blocks = config.rollout_length, len(mine)
-    oldest = memory.replay.added // length  # the block that the next rollout will take
-    order = (oldest + jnp.arange(num_blocks)) % num_blocks
-    rows = jnp.where(mine, memory.blocks.count, 0)[order]
-    up_to = jnp.cumsum(rows)
-    low = 0 if newest is None else up_to[-1] - -(-newest // spec.num_worlds)
-    # The rows and worlds of one number: as integers, see `replay_sample`.
-    bounds = (jnp.maximum(low, 0), jnp.maximum(up_to[-1], 1))
-    drawn = jax.random.randint(key, (count,), *(spec.num_worlds * b for b in bounds))
-    row, world = drawn // spec.num_worlds, drawn % spec.num_worlds
-    place = jnp.searchsorted(up_to, row, side="right")
-    block = order[place]
-    row = row - (up_to[place] - rows[place]) + memory.blocks.first[block] + length * block
-    return replay.replay_rows(memory.replay, spec, row, world)
-
-
 def train_model(
-    config: Config, spec: Spec, state: State, change: Change, batch: Transition, key: Array
-) -> tuple[dynamics.Model, Array, Array]:
-    """Train the model in use as often as is due: (models, how often, the last loss)."""
+    config: Config, spec: Spec, state: State, due: Array, key: Array
+) -> tuple[dynamics.Model, Array]:
+    """Train the model in use `due` times: (models, the loss of the last one)."""
     network, memory = make_model(config, spec), state.memory
-    mine = memory.blocks.context == state.current
+    mine = memory.blocks.owner == state.current
     if MEMORY_STAYS in config.faults:
-        length = config.rollout_length
-        newest = memory.replay.added // length - 1  # the rollout just stored, counted from 0
-        age = (newest - jnp.arange(len(mine))) % len(mine)
-        mine = newest - age >= state.since // length
+        mine = blocks.added_since(memory, state.since)
     total = config.model_batches * config.model_batch_size
-    due = jnp.maximum(num_due(spec, state, change, batch), change.found.astype(jnp.int32))
-    due = jnp.minimum(due, config.max_trainings)
 
-    def once(number: Array, carry: tuple[dynamics.Model, Array]) -> tuple[dynamics.Model, Array]:
+    def train(number: Array, carry: tuple[dynamics.Model, Array]) -> tuple[dynamics.Model, Array]:
         now = jax.random.fold_in(key, number)
-        data = draw(config, spec, memory, mine, config.model_memory, total, now)
+        data = blocks.owned_sample(memory, spec, mine, total, now, config.model_memory)
         parts = config.model_passes, config.model_batches
         return dynamics.train(network, spec, carry[0], data, *parts)
 
-    model = _pick(state.models, state.current)
-    model, loss = jax.lax.fori_loop(0, due, once, (model, jnp.float32(0.0)))
-    return _put(state.models, state.current, model), due, loss
+    start = _pick(state.models, state.current), jnp.float32(0.0)
+    model, loss = jax.lax.fori_loop(0, due, train, start)
+    return _put(state.models, state.current, model), loss
 
 
-def num_due(spec: Spec, state: State, change: Change, batch: Transition) -> Array:
-    """How often `TRAIN_EVERY` asks for a training in this rollout's part of the context in use."""
-    total = state.steps[state.current]
-    mine = spec.num_worlds * jnp.where(
-        change.found, batch.reward.shape[0] - change.step, batch.reward.shape[0]
-    )
-    number = total - jnp.arange(batch.reward.size)
+def num_due(config: Config, spec: Spec, before: State, state: State, change: Change) -> Array:
+    """How often `TRAIN_EVERY` asks for a training in the steps of the context in use.
+
+    Those after a change are at least one, and more than `max_trainings` are not made.
+    """
+    last = state.steps[state.current]
+    first = before.steps[state.current]
+    number = last - jnp.arange(config.rollout_length * spec.num_worlds)
     until, every = np.array(TRAIN_EVERY, np.int32).T
     period = jnp.asarray(every)[jnp.searchsorted(jnp.asarray(until), number, side="right")]
-    return jnp.sum((number % period == 0) & (number > total - mine), dtype=jnp.int32)
+    due = jnp.sum((number % period == 0) & (number > first), dtype=jnp.int32)
+    return jnp.clip(due, change.found.astype(jnp.int32), config.max_trainings)
 
 
 def train_policy(
@@ -353,11 +289,13 @@ def train_policy(
 ) -> tuple[sac.Learner, Metrics]:
     """SAC's steps of the policy in use, unless `skip`: a new context has hardly been seen."""
     shape = (config.updates_per_rollout, config.batch_size)
-    mine = state.memory.blocks.context == state.current
-    data = draw(config, spec, state.memory, mine, None, shape[0] * shape[1], key)
+    mine = state.memory.blocks.owner == state.current
+    data = blocks.owned_sample(state.memory, spec, mine, shape[0] * shape[1], key)
     data = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), data)
     before = _pick(state.learner, state.current)
-    after, metrics = jax.lax.scan(lambda l, d: step(config, spec, l, d), before, data)
+    after, metrics = jax.lax.scan(
+        lambda learner, data: step(config, spec, learner, data), before, data
+    )
     learner = _put(state.learner, state.current, _choose(skip, before, after))
     return learner, {name: jnp.mean(values) for name, values in metrics.items()}
 
@@ -375,9 +313,7 @@ def step(
 
 def _pick(tree: Any, index: Array) -> Any:
     """Entry `index` of every leaf."""
-    return jax.tree.map(
-        lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), tree
-    )
+    return jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), tree)
 
 
 def _put(tree: Any, index: Array, entry: Any) -> Any:

@@ -117,14 +117,15 @@ def optimisers(
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
     """Sample from the policy; at first, uniformly."""
     uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
-    return dists.sample(behaviour(config, spec, state, obs), uniform), ()
+    logits = behaviour(config, spec, state.learner.policy, state.num_steps, obs)
+    return dists.sample(logits, uniform), ()
 
 
-def behaviour(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+def behaviour(config: Config, spec: Spec, policy: Any, num_steps: Array, obs: Array) -> Array:
     """Logits [N, A, K] that actions are drawn from: equal ones during the random steps."""
-    logits = off_policy.make_network(config, spec).apply(state.learner.policy, obs)
+    logits = off_policy.make_network(config, spec).apply(policy, obs)
     equal = jnp.broadcast_to(dists.equal(spec.num_actions), logits.shape)
-    return jnp.where(state.num_steps >= config.random_steps, logits, equal)
+    return jnp.where(num_steps >= config.random_steps, logits, equal)
 
 
 def update(
@@ -220,7 +221,8 @@ def _smaller(network: Network, pair: tuple[Any, Any], obs: Array) -> Array:
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, A, K], as `act` draws them."""
-    return jax.nn.softmax(behaviour(config, spec, state, obs))
+    logits = behaviour(config, spec, state.learner.policy, state.num_steps, obs)
+    return jax.nn.softmax(logits)
 
 
 agent = Agent("sac", Config, init, act, update, probabilities=probabilities)

@@ -343,7 +343,7 @@ def test_sac_draws_from_its_policy_once_the_random_steps_are_over() -> None:
     config = sac.agent.config(hidden=(8,), buffer_size=64, rollout_length=8, random_steps=40)
     state, obs = sac.init(config, SPEC, KEY), random_batch(SPEC, KEY).obs[:, 0]
     for steps, is_random in ((0, True), (39, True), (40, False)):
-        logits = sac.behaviour(config, SPEC, state._replace(num_steps=jnp.int32(steps)), obs)
+        logits = sac.behaviour(config, SPEC, state.learner.policy, jnp.int32(steps), obs)
         assert bool((logits == 0.0).all()) == is_random
 
 

@@ -31,7 +31,7 @@ from small_agents import (
 )
 
 from lcpo import config as configs
-from lcpo.agents import clear, on_policy
+from lcpo.agents import clear, mbcd, on_policy, sac
 from lcpo.core import replay
 from lcpo.run.drive import compiled
 from lcpo.run.drive.base import Program, Run
@@ -175,11 +175,20 @@ def _targets_from_replay(target: Any, spec: Spec, config: Any, state: Any, batch
     return target(config, spec, state.learner, replay.replay_rows(memory, spec, rows, 0 * rows))
 
 
+def _targets_in_context(spec: Spec, config: Any, state: Any, batch: Any) -> Any:
+    """Of the policy in use, on the batch as it would be drawn."""
+    data = jax.tree.map(lambda x: x[:, 0], batch._replace(extra=()))
+    learner = jax.tree.map(lambda x: x[state.current], state.learner)
+    return sac.target(config, spec, learner, data)
+
+
 def estimator(agent: AnyAgent, spec: Spec, state: Any) -> Any:
     """(config, state, batch) -> what each step of the batch is held to be worth, [T] or more."""
     module = sys.modules[agent.update.__module__]
     if module is clear:
         return partial(jax.jit(_targets_of_blocks, static_argnums=0), spec)
+    if module is mbcd:
+        return partial(jax.jit(_targets_in_context, static_argnums=0), spec)
     if isinstance(getattr(state, "learner", state), on_policy.State):
         make_networks = getattr(module, "make_networks", on_policy.make_networks)
         return partial(jax.jit(_targets_on_policy, static_argnums=(0, 1)), make_networks, spec)
@@ -255,5 +264,6 @@ def test_stopped_and_resumed_equals_never_stopped(agent: AnyAgent) -> None:
     # A large buffer that the program copies would cost more than all else (types.Agent.memory).
     for leaf in jax.tree.leaves(getattr(driven.start.agent, "memory", None)):
         shape = ",".join(map(str, leaf.shape))
-        copied = re.findall(rf"\w+\[{shape}\]\S* copy\(", driven.program.as_text())
+        kind = {"f": "f", "i": "s", "u": "u"}[leaf.dtype.kind] + str(8 * leaf.dtype.itemsize)
+        copied = re.findall(rf"{kind}\[{shape}\]\S* copy\(", driven.program.as_text())
         assert leaf.size < 2 or not copied, f"memory of shape [{shape}] is not updated in place"

@@ -28,6 +28,13 @@ SMALL = {
     "chain_length": 4,
     "permanent_period": 32,
     "target_period": 24,
+    "model_hidden": (8,),
+    "ensemble_size": 2,
+    "model_passes": 1,
+    "model_batches": 2,
+    "model_batch_size": 16,
+    "min_steps": 16,
+    "max_models": 3,
 }
 SMALL_OF = {"pt-dqn": {"batch_size": 16, "updates_per_rollout": 8}}
 """Of one agent: a pass over `permanent_period` transitions takes whole batches."""
