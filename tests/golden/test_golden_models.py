@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from golden_files import cases, load, mlp_params
 
+from lcpo.agents import mbcd
 from lcpo.core import dynamics
 from lcpo.types import ContextSlice, Spec, Transition
 
@@ -61,3 +62,52 @@ def test_model(case: Path) -> None:
     found = dynamics.predict(network, spec, after, obs, action)
     close(found.mean, g["predict_mean"], 1e-4, 1e-5)
     close(found.var, g["predict_var"], 1e-4, 1e-5)
+
+
+def mbcd_state(g: dict[str, np.ndarray], config: mbcd.Config, spec: Spec) -> mbcd.State:
+    """The models of a file, the first in use."""
+    state = mbcd.init(config, spec, jax.random.key(0))
+    count, models = 0, state.models
+    while f"model{count}_w0" in g:
+        name = f"model{count}"
+        scale = (jnp.asarray(g[f"{name}_input_{moment}"]) for moment in ("mean", "std"))
+        mine = dynamics.Model(params(g, name), jax.tree.map(lambda x: x[0], models.opt), *scale)
+        models = jax.tree.map(lambda x, new, i=count: x.at[i].set(new), models, mine)
+        count += 1
+    steps = state.steps.at[0].set(int(g["initial_counter"]))
+    return state._replace(models=models, steps=steps, num_models=jnp.int32(count))
+
+
+@cases("mbcd_cusum_*")
+def test_mbcd_finds_the_same_changes(case: Path) -> None:
+    """Log densities, disagreement, the scores of every step, and what they lead to."""
+    g = load(case)
+    spec = spec_of(g)
+    config = mbcd.Config(
+        threshold=jnp.float32(g["threshold"]),
+        max_disagreement=jnp.float32(g["max_std"]),
+        new_stds=jnp.float32(g["num_stds"]),
+        min_steps=int(g["min_steps"]),
+        max_models=int(g["max_models"]) + 1,
+        buffer_size=400,
+        rollout_length=1,
+        faults=mbcd.FAULTS,
+    )
+    state = mbcd_state(g, config, spec)
+    observe, find = (jax.jit(f, static_argnums=1) for f in (mbcd.observe, mbcd.find_change))
+    known, data = int(state.num_models), transitions(g, slice(None))
+    for t in range(len(g["obs"])):
+        assert (int(state.current), int(state.num_models)) == (
+            g["current_model_before"][t], g["num_models"][t - 1] if t else known,
+        )  # fmt: skip
+        one = jax.tree.map(lambda x, t=t: x[t : t + 1, None], data)
+        seen = observe(config, spec, state, one)
+        change = find(config, spec, state, seen)
+        close(seen.log_density[:known, 0], g["log_prob"][t], 1e-4, 1e-3)
+        close(seen.disagreement[0], g["disagreement"][t, int(state.current)], 1e-4, 1e-5)
+        close(seen.log_density_new[0], g["new_model_log_pdf"][t], 1e-4, 1e-3)
+        close(change.scores[:known], g["S_models"][t], 1e-4, 1e-3)
+        close(change.scores[-1], g["S_new"][t], 1e-4, 1e-3)
+        assert bool(change.found) == bool(g["changed"][t])
+        assert int(change.context) == g["current_model_after"][t]
+        state = mbcd.enter(config, spec, state, one, change)
