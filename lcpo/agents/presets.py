@@ -25,6 +25,9 @@ _SOFT: Values = {"entropy_coef": 0.2, "entropy_target": 0.0}
 _REPLAY_PROBE: Values = {
     **_PROBE, "updates_per_rollout": 4, "batch_size": 64, "random_steps": 400,
 }  # fmt: skip
+_MODEL_PROBE: Values = {
+    "model_hidden": (32, 32), "ensemble_size": 3, "model_passes": 2, "model_batch_size": 64,
+}  # fmt: skip
 # Q-learning explores until late in B: where the old answer pays nothing, the other is not tried
 # otherwise.
 _Q_PROBE: Values = {**_REPLAY_PROBE, "learning_rate": 3e-3, "epsilon_steps": 20_000}
@@ -47,6 +50,7 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("bfdqn", "grid-world"): _REPLAY_GRID,
     ("pt-dqn", "grid-world"): _REPLAY_GRID,
     ("sac", "grid-world"): _REPLAY_GRID,
+    ("mbcd", "grid-world"): _REPLAY_GRID,
     ("tabular-q", "grid-world"): {"gamma": 0.95},
     # docs/probes.md. Variants keep what makes them variants: their automatic entropy, or none.
     ("a2c", "probe-two-contexts"): {**_PROBE, **_RATES, **_SOFT},
@@ -61,6 +65,10 @@ SETTINGS: dict[tuple[str, str], Values] = {
         **_Q_PROBE, "target_period": 200, "permanent_period": 1000, "permanent_learning_rate": 1e-3,
     },
     ("sac", "probe-two-contexts"): {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
+    ("mbcd", "probe-two-contexts"): {
+        **_REPLAY_PROBE, **_RATES, "target_rate": 0.05, **_MODEL_PROBE, "min_steps": 1000,
+        "forget": 20,
+    },
 }  # fmt: skip
 
 PUBLISHED: dict[tuple[str, str], Values] = {
