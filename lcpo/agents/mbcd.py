@@ -254,9 +254,7 @@ def train_model(
 ) -> tuple[dynamics.Model, Array]:
     """Train the model in use `due` times: (models, the loss of the last one)."""
     network, memory = make_model(config, spec), state.memory
-    mine = memory.blocks.owner == state.current
-    if MEMORY_STAYS in config.faults:
-        mine = blocks.added_since(memory, state.since)
+    mine = model_blocks(config, state)
     total = config.model_batches * config.model_batch_size
 
     def train(number: Array, carry: tuple[dynamics.Model, Array]) -> tuple[dynamics.Model, Array]:
@@ -268,6 +266,13 @@ def train_model(
     start = _pick(state.models, state.current), jnp.float32(0.0)
     model, loss = jax.lax.fori_loop(0, due, train, start)
     return _put(state.models, state.current, model), loss
+
+
+def model_blocks(config: Config, state: State) -> Array:
+    """The blocks that the model in use is trained on: those of its context."""
+    if MEMORY_STAYS in config.faults:
+        return blocks.added_since(state.memory, state.since)
+    return state.memory.blocks.owner == state.current
 
 
 def num_due(config: Config, spec: Spec, before: State, state: State, change: Change) -> Array:
