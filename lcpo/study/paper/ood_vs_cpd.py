@@ -6,7 +6,8 @@ answer there: are they more than 1 apart?
 
 The trace is trace 2, wind along y: rebuilt from the published figure, which shows means over 200
 steps. What the original does between them is not known. So this study draws it several times, with
-the same digitised points: a count that depends on the draw says little of the trace.
+the same digitised points: a count that depends on the draw says little of the trace. The control is
+trace 3, whose wind does jump, five times.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from lcpo.study.study import Options, Report, Study
 from lcpo.study.trace_figure import COLOURS, block_means
 from lcpo.values import whole
 
-TRACE, CHANNEL = "2", 1
+TRACE, CONTROL = "2", "3"
+CHANNEL = 1
 SIGMAS = (3.1, 3.0)
 """From the less sensitive detector to the more sensitive one."""
 PAPER = {3.0: "34"}
@@ -44,8 +46,8 @@ class CpdOptions(Options):
 
     seeds: int = 16
     """Draws of the trace's fine noise; the first is trace 2 as it is elsewhere."""
-    rows: int = paper.MILLION * 20
-    """Rows of the trace."""
+    rows: int = 20 * paper.MILLION
+    """Rows of the trace; of the control, which has 8 million, no more than it has."""
 
 
 def plan_runs(options: CpdOptions) -> list[Job]:
@@ -58,18 +60,21 @@ def plan_runs(options: CpdOptions) -> list[Job]:
 def report(options: CpdOptions, results: Sequence[Result]) -> Report:
     """Counts of change points by draw, and the share of the past that is OOD."""
     del results
-    draws = [measure(options.rows, draw) for draw in range(options.seeds)]
+    rows = options.rows
+    draws = [measure(paper.trace_2(rows, draw), TRACE, draw) for draw in range(options.seeds)]
+    control = measure(paper.trace_3(min(rows, contexts.shape(CONTROL)[0])), CONTROL)
     return Report(
-        seeds=seeds(draws),
-        tables={"table": summary(draws)},
+        seeds=seeds([*draws, control]),
+        tables={"table": summary(draws, control)},
         figures={"figure": figure(draws)},
-        made={"traces": [TRACE], "steps": [options.rows], "seeds": options.seeds},
+        made={"traces": [TRACE, CONTROL], "steps": [rows], "seeds": options.seeds},
     )
 
 
 class Draw(NamedTuple):
-    """What is found on one draw of the trace."""
+    """What is found on one draw of a trace."""
 
+    trace: str
     number: int
     rows: int
     means: np.ndarray  # of the context, over `POINTS` blocks
@@ -77,13 +82,13 @@ class Draw(NamedTuple):
     ood: np.ndarray  # [POINTS], which share of the past is OOD
 
 
-def measure(rows: int, draw: int) -> Draw:
-    """Draw the trace, and look for changes and differences."""
-    values = np.ascontiguousarray(paper.trace_2(rows, draw)[:, CHANNEL])
+def measure(trace: np.ndarray, name: str, number: int = 0) -> Draw:
+    """Look for changes and differences in one channel of a trace [rows, channels]."""
+    values, rows = np.ascontiguousarray(trace[:, CHANNEL]), len(trace)
     changes = {sigmas: find_changes(values, ChangePoints(sigmas)) for sigmas in SIGMAS}
     means = block_means(values[:, None], -(-rows // POINTS))[:, 0]
     places = np.linspace(0, rows - 1, min(rows, POINTS)).round().astype(np.int64)
-    return Draw(draw, rows, means, changes, ood_shares(values[places]))
+    return Draw(name, number, rows, means, changes, ood_shares(values[places]))
 
 
 def ood_shares(values: np.ndarray) -> np.ndarray:
@@ -94,37 +99,33 @@ def ood_shares(values: np.ndarray) -> np.ndarray:
 
 
 def seeds(draws: Sequence[Draw]) -> tables.Table:
-    """A row per draw, for seeds.csv."""
+    """A row per draw of a trace, for seeds.csv."""
     header = ["trace", "seed", *(f"changes_{sigmas:.1f}" for sigmas in SIGMAS), "ood_share"]
     rows = [
-        [TRACE, str(d.number), *(str(len(d.changes[s])) for s in SIGMAS), str(d.ood.mean())]
+        [d.trace, str(d.number), *(str(len(d.changes[s])) for s in SIGMAS), str(d.ood.mean())]
         for d in draws
     ]
     return tables.Table(header, rows, "l" * len(header))
 
 
-def summary(draws: Sequence[Draw]) -> tables.Table:
-    """Trace 2 as it is, and all draws."""
+def summary(draws: Sequence[Draw], control: Draw) -> tables.Table:
+    """Trace 2 as it is, all of its draws, and the control."""
     rows = []
     for sigmas in SIGMAS:
         counts = [len(draw.changes[sigmas]) for draw in draws]
         first = [f"{place / 1e6:.3f}" for place in draws[0].changes[sigmas][:4]]
         label = f"change points, sigmas = {sigmas:.1f}"
-        cells = [str(counts[0]), _spread(counts, "{:g}"), ", ".join(first) or tables.NONE]
-        rows.append([label, *cells, PAPER.get(sigmas, tables.NONE)])
+        cells = [str(counts[0]), ", ".join(first) or tables.NONE, _spread(counts, "{:g}")]
+        last = [PAPER.get(sigmas, tables.NONE), str(len(control.changes[sigmas]))]
+        rows.append([label, *cells, *last])
     shares = [100 * float(draw.ood.mean()) for draw in draws]
     label = f"share of the past with |z_i - z_j| > {RADIUS:g}"
-    cells = [f"{shares[0]:.1f} %", _spread(shares, "{:.1f} %"), tables.NONE, tables.NONE]
-    rows.append([label, *cells])
-    header = [
-        "found",
-        "trace 2",
-        f"{len(draws)} draws: median (range)",
-        "first at (million)",
-        "paper",
-    ]
+    cells = [f"{shares[0]:.1f} %", tables.NONE, _spread(shares, "{:.1f} %")]
+    rows.append([label, *cells, tables.NONE, f"{100 * control.ood.mean():.1f} %"])
+    spread = f"{len(draws)} draws: median (range)"
+    header = ["found", "trace 2", "first at (million)", spread, "paper", "trace 3 (jumps)"]
     title = f"wind along y, {draws[0].rows:,} steps; a draw is trace 2 with other fine noise"
-    return tables.Table(header, rows, "lrrrr", title)
+    return tables.Table(header, rows, "lrrrrr", title)
 
 
 def _spread(values: Sequence[float], form: str) -> str:
@@ -140,7 +141,7 @@ def figure(draws: Sequence[Draw]) -> bytes:
     shape = figures.new_figure(5.6 * len(chosen), 5.6)
     axes = shape.subplots(3, len(chosen), sharex=True, squeeze=False)
     for column, draw in zip(axes.T, chosen, strict=True):
-        name = "trace 2" if draw.number == 0 else f"trace 2 with other fine noise ({draw.number})"
+        name = "trace 2" if draw.number == 0 else f"trace 2, other fine noise (draw {draw.number})"
         for axis, sigmas in zip(column, SIGMAS, strict=False):
             _draw_changes(axis, draw, sigmas)
         column[0].set_title(f"{name}\n{column[0].get_title(loc='left')}", loc="left")
@@ -159,7 +160,7 @@ def _draw_changes(axis: Any, draw: Draw, sigmas: float) -> None:
     for place in draw.changes[sigmas]:
         axis.axvline(place / 1e6, color=COLOURS[1], lw=0.9)
     count = len(draw.changes[sigmas])
-    axis.set_title(f"{count} change points at {sigmas:.1f} standard deviations", loc="left")
+    axis.set_title(f"change points: {count}, at {sigmas:.1f} standard deviations", loc="left")
     axis.set(ylabel="wind along y")
     axis.spines[["top", "right"]].set_visible(False)
 
