@@ -97,9 +97,10 @@ def test_streams_settings_and_pieces_are_kept_apart() -> None:
     whole, whole_score, _ = DETECTOR.detect(jnp.asarray(stream))
     np.testing.assert_array_equal(rest, whole[WARM:])
     close(score, whole_score[WARM:], rtol=1e-4)
-    for channel, first in enumerate((WARM + 3, WARM)):  # 64 - 9 = 55 at once
-        assert np.flatnonzero(whole[:, channel])[0] == first
-    detect = jax.vmap(lambda sigmas: DETECTOR._replace(sigmas=sigmas).detect(stream[:, 0])[0])
+    for channel, place in enumerate((WARM + 3, WARM)):  # 64 - 9 = 55 at once
+        assert np.flatnonzero(whole[:, channel])[0] == place
+    first = jnp.asarray(stream[:, 0])
+    detect = jax.vmap(lambda sigmas: DETECTOR._replace(sigmas=sigmas).detect(first)[0])
     found = detect(jnp.array([3.0, 4.0, 6.0]))
     assert [int(np.argmax(row)) for row in found] == [WARM + 3, WARM + 5, 0]  # 16, 9, -11 a step
 
