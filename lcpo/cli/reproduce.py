@@ -31,7 +31,8 @@ def reproduce(arguments: list[str]) -> int:
 def _run(name: str, options: Options, command: str) -> int:
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
-    from lcpo.run.plan.check import check_running
+    from lcpo.run.engines.base import plan_only
+    from lcpo.run.plan.check import check_folder, check_running
     from lcpo.run.store.results import load_results
     from lcpo.study.output import write_files
     from lcpo.study.paper import STUDIES
@@ -39,10 +40,16 @@ def _run(name: str, options: Options, command: str) -> int:
     study, out = STUDIES[name], options.folder(name)
     check_running(options.workers)
     jobs = study.plan(options)
-    show.line(f"{name}: {len(jobs)} runs, {sum(job.total_steps for job in jobs):,} steps")
-    problems = api.run(jobs, out, options.resume, options.workers)
+    if jobs:
+        show.line(f"{name}: {len(jobs)} runs, {sum(job.total_steps for job in jobs):,} steps")
+        problems = api.run(jobs, out, options.resume, options.workers)
+    else:
+        show.line(f"{name}: no runs to make, a report only")
+        check_folder(out)
+        plan_only(jobs, out, _note, options.resume)  # an empty one: the folder is ours
+        problems = []
     results = load_results(out, jobs)
-    if any(result.status == "finished" for result in results):
+    if not jobs or any(result.status == "finished" for result in results):
         report = study.report(options, results)
         written = write_files(report, results, out, command)
         for table in report.tables.values():
@@ -56,3 +63,7 @@ def _run(name: str, options: Options, command: str) -> int:
         show.line(problem, colour="red")
     show.line(f"results: {out}")
     return flags.RUN_FAILED if problems else 0
+
+
+def _note(text: str) -> None:
+    show.line(text, "note:", "yellow", stderr=True)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpo import values as plain_values
 from lcpo.errors import InputError
 from lcpo.types import Array
 
@@ -121,10 +122,9 @@ def find_changes(values: Any, detector: ChangePoints) -> np.ndarray:
     Raises InputError where the stream or the settings cannot be used.
     """
     stream = _stream(values)
-    for name, smallest in {"sigmas": 0, "threshold": 0, "min_samples": 1}.items():
-        setting = float(getattr(detector, name))
-        if not setting > smallest:
-            raise InputError(f"{name} = {setting:g}: needs a number above {smallest}")
+    plain_values.number("sigmas", detector.sigmas, 0.0)
+    plain_values.number("threshold", detector.threshold, 0.0)
+    plain_values.whole("min_samples", detector.min_samples, 2)
     return np.flatnonzero(_changed(detector, stream))
 
 

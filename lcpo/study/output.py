@@ -10,6 +10,7 @@ from typing import Any
 from lcpo.errors import InputError
 from lcpo.run.plan.check import check_folder
 from lcpo.run.store.files import save_bytes, save_json
+from lcpo.run.store.provenance import provenance
 from lcpo.run.store.results import Result
 from lcpo.study import tables
 from lcpo.study.study import Report
@@ -34,7 +35,7 @@ def write_files(
     paths.append(out / "seeds.csv")
     write_bytes(paths[-1], report.seeds.to_csv().encode())
     paths.append(out / "made.json")
-    save_json(paths[-1], how_made(results, command))
+    save_json(paths[-1], {**how_made(results, command), **report.made})
     for name, picture in report.figures.items():
         paths.append(out / f"{name}.png")
         write_bytes(paths[-1], picture)
@@ -45,11 +46,13 @@ def how_made(results: Sequence[Result], command: str | None = None) -> dict[str,
     """How a report was made: the command, and what the manifests of its runs say.
 
     Lists hold every value that occurs: runs that were resumed elsewhere may differ. Empty: unknown.
+    Without runs, the report was made by this process.
     """
     jobs = [result.job for result in results]
+    sources = [result.provenance for result in results] or [provenance()]
 
     def values(name: str) -> list[Any]:
-        return _distinct([result.provenance.get(name) for result in results])
+        return _distinct([source.get(name) for source in sources])
 
     return {
         "command": [] if command is None else [command],

@@ -24,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
@@ -58,7 +58,7 @@ class Report(NamedTuple):
     """What a study shows. `lcpo.study.output.write_files` writes it down."""
 
     seeds: Table
-    """A row per run, for seeds.csv: see `lcpo.study.seeds.seeds_table`."""
+    """A row per run, for seeds.csv: see `lcpo.study.seeds.seeds_table`. Without runs: per seed."""
     tables: Mapping[str, Table] = {}
     """By name: the table NAME becomes NAME.txt, .md, .tex and .csv."""
     numbers: Mapping[str, Table] = {}
@@ -67,6 +67,8 @@ class Report(NamedTuple):
     """PNG by name: the figure NAME becomes NAME.png."""
     text: Sequence[str] = ()
     """Lines printed below the tables."""
+    made: Mapping[str, Any] = {}
+    """Entries of made.json that runs would tell, of a study that has none."""
 
 
 OptionsT = TypeVar("OptionsT", bound=Options)
@@ -77,7 +79,8 @@ class Study(NamedTuple, Generic[OptionsT]):
 
     `plan` and `report` are pure but for reading: they train nothing and write nothing. `report` is
     called with the runs of the plan that have ended, of which at least one has finished; failed
-    ones are among them (`Result.status`).
+    ones are among them (`Result.status`). A plan without jobs is a study that trains nothing: its
+    report is called without results.
     """
 
     help: str

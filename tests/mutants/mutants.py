@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 CORE = "tests/core/test_core.py::test_"
 REPLAY = "tests/core/test_replay.py::test_"
+CHANGES = "tests/core/test_changepoint.py::test_"
+OOD_VS_CPD = "tests/study/test_ood_vs_cpd.py::test_"
 RULES = "tests/agents/test_update_rules.py::test_"
 ON_POLICY = "tests/agents/test_on_policy.py::test_"
 BFDQN = "tests/agents/test_bfdqn.py::test_"
@@ -625,5 +627,70 @@ MUTANTS = (
         "first = state.num_steps - config.permanent_period +",
         "first = state.num_steps - config.permanent_period - 1 +",
         (PT_PASS,), "the pass reads a transition of before, and not the newest",
+    ),
+    # Change points.
+    Mutant(
+        "cusum-never-forgets", "lcpo/core/changepoint.py",
+        "return jnp.maximum(0.0, score + evidence)", "return score + evidence",
+        (f"{CHANGES}cusum_adds_up_evidence_and_forgets_the_rest",),
+        "evidence of a long calm must be outweighed first",
+    ),
+    Mutant(
+        "cpd-sigmas-not-squared", "lcpo/core/changepoint.py",
+        "ratio - jnp.square(self.sigmas)", "ratio - self.sigmas",
+        (f"{CHANGES}a_jump_is_found_after_as_many_steps_as_its_size_says",),
+        "deviations of less than `sigmas` count as evidence",
+    ),
+    Mutant(
+        "cpd-warms-up-longer", "lcpo/core/changepoint.py",
+        "state.num_seen >= self.min_samples", "state.num_seen > self.min_samples",
+        (f"{CHANGES}a_jump_is_found_after_as_many_steps_as_its_size_says",),
+        "the first number after the warm-up is not scored",
+    ),
+    Mutant(
+        "cpd-keeps-old-moments", "lcpo/core/changepoint.py",
+        "fresh = self.init(state.num_seen.shape)",
+        "fresh = state._replace(score=jnp.zeros_like(state.score))",
+        (f"{CHANGES}all_starts_anew_after_a_change",),
+        "after a change numbers are compared with those before it",
+    ),
+    Mutant(
+        "cpd-drops-what-rounding-left", "lcpo/core/changepoint.py",
+        "return Sum(value, (self.value - (value - added)) + (change - added))",
+        "return Sum(value, jnp.zeros_like(value))",
+        (f"{CHANGES}float32_agrees_with_a_loop_in_float64",),
+        "means of very many numbers stop moving",
+    ),
+    Mutant(
+        "cpd-divides-zero-by-zero", "lcpo/core/changepoint.py",
+        "jnp.where(gap == 0.0, 0.0, jnp.square(gap) / state.var.value)",
+        "jnp.square(gap) / state.var.value",
+        (f"{CHANGES}a_stream_that_never_varied_changes_with_the_first_other_number",),
+        "a constant stream makes the score NaN, for good",
+    ),
+    Mutant(
+        "ood-of-the-future", "lcpo/study/paper/ood_vs_cpd.py",
+        "(far & before).sum(axis=1)", "far.sum(axis=1)",
+        (f"{OOD_VS_CPD}jumps_are_counted_and_distances_compared",),
+        "what comes later counts as past",
+    ),
+    Mutant(
+        "draws-all-alike", "lcpo/contexts/paper.py",
+        "np.random.default_rng([number, draw])", "np.random.default_rng(number)",
+        (f"{OOD_VS_CPD}draws_share_the_digitised_points_and_nothing_else",),
+        "a finding seems not to depend on the fine noise",
+    ),
+    Mutant(
+        "no-runs-no-report", "lcpo/cli/reproduce.py",
+        "if not jobs or any(", "if any(",
+        (f"{OOD_VS_CPD}a_study_without_runs_is_reproduced",),
+        "a study that trains nothing shows nothing",
+    ),
+    Mutant(
+        "no-runs-no-versions", "lcpo/study/output.py",
+        "[result.provenance for result in results] or [provenance()]",
+        "[result.provenance for result in results]",
+        (f"{OOD_VS_CPD}a_study_without_runs_is_reproduced",),
+        "nobody knows what made a report without runs",
     ),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from lcpo.study.paper import (
     baselines,
     discretisation,
     grid_world,
+    ood_vs_cpd,
     prescient,
     replay_rate,
     theorem,
@@ -21,4 +22,5 @@ STUDIES: dict[str, Study[Any]] = {
     "discretisation": discretisation.study,
     "prescient": prescient.study,
     "theorem": theorem.study,
+    "ood-vs-cpd": ood_vs_cpd.study,
 }

@@ -1,0 +1,188 @@
+"""The paper's Figure 2: change-point detection beside out-of-distribution detection.
+
+On a context that drifts smoothly there are no change points to find. A detector finds some all the
+same, and how many depends on its sensitivity. Whether two contexts differ is a question that has an
+answer there: are they more than 1 apart?
+
+The trace is trace 2, wind along y: rebuilt from the published figure, which shows means over 200
+steps. What the original does between them is not known. So this study draws it several times, with
+the same digitised points: a count that depends on the draw says little of the trace. The control is
+trace 3, whose wind does jump, five times.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lcpo import contexts
+from lcpo.contexts import paper
+from lcpo.core.changepoint import ChangePoints, find_changes
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result
+from lcpo.study import figures, tables
+from lcpo.study.study import Options, Report, Study
+from lcpo.study.trace_figure import COLOURS, block_means
+from lcpo.values import whole
+
+TRACE, CONTROL = "2", "3"
+CHANNEL = 1
+SIGMAS = (3.1, 3.0)
+"""From the less sensitive detector to the more sensitive one."""
+PAPER = {3.0: "34"}
+"""Change points that the paper counts; it gives no number for the other."""
+RADIUS = 1.0
+"""Two contexts differ where they are further apart."""
+POINTS = 2000
+"""Places along the trace, evenly spaced, that are compared with those before them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CpdOptions(Options):
+    """Options of the study."""
+
+    seeds: int = 16
+    """Draws of the trace's fine noise; the first is trace 2 as it is elsewhere."""
+    rows: int = 20 * paper.MILLION
+    """Rows of the trace; of the control, which has 8 million, no more than it has."""
+
+
+def plan_runs(options: CpdOptions) -> list[Job]:
+    """None: nothing is trained."""
+    whole("seeds", options.seeds)
+    contexts.shape(TRACE, options.rows)  # raises where there are fewer
+    return []
+
+
+def report(options: CpdOptions, results: Sequence[Result]) -> Report:
+    """Counts of change points by draw, and the share of the past that is OOD."""
+    del results
+    rows = options.rows
+    draws = [measure(paper.trace_2(rows, draw), TRACE, draw) for draw in range(options.seeds)]
+    control = measure(paper.trace_3(min(rows, contexts.shape(CONTROL)[0])), CONTROL)
+    return Report(
+        seeds=seeds([*draws, control]),
+        tables={"table": summary(draws, control)},
+        figures={"figure": figure(draws)},
+        made={"traces": [TRACE, CONTROL], "steps": [rows], "seeds": options.seeds},
+    )
+
+
+class Draw(NamedTuple):
+    """What is found on one draw of a trace."""
+
+    trace: str
+    number: int
+    rows: int
+    means: np.ndarray  # of the context, over `POINTS` blocks
+    changes: dict[float, np.ndarray]  # positions, by sigmas
+    ood: np.ndarray  # [POINTS], which share of the past is OOD
+
+
+def measure(trace: np.ndarray, name: str, number: int = 0) -> Draw:
+    """Look for changes and differences in one channel of a trace [rows, channels]."""
+    values, rows = np.ascontiguousarray(trace[:, CHANNEL]), len(trace)
+    changes = {sigmas: find_changes(values, ChangePoints(sigmas)) for sigmas in SIGMAS}
+    means = block_means(values[:, None], -(-rows // POINTS))[:, 0]
+    places = np.linspace(0, rows - 1, min(rows, POINTS)).round().astype(np.int64)
+    return Draw(name, number, rows, means, changes, ood_shares(values[places]))
+
+
+def ood_shares(values: np.ndarray) -> np.ndarray:
+    """For each value [P], the share of those before it that differ by more than `RADIUS`."""
+    far = np.abs(values[:, None] - values[None]) > RADIUS
+    before = np.tri(len(values), k=-1, dtype=bool)
+    return (far & before).sum(axis=1) / np.maximum(np.arange(len(values)), 1)
+
+
+def seeds(draws: Sequence[Draw]) -> tables.Table:
+    """A row per draw of a trace, for seeds.csv."""
+    header = ["trace", "seed", *(f"changes_{sigmas:.1f}" for sigmas in SIGMAS), "ood_share"]
+    rows = [
+        [d.trace, str(d.number), *(str(len(d.changes[s])) for s in SIGMAS), str(d.ood.mean())]
+        for d in draws
+    ]
+    return tables.Table(header, rows, "l" * len(header))
+
+
+def summary(draws: Sequence[Draw], control: Draw) -> tables.Table:
+    """Trace 2 as it is, all of its draws, and the control."""
+    rows = []
+    for sigmas in SIGMAS:
+        counts = [len(draw.changes[sigmas]) for draw in draws]
+        first = [f"{place / 1e6:.3f}" for place in draws[0].changes[sigmas][:4]]
+        label = f"change points, sigmas = {sigmas:.1f}"
+        cells = [str(counts[0]), ", ".join(first) or tables.NONE, _spread(counts, "{:g}")]
+        last = [PAPER.get(sigmas, tables.NONE), str(len(control.changes[sigmas]))]
+        rows.append([label, *cells, *last])
+    shares = [100 * float(draw.ood.mean()) for draw in draws]
+    label = f"share of the past with |z_i - z_j| > {RADIUS:g}"
+    cells = [f"{shares[0]:.1f} %", tables.NONE, _spread(shares, "{:.1f} %")]
+    rows.append([label, *cells, tables.NONE, f"{100 * control.ood.mean():.1f} %"])
+    spread = f"{len(draws)} draws: median (range)"
+    header = ["found", "trace 2", "first at (million)", spread, "paper", "trace 3 (jumps)"]
+    title = f"wind along y, {draws[0].rows:,} steps; a draw is trace 2 with other fine noise"
+    return tables.Table(header, rows, "lrrrrr", title)
+
+
+def _spread(values: Sequence[float], form: str) -> str:
+    low, middle, high = (form.format(f(values)) for f in (min, np.median, max))
+    return f"{middle} ({low} .. {high})"
+
+
+def figure(draws: Sequence[Draw]) -> bytes:
+    """Trace 2, and the draw on which the two detectors disagree the most."""
+    chosen = [draws[0]]
+    if len(draws) > 1:
+        chosen.append(max(draws[1:], key=_disagreement))
+    shape = figures.new_figure(5.6 * len(chosen), 5.6)
+    axes = shape.subplots(3, len(chosen), sharex=True, squeeze=False)
+    for column, draw in zip(axes.T, chosen, strict=True):
+        name = "trace 2" if draw.number == 0 else f"trace 2, other fine noise (draw {draw.number})"
+        for axis, sigmas in zip(column, SIGMAS, strict=False):
+            _draw_changes(axis, draw, sigmas)
+        column[0].set_title(f"{name}\n{column[0].get_title(loc='left')}", loc="left")
+        _draw_shares(column[-1], draw)
+    return figures.to_png(shape)
+
+
+def _disagreement(draw: Draw) -> int:
+    """Between the detectors, in change points."""
+    few, many = (len(draw.changes[sigmas]) for sigmas in SIGMAS)
+    return abs(many - few)
+
+
+def _draw_changes(axis: Any, draw: Draw, sigmas: float) -> None:
+    axis.plot(_millions(draw), draw.means, lw=0.9, color=COLOURS[0])
+    for place in draw.changes[sigmas]:
+        axis.axvline(place / 1e6, color=COLOURS[1], lw=0.9)
+    count = len(draw.changes[sigmas])
+    axis.set_title(f"change points: {count}, at {sigmas:.1f} standard deviations", loc="left")
+    axis.set(ylabel="wind along y")
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_shares(axis: Any, draw: Draw) -> None:
+    time = np.linspace(0, draw.rows, len(draw.ood)) / 1e6
+    axis.fill_between(time, 100 * draw.ood, color=COLOURS[2], alpha=0.4, lw=0)
+    axis.plot(time, 100 * draw.ood, lw=0.9, color=COLOURS[2])
+    axis.set_title(f"Past more than {RADIUS:g} away from the present (OOD)", loc="left")
+    axis.set(xlabel="million steps", ylabel="share (%)", ylim=(0, 101))
+    axis.set(xlim=(0, draw.rows / 1e6))
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _millions(draw: Draw) -> np.ndarray:
+    """The middle of each block."""
+    return (np.arange(len(draw.means)) + 0.5) * -(-draw.rows // POINTS) / 1e6
+
+
+study = Study(
+    "Figure 2: change points of a smooth context depend on the sensitivity; distances do not",
+    CpdOptions,
+    plan_runs,
+    report,
+)
