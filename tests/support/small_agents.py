@@ -28,6 +28,7 @@ SMALL = {
     "chain_length": 4,
     "permanent_period": 32,
     "target_period": 24,
+    "window": 3,
 }
 SMALL_OF = {"pt-dqn": {"batch_size": 16, "updates_per_rollout": 8}}
 """Of one agent: a pass over `permanent_period` transitions takes whole batches."""
