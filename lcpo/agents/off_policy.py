@@ -84,18 +84,21 @@ def learn(
     state: State,
     batch: Transition,
     key: Array,
-    step: Callable[[Any, Spec, Any, Transition], tuple[Any, Metrics]],
+    step: Callable[..., tuple[Any, Metrics]],
+    *more: Array,
 ) -> tuple[State, Metrics]:
     """Store the batch, then take `updates_per_rollout` steps of the learner, each on a new draw.
 
-    `step(config, spec, learner, data)` is the agent's. Metrics are means over the steps.
+    `step(config, spec, learner, data)` is the agent's. Where it needs something else that is new in
+    each step, such as random numbers, `more` has arrays [updates_per_rollout, ...], and `step` gets
+    an entry of each after the data. Metrics are means over the steps.
     """
     memory = replay.replay_add(state.memory, spec, batch)
     shape = (config.updates_per_rollout, config.batch_size)
     drawn = replay.replay_sample(memory, spec, shape[0] * shape[1], key)
     drawn = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), drawn)
     learner, metrics = jax.lax.scan(
-        lambda learner, data: step(config, spec, learner, data), state.learner, drawn
+        lambda learner, each: step(config, spec, learner, *each), state.learner, (drawn, *more)
     )
     state = State(learner, state.num_steps + batch.reward.size, memory)
     return state, {name: jnp.mean(values) for name, values in metrics.items()}

@@ -51,6 +51,8 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("pt-dqn", "grid-world"): _REPLAY_GRID,
     ("sac", "grid-world"): _REPLAY_GRID,
     ("mbcd", "grid-world"): _REPLAY_GRID,
+    ("online-ewc", "grid-world"): _REPLAY_GRID,
+    ("sliding-ogd", "grid-world"): _REPLAY_GRID,
     ("tabular-q", "grid-world"): {"gamma": 0.95},
     # docs/probes.md. Variants keep what makes them variants: their automatic entropy, or none.
     ("a2c", "probe-two-contexts"): {**_PROBE, **_RATES, **_SOFT},
@@ -68,6 +70,10 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("mbcd", "probe-two-contexts"): {
         **_REPLAY_PROBE, **_RATES, "target_rate": 0.05, **_MODEL_PROBE, "min_steps": 1000,
         "forget": 20,
+    },
+    ("online-ewc", "probe-two-contexts"): {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
+    ("sliding-ogd", "probe-two-contexts"): {
+        **_REPLAY_PROBE, "target_rate": 0.05, "learning_rate": 0.1, "value_learning_rate": 0.1,
     },
 }  # fmt: skip
 

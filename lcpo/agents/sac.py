@@ -13,12 +13,13 @@ In this order, `updates_per_rollout` times after each rollout, from the first on
 uniformly random for `random_steps`. The expectations over actions are exact sums. Scaled rewards
 as in `off_policy`. The published code takes pi(s) for pi(s') in y (fault "target-at-s").
 
-An agent that is SAC with other gradients (a penalty on old weights, a projection) calls
-`learner_init` and `step` with its own `Hooks`.
+An agent that is SAC with other gradients (a penalty on old weights, a projection) gives
+`learner_init`, `step` or `descend` its own `Optimisers`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -50,21 +51,17 @@ class Config(common.EntropyConfig, off_policy.TargetConfig, off_policy.Config):
 Transformation = optax.GradientTransformation
 
 
-class Hooks(NamedTuple):
-    """What the gradients of each network go through before they are clipped and given to Adam.
+class Optimisers(NamedTuple):
+    """What makes a step of each network's gradient: `adams`, or an agent's own.
 
-    A transformation sees the gradient and the parameters of its network, and gives the gradient to
-    be used. Build it where it is used, as an optimiser: it may close over traced values. What it
-    has to keep stands in its optax state, which is the first part of the optimiser's state in the
-    learner (`learner.policy_opt[0]`), or in a state of one's own around SAC's learner. It must be
-    there, with a state of the same shape, in `learner_init` and in every `step`.
+    A transformation sees the gradient and the parameters of its network. Build it where it is used:
+    it may close over traced values. What it has to keep stands in its optax state, which is in the
+    learner (`policy_opt`, `critic_opts`). The same ones must be there in `learner_init` and in
+    every `step`.
     """
 
-    policy: Transformation | None = None
-    critics: tuple[Transformation | None, Transformation | None] = (None, None)
-
-
-NO_HOOKS = Hooks()
+    policy: Transformation
+    critics: tuple[Transformation, Transformation]
 
 
 class Learner(NamedTuple):
@@ -84,34 +81,40 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     return off_policy.state_init(config, spec, learner_init(config, spec, key))
 
 
-def learner_init(config: Config, spec: Spec, key: Array, hooks: Hooks = NO_HOOKS) -> Learner:
+def learner_init(
+    config: Config, spec: Spec, key: Array, optimisers: Optimisers | None = None
+) -> Learner:
     """Fresh networks, and copies of the critics as targets."""
     network = off_policy.make_network(config, spec)
     policy, *pair = (network.init(k) for k in jax.random.split(key, 3))
     critics = (pair[0], pair[1])
-    adam, adams = optimisers(config, network, hooks)
+    one, (two, three) = optimisers or adams(config, network)
     return Learner(
         policy,
         critics,
         critics,
-        adam.init(policy),
-        (adams[0].init(critics[0]), adams[1].init(critics[1])),
+        one.init(policy),
+        (two.init(critics[0]), three.init(critics[1])),
         optim.entropy_init(),
         stats.moments_init(),
     )
 
 
-def optimisers(
-    config: Config, network: Network, hooks: Hooks
-) -> tuple[Transformation, tuple[Transformation, Transformation]]:
-    """Of the policy, and of each critic: the hook, then the gradient norm limit, L2 and Adam."""
+def adams(
+    config: Config, network: Network, before: Sequence[Transformation | None] = (None, None, None)
+) -> Optimisers:
+    """Of each network: the gradient norm limit, L2 and Adam.
 
-    def adam(rate: float, hook: Transformation | None) -> Transformation:
-        decay = network.weight_decay
-        return optim.adam(rate, config.max_grad_norm, weight_decay=decay, before=hook)
-
-    one, other = (adam(config.value_learning_rate, hook) for hook in hooks.critics)
-    return adam(config.learning_rate, hooks.policy), (one, other)
+    `before`: what the gradients of the policy and of each critic go through first (a penalty); its
+    state is then the first part of the optimiser's, for instance `learner.policy_opt[0]`.
+    """
+    rates = (config.learning_rate, config.value_learning_rate, config.value_learning_rate)
+    limit, decay = config.max_grad_norm, network.weight_decay
+    policy, *critics = (
+        optim.adam(rate, limit, weight_decay=decay, before=hook)
+        for rate, hook in zip(rates, before, strict=True)
+    )
+    return Optimisers(policy, (critics[0], critics[1]))
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
@@ -136,32 +139,51 @@ def update(
 
 
 def step(
-    config: Config, spec: Spec, learner: Learner, data: Transition, hooks: Hooks = NO_HOOKS
+    config: Config,
+    spec: Spec,
+    learner: Learner,
+    data: Transition,
+    optimisers: Optimisers | None = None,
 ) -> tuple[Learner, Metrics]:
     """One gradient step of every network on transitions [B], in the order of the docstring."""
+    learner, y, metrics = descend(config, spec, learner, data, optimisers)
+    learner, more = finish(config, spec, learner, data, y)
+    return learner, {**more, **metrics}
+
+
+def descend(
+    config: Config,
+    spec: Spec,
+    learner: Learner,
+    data: Transition,
+    optimisers: Optimisers | None = None,
+) -> tuple[Learner, Array, Metrics]:
+    """The steps of the policy and then of both critics; the critics' targets y [B]."""
     network = off_policy.make_network(config, spec)
-    adam, adams = optimisers(config, network, hooks)
+    one, others = optimisers or adams(config, network)
     policy_loss, policy_grads = policy_gradient(config, spec, learner, data)
-    policy, policy_opt = optim.apply(adam, policy_grads, learner.policy_opt, learner.policy)
+    policy, policy_opt = optim.apply(one, policy_grads, learner.policy_opt, learner.policy)
     learner = learner._replace(policy=policy, policy_opt=policy_opt)
     y = target(config, spec, learner, data)
     found = [ddqn.gradient(network, critic, data, y) for critic in learner.critics]
     stepped = [
         optim.apply(optimiser, grads, opt, critic)
         for optimiser, (_, _, grads), opt, critic in zip(
-            adams, found, learner.critic_opts, learner.critics, strict=True
+            others, found, learner.critic_opts, learner.critics, strict=True
         )
     ]
     critics, critic_opts = zip(*stepped, strict=True)
     learner = learner._replace(critics=critics, critic_opts=critic_opts)
-    learner, metrics = finish(config, spec, learner, data, y)
-    return learner, {
-        **metrics,
-        "policy_loss": policy_loss,
-        "grad_norm": optax.tree.norm(policy_grads),
-        "value_loss": 0.5 * (found[0][0] + found[1][0]),
-        "q_value": 0.5 * jnp.mean(found[0][1] + found[1][1]),
-    }
+    return (
+        learner,
+        y,
+        {
+            "policy_loss": policy_loss,
+            "grad_norm": optax.tree.norm(policy_grads),
+            "value_loss": 0.5 * (found[0][0] + found[1][0]),
+            "q_value": 0.5 * jnp.mean(found[0][1] + found[1][1]),
+        },
+    )
 
 
 def policy_gradient(

@@ -33,6 +33,8 @@ class Network(NamedTuple):
     apply: Callable[[Any, Array], Array]
     weight_decay: float = optim.WEIGHT_DECAY
     """Share of the parameters that is added to their gradient (L2)."""
+    layer_inputs: Callable[[Any, Array], list[Array]] | None = None
+    """Where the parameters are `Layers`, each used once: (params, x) -> what each layer sees."""
 
 
 def for_spec(spec: Spec, hidden: Sequence[int], num_outputs: int) -> Network:
@@ -68,7 +70,7 @@ Layers = tuple[Layer, ...]
 
 def mlp(sizes: tuple[int, ...]) -> Network:
     """A multi-layer perceptron, sizes = (inputs, *hidden, outputs)."""
-    return Network(lambda key: _mlp_init(key, sizes), _mlp_apply)
+    return Network(lambda key: _mlp_init(key, sizes), _mlp_apply, layer_inputs=_mlp_inputs)
 
 
 def _mlp_init(key: Array, sizes: tuple[int, ...]) -> Layers:
@@ -84,17 +86,26 @@ def _mlp_init(key: Array, sizes: tuple[int, ...]) -> Layers:
 
 
 def _mlp_apply(params: Layers, x: Array) -> Array:
-    """ReLU between layers, nothing after the last.
+    """ReLU between layers, nothing after the last."""
+    return _affine(params[-1], _mlp_inputs(params, x)[-1])
+
+
+def _mlp_inputs(params: Layers, x: Array) -> list[Array]:
+    """x, then the outputs of each hidden layer."""
+    inputs = [x]
+    for layer in params[:-1]:
+        inputs.append(jax.nn.relu(_affine(layer, inputs[-1])))
+    return inputs
+
+
+def _affine(layer: Layer, x: Array) -> Array:
+    """x @ w + b.
 
     Matrix products run at full float32 precision everywhere. On a GPU the default may be TF32,
     whose rounding is larger than the steps that the trust region takes.
     """
-    for i, layer in enumerate(params):
-        x = jnp.dot(x, layer.w, precision=jax.lax.Precision.HIGHEST)
-        x = x + jnp.expand_dims(layer.b, range(x.ndim - 1))
-        if i < len(params) - 1:
-            x = jax.nn.relu(x)
-    return x
+    x = jnp.dot(x, layer.w, precision=jax.lax.Precision.HIGHEST)
+    return x + jnp.expand_dims(layer.b, range(x.ndim - 1))
 
 
 class Table(NamedTuple):

@@ -27,13 +27,15 @@ ROWS = {
     for row in csv.DictReader(TABLE.read_text().splitlines())
 }
 
-NETWORKS = ("a2c", "trpo", "ddqn", "bfdqn", "pt-dqn", "sac", "clear", "lcpo", "lcpo-p")
-ACTORS = ("a2c", "trpo", "sac", "clear", "lcpo", "lcpo-p")
-ADAM_ACTORS = ("a2c", "sac", "clear", "lcpo", "lcpo-p")
+NETWORKS = (
+    "a2c", "trpo", "ddqn", "bfdqn", "pt-dqn", "sac", "online-ewc", "clear", "lcpo", "lcpo-p",
+)  # fmt: skip
+ACTORS = ("a2c", "trpo", "sac", "online-ewc", "clear", "lcpo", "lcpo-p")
+ADAM_ACTORS = ("a2c", "sac", "online-ewc", "clear", "lcpo", "lcpo-p")
 """TRPO's policy has no learning rate: its limit on the KL sets the length of a step."""
 ON_POLICY = ("a2c", "trpo", "lcpo", "lcpo-p")
 
-NOT_YET = {"mbcd", "mbpo", "online-ewc", "sliding-ogd"}
+NOT_YET = {"mbcd", "mbpo"}
 """Agents of the table that the library does not have."""
 NOT_A_FIELD = {
     ("", "Hidden layer activation"): "core.nets: always ReLU",
@@ -46,6 +48,10 @@ NOT_A_FIELD = {
 def number(text: str) -> float:
     """The last number of a text such as "1 to 0 in 5000 epochs"; a logarithm is not one."""
     return float(re.findall(r"[\d.]+(?:e-?\d+)?", re.sub(r" ln\(15\)", "", text))[-1])
+
+
+def first_number(text: str) -> float:
+    return number(text.split()[0])
 
 
 def epochs(text: str) -> float:
@@ -137,6 +143,14 @@ CHECKS: dict[tuple[str, str], list[tuple[tuple[str, ...], Field, Callable[[str],
                 "Benna Fusi Buffer Length": "buffer_size",
                 "g_1_2": "flow",
             },
+            "online-ewc": {
+                "averaging weight beta": ("averaging_rate", first_number),
+                "scaling factor alpha": "penalty_coef",
+            },
+            "sliding-ogd": {
+                "learning rate alpha": "learning_rate",
+                "N (window size)": "window",
+            },
             "pt-dqn": {
                 "Permanent Learning Rate": "permanent_learning_rate",
                 "Transient Learning Rate": "learning_rate",
@@ -214,6 +228,8 @@ SAC = {
     **REPLAY, "target_rate": 0.01, "learning_rate": 4e-4, "value_learning_rate": 1e-3,
     "entropy_coef": 0.1, "entropy_target": 0.1, "entropy_learning_rate": 1e-3, "faults": [],
 }  # fmt: skip
+EWC = {**SAC, "penalty_coef": 0.1, "averaging_rate": 7e-5}
+OGD = {**SAC, "learning_rate": 1e-4, "value_learning_rate": 1e-4, "window": 1000}
 CLEAR = {
     **ACTOR_CRITIC, "learning_rate": 4e-4, "entropy_coef": 5e-3, "updates_per_rollout": 1,
     "buffer_size": None, "max_rho": 1.0, "max_c": 1.0, "policy_clone_coef": 1e-3,
@@ -241,6 +257,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "pt-dqn": PT_DQN,
     "pt-dqn-sgd": {**PT_DQN, "permanent_optimiser": "sgd"},
     "sac": SAC,
+    "online-ewc": EWC,
+    "sliding-ogd": OGD,
     # The value table and its rate are ours; the rest is the published grid world's.
     "tabular-a2c": {
         **A2C, "learning_rate": 0.1, "value_learning_rate": 0.1, "gamma": 0.9, "lam": 0.95,

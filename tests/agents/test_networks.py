@@ -57,15 +57,15 @@ def sac_data() -> Transition:
 def test_hooks_see_and_change_the_gradients_of_sac() -> None:
     """They come before the norm limit, L2 and Adam, which then get what the hook gives."""
     config = small_config(sac.agent)
-    hooks = sac.Hooks(remember_and_drop(), (remember_and_drop(), remember_and_drop()))
-    before, data = sac.learner_init(config, SPEC, KEY, hooks), sac_data()
+    network = off_policy.make_network(config, SPEC)
+    optimisers = sac.adams(config, network, [remember_and_drop()] * 3)
+    before, data = sac.learner_init(config, SPEC, KEY, optimisers), sac_data()
     after, metrics = jax.jit(
-        lambda learner: sac.step(config, SPEC, learner, data, hooks)
+        lambda learner: sac.step(config, SPEC, learner, data, optimisers)
     )(before)  # fmt: skip
     _, grads = sac.policy_gradient(config, SPEC, before, data)
     moved = before._replace(policy=after.policy)
     y = sac.target(config, SPEC, moved, data)
-    network = off_policy.make_network(config, SPEC)
     seen = [ddqn.gradient(network, critic, data, y)[2] for critic in before.critics]
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)  # noqa: E731
     jax.tree.map(close, after.policy_opt[0], grads)

@@ -1,7 +1,8 @@
-"""DDQN, BFDQN, SAC against the published code's updates, to the tolerance of its float32 spread."""
+"""Agents with replay against the published code's updates, to its float32 spread."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from golden_files import assert_params, cases, load, mlp_params
 from jax.flatten_util import ravel_pytree
 
-from lcpo.agents import bfdqn, ddqn, off_policy, sac
+from lcpo.agents import bfdqn, ddqn, off_policy, online_ewc, sac, sliding_ogd
 from lcpo.core import optim, stats
 from lcpo.core.nets import Layers
 from lcpo.types import ContextSlice, Spec, Transition
@@ -134,16 +135,27 @@ def sac_start(g: dict[str, np.ndarray]) -> tuple[Spec, sac.Learner]:
     )
 
 
-def sac_settings(g: dict[str, np.ndarray], faults: tuple[str, ...]) -> Any:
+def sac_settings(
+    g: dict[str, np.ndarray], faults: tuple[str, ...], cls: type = sac.Config, **more: Any
+) -> Any:
     return settings(
         g,
-        sac.Config,
+        cls,
         learning_rate=g["lr_policy"],
         value_learning_rate=g["lr_value"],
         entropy_coef=g["entropy_factor"],
         entropy_target=0.0,
         faults=faults,
+        **more,
     )
+
+
+def networks_of(learner: sac.Learner) -> dict[str, Layers]:
+    found = {"policy": learner.policy}
+    pairs = zip(learner.critics, learner.targets, strict=True)
+    for i, (critic, target) in enumerate(pairs, start=1):
+        found |= {f"critic{i}": critic, f"target{i}": target}
+    return found
 
 
 @cases("update_sac_*")
@@ -163,11 +175,7 @@ def test_sac_update(case: Path) -> None:
             loss, q_value, _ = ddqn.gradient(network, critic, data, y)
             close(loss, g[f"v_loss_{i}"][k], rtol=1e-5, atol=2e-5)
             close(q_value, g[f"q_local_{i}"][k], rtol=1e-5, atol=2e-5)
-        pairs = zip(learner.critics, learner.targets, strict=True)
-        networks = {"policy": learner.policy}
-        for i, (critic, target) in enumerate(pairs, start=1):
-            networks |= {f"critic{i}": critic, f"target{i}": target}
-        compare(networks, g, k)
+        compare(networks_of(learner), g, k)
 
 
 @cases("update_sac_*")
@@ -193,3 +201,57 @@ def test_sac_without_the_fault_takes_the_policy_of_the_successor(case: Path) -> 
     close(found, expected, rtol=1e-5, atol=2e-5)
     faulty = sac.target(sac_settings(g, (sac.TARGET_AT_S,)), spec, learner, data)
     assert np.abs(found - faulty).max() > 1e-3
+
+
+@cases("update_ewc_*")
+def test_online_ewc_update(case: Path) -> None:
+    """Weights, averages of weights and importances, and the losses with their penalties."""
+    g = load(case)
+    extra = {"penalty_coef": g["ewc_alpha"], "averaging_rate": 1.0 - g["ewc_gamma"]}
+    config = sac_settings(g, online_ewc.FAULTS, online_ewc.Config, **extra)
+    spec, start = sac_start(g)
+    make = online_ewc.optimisers(config, off_policy.make_network(config, spec))
+    one, other = (o.init(p) for o, p in zip(make.critics, start.critics, strict=True))
+    learner = start._replace(policy_opt=make.policy.init(start.policy), critic_opts=(one, other))
+    step, last = jax.jit(online_ewc.step, static_argnums=1), len(g["obs"]) - 1
+    for k in range(last + 1):
+        held = online_ewc.penalties(config, learner)
+        learner, metrics = step(config, spec, learner, data_of(g, k), g["sample_uniforms"][k])
+        close(metrics["policy_loss"] + held[0], g["pg_loss"][k], rtol=1e-5, atol=2e-5)
+        compare(networks_of(learner), g, k)
+        opts = (learner.policy_opt, *learner.critic_opts)
+        for name, (past, *_) in zip(("policy", "critic1", "critic2"), opts, strict=True):
+            for stage in ["step1"] * (k == 0) + ["final"] * (k == last):
+                assert_params(past.weights, g, f"{stage}_past_{name}", 1e-6)
+                for i, layer in enumerate(past.importance):
+                    for kind, x in (("w", layer.w), ("b", layer.b)):
+                        published = g[f"{stage}_importance_{name}_{kind}{i}"]
+                        scale = np.abs(published).max()
+                        close(x / scale, published / scale, rtol=0, atol=5e-6)
+
+
+@cases("update_ogd_*")
+def test_sliding_ogd_update(case: Path) -> None:
+    g = load(case)
+    rates = {"lr_policy": g["ogd_alpha"], "lr_value": g["ogd_alpha"], "grad_clip": np.float32(1.0)}
+    config = sac_settings({**g, **rates}, (sac.TARGET_AT_S, sliding_ogd.ASCENT), sliding_ogd.Config)
+    config = dataclasses.replace(config, window=int(g["ogd_n"]))
+    spec, start = sac_start(g)
+    make = sliding_ogd.optimisers(config)
+    one, other = (o.init(p) for o, p in zip(make.critics, start.critics, strict=True))
+    learner = start._replace(policy_opt=make.policy.init(start.policy), critic_opts=(one, other))
+    step = jax.jit(sliding_ogd.step, static_argnums=1)
+    for k in range(len(g["obs"])):
+        learner, metrics = step(config, spec, learner, data_of(g, k))
+        close(metrics["policy_loss"], g["pg_loss"][k], rtol=1e-5, atol=2e-5)
+        assert float(metrics["num_directions"]) == g["n_stored"][k][0]
+        for name, past in zip(
+            ("policy", "critic1", "critic2"),
+            (learner.policy_opt, *learner.critic_opts),
+            strict=True,
+        ):
+            newest = past.rows[k % (config.window - 1)]
+            layers = {key: x[k] for key, x in g.items() if key.startswith(f"direction_{name}")}
+            published = ravel_pytree(mlp_params(layers, f"direction_{name}"))[0]
+            close(newest, published, rtol=0, atol=2e-6)
+        compare(networks_of(learner), g, k)

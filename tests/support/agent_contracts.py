@@ -170,8 +170,9 @@ def _targets_of_blocks(spec: Spec, config: Any, state: Any, batch: Any) -> Any:
 
 
 def _targets_from_replay(target: Any, spec: Spec, config: Any, state: Any, batch: Any) -> Any:
-    memory = replay.replay_add(state.memory, spec, batch)
-    rows = (state.memory.added + jnp.arange(T)) % memory.num_rows
+    before = replay_of(state)
+    memory = replay.replay_add(before, spec, batch)
+    rows = (before.added + jnp.arange(T)) % memory.num_rows
     return target(config, spec, state.learner, replay.replay_rows(memory, spec, rows, 0 * rows))
 
 
@@ -180,6 +181,13 @@ def _targets_in_context(spec: Spec, config: Any, state: Any, batch: Any) -> Any:
     data = jax.tree.map(lambda x: x[:, 0], batch._replace(extra=()))
     learner = jax.tree.map(lambda x: x[state.current], state.learner)
     return sac.target(config, spec, learner, data)
+
+
+def replay_of(state: Any) -> Any:
+    """The replay, which may not be all of the memory; None where there is none."""
+    memory = getattr(state, "memory", None)
+    memory = getattr(memory, "replay", memory)
+    return memory if isinstance(memory, replay.Replay) else None
 
 
 def estimator(agent: AnyAgent, spec: Spec, state: Any) -> Any:
@@ -192,8 +200,8 @@ def estimator(agent: AnyAgent, spec: Spec, state: Any) -> Any:
     if isinstance(getattr(state, "learner", state), on_policy.State):
         make_networks = getattr(module, "make_networks", on_policy.make_networks)
         return partial(jax.jit(_targets_on_policy, static_argnums=(0, 1)), make_networks, spec)
-    if isinstance(getattr(state, "memory", None), replay.Replay):
-        target: Any = module.__dict__["target"]
+    if replay_of(state) is not None:
+        target: Any = module.__dict__.get("target", sac.target)
         return partial(jax.jit(_targets_from_replay, static_argnums=(0, 1)), target, spec)
     return pytest.skip("learns step by step: no reward but its own reaches a step's target")
 

@@ -35,6 +35,7 @@ SMALL = {
     "model_batch_size": 16,
     "min_steps": 16,
     "max_models": 3,
+    "window": 3,
 }
 SMALL_OF = {"pt-dqn": {"batch_size": 16, "updates_per_rollout": 8}}
 """Of one agent: a pass over `permanent_period` transitions takes whole batches."""

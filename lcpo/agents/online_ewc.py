@@ -1,0 +1,223 @@
+"""Online EWC: SAC held near its past weights, each as firmly as it mattered (Schwarz et al. 2018).
+
+Elastic weight consolidation (Kirkpatrick et al. 2017) without task labels, for the policy and for
+each critic by itself:
+
+    L(theta)  + alpha/2 sum_k F_k (theta_k - theta*_k)^2          alpha = `penalty_coef`    `pull`
+    F        <- (1 - beta) F      + beta F_now                    beta = `averaging_rate`
+    theta*   <- (1 - beta) theta* + beta theta                    after each gradient step  `follow`
+    F_now     = E[ (d/dtheta log pi(a|s))^2 ],  a ~ pi(s)         of the policy: its Fisher matrix
+    F_now     = E[ (d/dphi (Q(s, a) - y)^2)^2 ]                   of a critic   (`importances`)
+
+All over the batch of the step, with the networks as they are after it. The first step has no
+penalty, and its F_now and theta are taken whole. All else is SAC's.
+
+The published code differs in three more ways (`FAULTS`), besides SAC's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.flatten_util import ravel_pytree
+
+from lcpo.agents import off_policy, sac
+from lcpo.agents.off_policy import State
+from lcpo.agents.sac import Learner
+from lcpo.config import config, static, traced
+from lcpo.core import dists, fisher, optim
+from lcpo.core.nets import Network
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+IMPORTANCE_OF_SUMS = "importance-of-sums"
+"""Fault: a critic's F_now is E_i[ (g_1 + ... + g_i)^2 ], of running sums of the gradients g_i."""
+FREE_CRITIC = "free-critic"
+"""Fault: the second critic has no penalty."""
+DECAY_TWICE = "decay-twice"
+"""Fault: the penalty is multiplied by 1 - beta, which F has in it already."""
+FAULTS = (sac.TARGET_AT_S, IMPORTANCE_OF_SUMS, FREE_CRITIC, DECAY_TWICE)
+
+
+@config
+class Config(sac.Config):
+    """Online EWC. Defaults are the paper's."""
+
+    penalty_coef: float = traced(
+        0.1, "weight of the penalty on leaving past weights (alpha)", low=0.0
+    )
+    averaging_rate: float = traced(
+        7e-5, "share of the newest weights and importances in their averages, per step (beta)",
+        low=0.0, high=1.0,
+    )  # fmt: skip
+    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+
+
+class Past(NamedTuple):
+    """What holds a network: the optax state of `pull`, the first part of its optimiser's."""
+
+    weights: Any  # theta*
+    importance: Any  # F
+    num_updates: Array  # gradient steps so far, int32
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """A fresh SAC without a past, and an empty replay."""
+    network = off_policy.make_network(config, spec)
+    learner = sac.learner_init(config, spec, key, optimisers(config, network))
+    return off_policy.state_init(config, spec, learner)
+
+
+def optimisers(config: Config, network: Network) -> sac.Optimisers:
+    """SAC's, each behind the pull of the past."""
+    return sac.adams(config, network, [pull(coef) for coef in coefficients(config)])
+
+
+def coefficients(config: Config) -> tuple[Array | float, Array | float, Array | float]:
+    """alpha, for the policy and each critic."""
+    alpha = config.penalty_coef
+    if DECAY_TWICE in config.faults:
+        alpha = alpha * (1.0 - config.averaging_rate)
+    return alpha, alpha, 0.0 if FREE_CRITIC in config.faults else alpha
+
+
+def pull(coefficient: Array | float) -> optax.GradientTransformation:
+    """Add the gradient of the penalty."""
+
+    def fresh(params: Any) -> Past:
+        zeros = jax.tree.map(jnp.zeros_like, params)
+        return Past(zeros, zeros, jnp.int32(0))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        held = jax.tree.map(
+            lambda g, f, now, old: g + coefficient * f * (now - old),
+            updates,
+            state.importance,
+            params,
+            state.weights,
+        )
+        return held, state
+
+    return optax.GradientTransformation(fresh, update)
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Store the batch, then `updates_per_rollout` gradient steps."""
+    shape = (config.updates_per_rollout, config.batch_size, spec.action_size)
+    uniform = jax.random.uniform(jax.random.fold_in(key, 1), shape)
+    return off_policy.learn(config, spec, state, batch, key, step, uniform)
+
+
+def step(
+    config: Config, spec: Spec, learner: Learner, data: Transition, uniform: Array
+) -> tuple[Learner, Metrics]:
+    """One gradient step on transitions [B]; uniform numbers [B, A] draw the actions of F_now."""
+    network = off_policy.make_network(config, spec)
+    before = penalties(config, learner)
+    learner, y, metrics = sac.descend(config, spec, learner, data, optimisers(config, network))
+    found = importances(config, network, learner, data, y, uniform)
+    learner = follow(config, learner, found)
+    learner, more = sac.finish(config, spec, learner, data, y)
+    past = learner.policy_opt[0]
+    drift = jax.tree.map(lambda now, old: now - old, learner.policy, past.weights)
+    return learner, {
+        **metrics,
+        **more,
+        "penalty": before[0],
+        "value_penalty": 0.5 * (before[1] + before[2]),
+        "drift": optax.tree.norm(drift),
+        "importance": jnp.sum(ravel_pytree(past.importance)[0]),
+    }
+
+
+def penalties(config: Config, learner: Learner) -> list[Array]:
+    """alpha/2 sum F (theta - theta*)^2, of the policy and each critic."""
+
+    def penalty(coefficient: Array | float, past: Past, params: Any) -> Array:
+        trees = (past.importance, params, past.weights)
+        importance, now, old = (ravel_pytree(tree)[0] for tree in trees)
+        return 0.5 * coefficient * jnp.sum(importance * (now - old) ** 2)
+
+    pasts = [opt[0] for opt in (learner.policy_opt, *learner.critic_opts)]
+    params = (learner.policy, *learner.critics)
+    return [penalty(*each) for each in zip(coefficients(config), pasts, params, strict=True)]
+
+
+def importances(
+    config: Config,
+    network: Network,
+    learner: Learner,
+    data: Transition,
+    target: Array,
+    uniform: Array,
+) -> tuple[Any, Any, Any]:
+    """F_now of the policy and each critic."""
+    logits = network.apply(learner.policy, data.obs)
+    drawn = dists.sample(logits, uniform)
+    score = chosen(drawn, logits.shape[-1]) - jax.nn.softmax(logits)  # d log pi(a|s) / d logits
+    policy = fisher.mean_square_gradient(network, learner.policy, data.obs, score)
+    square = running_sums if IMPORTANCE_OF_SUMS in config.faults else fisher.mean_square_gradient
+
+    def of_critic(critic: Any) -> Any:
+        q = network.apply(critic, data.obs)
+        error = off_policy.total_q(q, data.action) - target
+        deltas = 2.0 * error[:, None, None] * chosen(data.action, q.shape[-1])
+        return square(network, critic, data.obs, deltas)
+
+    one, other = learner.critics
+    return policy, of_critic(one), of_critic(other)
+
+
+def chosen(action: Array, count: int) -> Array:
+    """1 at the action of each dimension, 0 elsewhere: [B, A] -> [B, A, count]."""
+    return jax.nn.one_hot(action, count)
+
+
+CHUNK = 32
+"""Samples whose gradients are summed at a time; the matrix of ones below is that large."""
+
+
+def running_sums(network: Network, params: Any, x: Array, deltas: Array) -> Any:
+    """1/B sum_i (g_1 + ... + g_i)^2, g_i the gradient of sample i."""
+    size = next(n for n in range(min(CHUNK, len(x)), 0, -1) if len(x) % n == 0)
+    until = jnp.tril(jnp.ones((size, size)))
+
+    def add(carry: tuple[Any, Any], samples: tuple[Array, Array]) -> tuple[tuple[Any, Any], None]:
+        before, squares = carry
+        grads = fisher.sample_gradients(network, params, *samples)
+        sums = jax.tree.map(
+            lambda b, g: b[None] + jnp.tensordot(until, g, 1, precision=jax.lax.Precision.HIGHEST),
+            before,
+            grads,
+        )
+        squares = jax.tree.map(lambda q, s: q + jnp.sum(s**2, axis=0), squares, sums)
+        return (jax.tree.map(lambda s: s[-1], sums), squares), None
+
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    cut = [v.reshape(-1, size, *v.shape[1:]) for v in (x, deltas)]
+    (_, squares), _ = jax.lax.scan(add, (zeros, zeros), (cut[0], cut[1]))
+    return jax.tree.map(lambda q: q / len(x), squares)
+
+
+def follow(config: Config, learner: Learner, found: tuple[Any, Any, Any]) -> Learner:
+    """`learner` whose past has moved towards its weights and the importances `found`."""
+
+    def move(opt: Any, params: Any, importance: Any) -> Any:
+        past: Past = opt[0]
+        rate = jnp.where(past.num_updates == 0, 1.0, config.averaging_rate)
+        weights = optim.polyak(past.weights, params, rate)
+        importance = optim.polyak(past.importance, importance, rate)
+        return (Past(weights, importance, past.num_updates + 1), *opt[1:])
+
+    one, other = (
+        move(*each) for each in zip(learner.critic_opts, learner.critics, found[1:], strict=True)
+    )
+    policy_opt = move(learner.policy_opt, learner.policy, found[0])
+    return learner._replace(policy_opt=policy_opt, critic_opts=(one, other))
+
+
+agent = Agent("online-ewc", Config, init, sac.act, update, probabilities=sac.probabilities)
