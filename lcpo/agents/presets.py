@@ -47,6 +47,7 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("bfdqn", "grid-world"): _REPLAY_GRID,
     ("pt-dqn", "grid-world"): _REPLAY_GRID,
     ("sac", "grid-world"): _REPLAY_GRID,
+    ("mbpo", "grid-world"): _REPLAY_GRID,
     ("tabular-q", "grid-world"): {"gamma": 0.95},
     # docs/probes.md. Variants keep what makes them variants: their automatic entropy, or none.
     ("a2c", "probe-two-contexts"): {**_PROBE, **_RATES, **_SOFT},
@@ -61,6 +62,10 @@ SETTINGS: dict[tuple[str, str], Values] = {
         **_Q_PROBE, "target_period": 200, "permanent_period": 1000, "permanent_learning_rate": 1e-3,
     },
     ("sac", "probe-two-contexts"): {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
+    ("mbpo", "probe-two-contexts"): {
+        **_REPLAY_PROBE, **_RATES, "target_rate": 0.05, "model_hidden": (32, 32),
+        "model_passes": 1, "model_batches": 2, "model_batch_size": 64, "model_samples": 64,
+    },
 }  # fmt: skip
 
 PUBLISHED: dict[tuple[str, str], Values] = {

@@ -135,9 +135,17 @@ def update(
 
 
 def step(
-    config: Config, spec: Spec, learner: Learner, data: Transition, hooks: Hooks = NO_HOOKS
+    config: Config,
+    spec: Spec,
+    learner: Learner,
+    data: Transition,
+    hooks: Hooks = NO_HOOKS,
+    entropy_obs: Array | None = None,
 ) -> tuple[Learner, Metrics]:
-    """One gradient step of every network on transitions [B], in the order of the docstring."""
+    """One gradient step of every network on transitions [B], in the order of the docstring.
+
+    `entropy_obs` [B, D]: where the entropy is measured, if not in the states of `data`.
+    """
     network = off_policy.make_network(config, spec)
     adam, adams = optimisers(config, network, hooks)
     policy_loss, policy_grads = policy_gradient(config, spec, learner, data)
@@ -153,7 +161,7 @@ def step(
     ]
     critics, critic_opts = zip(*stepped, strict=True)
     learner = learner._replace(critics=critics, critic_opts=critic_opts)
-    learner, metrics = finish(config, spec, learner, data, y)
+    learner, metrics = finish(config, spec, learner, data, y, entropy_obs)
     return learner, {
         **metrics,
         "policy_loss": policy_loss,
@@ -190,7 +198,12 @@ def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Ar
 
 
 def finish(
-    config: Config, spec: Spec, learner: Learner, data: Transition, target: Array
+    config: Config,
+    spec: Spec,
+    learner: Learner,
+    data: Transition,
+    target: Array,
+    entropy_obs: Array | None = None,
 ) -> tuple[Learner, Metrics]:
     """What follows the steps of the networks: target networks, reward scale, entropy."""
     metrics = {"reward_scale": common.reward_scale(config, learner.target_stats)}
@@ -198,7 +211,8 @@ def finish(
         targets=optim.polyak(learner.targets, learner.critics, config.target_rate),
         target_stats=stats.moments_add(learner.target_stats, target),
     )
-    logits = off_policy.make_network(config, spec).apply(learner.policy, data.obs)
+    obs = data.obs if entropy_obs is None else entropy_obs
+    logits = off_policy.make_network(config, spec).apply(learner.policy, obs)
     entropy = jnp.mean(dists.entropy(logits))
     tuner = common.tune_entropy(config, spec, learner.entropy, entropy)
     coefficient = common.entropy_coefficient(config, tuner)

@@ -28,9 +28,19 @@ SMALL = {
     "chain_length": 4,
     "permanent_period": 32,
     "target_period": 24,
+    "model_samples": 40,
+    "ensemble_size": 2,
+    "model_hidden": (8,),
+    "model_passes": 2,
+    "model_batches": 2,
+    "model_batch_size": 16,
 }
-SMALL_OF = {"pt-dqn": {"batch_size": 16, "updates_per_rollout": 8}}
-"""Of one agent: a pass over `permanent_period` transitions takes whole batches."""
+SMALL_OF = {
+    "pt-dqn": {"batch_size": 16, "updates_per_rollout": 8},
+    "ideal-mbpo": {"model_samples": 128, "buffer_size": 128},
+}
+"""Of one agent: a pass over `permanent_period` transitions takes whole batches; the newest step is
+among those that imagination starts from."""
 
 
 def env_for(agent: AnyAgent) -> Any:
