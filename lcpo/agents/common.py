@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from lcpo.config import config, static, traced
-from lcpo.core import dists, optim, stats
+from lcpo.core import dists, dynamics, optim, stats
+from lcpo.core.nets import Network
 from lcpo.types import Array, Spec
 
 
@@ -38,6 +39,27 @@ class EntropyConfig:
         low=0.0, high=1.0,
     )  # fmt: skip
     entropy_learning_rate: float = traced(1e-3, "learning rate of the log coefficient", low=0.0)
+
+
+@config
+class ModelConfig:
+    """A learnt model of the environment (`core.dynamics`), and one training of it."""
+
+    ensemble_size: int = static(5, "networks in a model", low=1)
+    model_hidden: tuple[int, ...] = static((64, 64, 64), "a model's hidden layer sizes", low=1)
+    model_passes: int = static(5, "times that a training goes over its draws", low=1)
+    model_batches: int = static(5, "gradient steps of a model per pass", low=1)
+    model_batch_size: int = static(256, "transitions per gradient step of a model", low=1)
+
+
+def make_model(config: ModelConfig, spec: Spec, count: int | None = None) -> Network:
+    """The networks of a model: all of them, or `count`."""
+    return dynamics.make_network(spec, config.model_hidden, count or config.ensemble_size)
+
+
+def model_draws(config: ModelConfig) -> int:
+    """Transitions that one training draws."""
+    return config.model_batches * config.model_batch_size
 
 
 def reward_scale(config: Config, moments: stats.RunningMoments) -> Array:

@@ -47,7 +47,7 @@ TRAIN_EVERY = ((250, 10), (5_000, 100), (40_000, 250), (60_000, 5_000), (2**31 -
 
 
 @config
-class Config(sac.Config):
+class Config(common.ModelConfig, sac.Config):
     """MBCD. Defaults are the paper's."""
 
     threshold: float = traced(1000.0, "a CUSUM above this is a change (h)", low=0.0)
@@ -63,11 +63,6 @@ class Config(sac.Config):
     forget: int = static(100, "transitions before a change that belong to no context", low=0)
     model_memory: int = static(100_000, "newest transitions that a model is trained on", low=1)
     max_trainings: int = static(2, "trainings of a model per update", low=1)
-    ensemble_size: int = static(5, "members of a model", low=1)
-    model_hidden: tuple[int, ...] = static((64, 64, 64), "hidden layers of a member", low=1)
-    model_passes: int = static(5, "passes of a training over its draws", low=1)
-    model_batches: int = static(5, "gradient steps of a pass", low=1)
-    model_batch_size: int = static(256, "transitions per gradient step of a model", low=1)
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
 
 
@@ -88,7 +83,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     """Networks for all contexts that there may be, the first one in use."""
     assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     policy_key, model_key = jax.random.split(key)
-    network = make_model(config, spec)
+    network = common.make_model(config, spec)
     learner = jax.vmap(lambda k: sac.learner_init(config, spec, k))(
         jax.random.split(policy_key, config.max_models)
     )
@@ -107,11 +102,6 @@ def init(config: Config, spec: Spec, key: Array) -> State:
         since=zero,
         memory=memory,
     )
-
-
-def make_model(config: Config, spec: Spec) -> Any:
-    """The network of a model."""
-    return dynamics.make_network(spec, config.model_hidden, config.ensemble_size)
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
@@ -165,7 +155,7 @@ class Seen(NamedTuple):
 
 def observe(config: Config, spec: Spec, state: State, batch: Transition) -> Seen:
     """Ask every model that there is."""
-    network, length = make_model(config, spec), batch.reward.shape[0]
+    network, length = common.make_model(config, spec), batch.reward.shape[0]
     y = dynamics.outputs(batch)
 
     def ask(index: Array) -> tuple[dynamics.Normal, Array]:
@@ -253,13 +243,12 @@ def train_model(
     config: Config, spec: Spec, state: State, due: Array, key: Array
 ) -> tuple[dynamics.Model, Array]:
     """Train the model in use `due` times: (models, the loss of the last one)."""
-    network, memory = make_model(config, spec), state.memory
-    mine = model_blocks(config, state)
-    total = config.model_batches * config.model_batch_size
+    network, memory = common.make_model(config, spec), state.memory
+    mine, count = model_blocks(config, state), common.model_draws(config)
 
     def train(number: Array, carry: tuple[dynamics.Model, Array]) -> tuple[dynamics.Model, Array]:
         now = jax.random.fold_in(key, number)
-        data = blocks.owned_sample(memory, spec, mine, total, now, config.model_memory)
+        data = blocks.owned_sample(memory, spec, mine, count, now, config.model_memory)
         parts = config.model_passes, config.model_batches
         return dynamics.train(network, spec, carry[0], data, *parts)
 

@@ -121,7 +121,7 @@ def step(
     learner, y, metrics = sac.descend(config, spec, learner, data, optimisers(config, network))
     found = importances(config, network, learner, data, y, uniform)
     learner = follow(config, learner, found)
-    learner, more = sac.finish(config, spec, learner, data, y)
+    learner, more = sac.finish(config, spec, learner, data.obs, y)
     past = learner.policy_opt[0]
     drift = jax.tree.map(lambda now, old: now - old, learner.policy, past.weights)
     return learner, {

@@ -53,6 +53,7 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("mbcd", "grid-world"): _REPLAY_GRID,
     ("online-ewc", "grid-world"): _REPLAY_GRID,
     ("sliding-ogd", "grid-world"): _REPLAY_GRID,
+    ("mbpo", "grid-world"): _REPLAY_GRID,
     ("tabular-q", "grid-world"): {"gamma": 0.95},
     # docs/probes.md. Variants keep what makes them variants: their automatic entropy, or none.
     ("a2c", "probe-two-contexts"): {**_PROBE, **_RATES, **_SOFT},
@@ -74,6 +75,10 @@ SETTINGS: dict[tuple[str, str], Values] = {
     ("online-ewc", "probe-two-contexts"): {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
     ("sliding-ogd", "probe-two-contexts"): {
         **_REPLAY_PROBE, "target_rate": 0.05, "learning_rate": 0.1, "value_learning_rate": 0.1,
+    },
+    ("mbpo", "probe-two-contexts"): {
+        **_REPLAY_PROBE, **_RATES, "target_rate": 0.05, "model_hidden": (32, 32),
+        "model_passes": 1, "model_batches": 2, "model_batch_size": 64, "model_samples": 64,
     },
 }  # fmt: skip
 

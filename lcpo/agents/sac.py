@@ -147,7 +147,7 @@ def step(
 ) -> tuple[Learner, Metrics]:
     """One gradient step of every network on transitions [B], in the order of the docstring."""
     learner, y, metrics = descend(config, spec, learner, data, optimisers)
-    learner, more = finish(config, spec, learner, data, y)
+    learner, more = finish(config, spec, learner, data.obs, y)
     return learner, {**more, **metrics}
 
 
@@ -213,15 +213,18 @@ def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Ar
 
 
 def finish(
-    config: Config, spec: Spec, learner: Learner, data: Transition, target: Array
+    config: Config, spec: Spec, learner: Learner, obs: Array, target: Array
 ) -> tuple[Learner, Metrics]:
-    """What follows the steps of the networks: target networks, reward scale, entropy."""
+    """What follows the steps of the networks: target networks, reward scale, entropy.
+
+    `target` [B]: that of the critics; `obs` [B, D]: where the entropy is measured.
+    """
     metrics = {"reward_scale": common.reward_scale(config, learner.target_stats)}
     learner = learner._replace(
         targets=optim.polyak(learner.targets, learner.critics, config.target_rate),
         target_stats=stats.moments_add(learner.target_stats, target),
     )
-    logits = off_policy.make_network(config, spec).apply(learner.policy, data.obs)
+    logits = off_policy.make_network(config, spec).apply(learner.policy, obs)
     entropy = jnp.mean(dists.entropy(logits))
     tuner = common.tune_entropy(config, spec, learner.entropy, entropy)
     coefficient = common.entropy_coefficient(config, tuner)

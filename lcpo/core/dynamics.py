@@ -147,6 +147,12 @@ def one_member(model: Model, index: Array) -> Model:
     return model._replace(params=model.params._replace(members=members), opt=())
 
 
+def imagine(normal: Normal, obs: Array, noise: Array) -> tuple[Array, Array]:
+    """Reward [...] and next_obs [..., D] of standard normal `noise` [..., O], for `obs` [..., D]."""
+    y = normal.mean + jnp.sqrt(normal.var) * noise
+    return y[..., 0], obs + y[..., 1:]
+
+
 def mixture(each: Normal) -> tuple[Normal, Array]:
     """The members [E, ..., O] as one normal distribution, and how much their means disagree [...].
 

@@ -98,11 +98,16 @@ def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
 
 def replay_sample(replay: Replay, spec: Spec, count: int, key: Array) -> Transition:
     """Draw `count` transitions uniformly with replacement: leaves [count, ...]."""
+    step, world = replay_draw(replay, spec, count, key)
+    return replay_rows(replay, spec, step % replay.num_rows, world)
+
+
+def replay_draw(replay: Replay, spec: Spec, count: int, key: Array) -> tuple[Array, Array]:
+    """Steps and worlds [count] of `replay_sample`; steps are counted from the first ever added."""
     live = jnp.minimum(replay.added, replay.capacity)
     # As integers: uniform numbers in float32 have fewer levels than a long run has steps.
     drawn = jax.random.randint(key, (count,), 0, jnp.maximum(live * spec.num_worlds, 1))
-    step = replay.added - live + drawn // spec.num_worlds
-    return replay_rows(replay, spec, step % replay.num_rows, drawn % spec.num_worlds)
+    return replay.added - live + drawn // spec.num_worlds, drawn % spec.num_worlds
 
 
 def replay_blocks(replay: Replay, spec: Spec, count: int, length: int, key: Array) -> Transition:

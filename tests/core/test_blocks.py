@@ -40,9 +40,7 @@ def test_who_draws_draws_from_his_own(newest: int | None) -> None:
     for number in range(4 * num_blocks):
         owner, is_change = int(rng.integers(OWNERS)), rng.random() < 0.6
         first, forget = (int(rng.integers(LENGTH)), 3) if is_change else (0, 0)
-        memory = add(
-            memory, SPEC, rollout(number), *(jnp.int32(x) for x in (owner, first, forget))
-        )
+        memory = add(memory, SPEC, rollout(number), *(jnp.int32(x) for x in (owner, first, forget)))
         start = number * LENGTH
         gone = set(range(start + first - forget, start)) & set(range(start - LENGTH, start))
         oldest = (number - num_blocks + 2) * LENGTH  # one rollout is given up early

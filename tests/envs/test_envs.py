@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from lcpo.agents import a2c
+from lcpo.core.pendulum import LAGS
 from lcpo.envs import probes
-from lcpo.envs.pendulum import LAGS, Pendulum, PlainPendulum, State
+from lcpo.envs.pendulum import Pendulum, PlainPendulum, State
 from lcpo.run.drive.base import Program, Run
 from lcpo.run.drive.rollout import init_run, load_contexts, rollout
 from lcpo.run.plan.check import check_env

@@ -133,8 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "sac-entropy-of-successors", "lcpo/agents/sac.py",
-        "logits = off_policy.make_network(config, spec).apply(learner.policy, data.obs)",
-        "logits = off_policy.make_network(config, spec).apply(learner.policy, data.next_obs)",
+        "finish(config, spec, learner, data.obs, y)", "finish(config, spec, learner, data.next_obs, y)",
         (f"{RULES}sacs_entropy_is_that_of_the_states_it_learned_from",),
         "SAC's coefficient is tuned on other states than its policy",
     ),

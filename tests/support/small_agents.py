@@ -36,9 +36,14 @@ SMALL = {
     "min_steps": 16,
     "max_models": 3,
     "window": 3,
+    "model_samples": 40,
 }
-SMALL_OF = {"pt-dqn": {"batch_size": 16, "updates_per_rollout": 8}}
-"""Of one agent: a pass over `permanent_period` transitions takes whole batches."""
+SMALL_OF = {
+    "pt-dqn": {"batch_size": 16, "updates_per_rollout": 8},
+    "ideal-mbpo": {"model_samples": 128, "buffer_size": 128},
+}
+"""Of one agent: a pass over `permanent_period` transitions takes whole batches; the newest step is
+among those that imagination starts from."""
 
 
 def env_for(agent: AnyAgent) -> Any:

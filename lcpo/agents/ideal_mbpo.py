@@ -1,0 +1,70 @@
+"""Ideal MBPO: MBPO with the true dynamics of the windy Pendulum in place of a learnt model.
+
+    s, w ~ all history          w: the wind of the real step from s, the newest in its next_obs
+    a    ~ pi(.|s)
+    r, s' = what the Pendulum does with a and w in s                          `core.pendulum.step`
+
+It knows the wind of the past, not that to come. All else is MBPO's. Hence what remains wrong with
+it is not the model's fault.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from lcpo.agents import mbpo, sac
+from lcpo.agents.mbpo import ImagineConfig, State
+from lcpo.config import config
+from lcpo.core import pendulum, replay
+from lcpo.errors import InputError
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+
+@config
+class Config(ImagineConfig):
+    """Ideal MBPO. Defaults are the paper's."""
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """Fresh networks, and two empty replays."""
+    return mbpo.state_init(config, spec, key, model=())
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Store the batch, imagine, then SAC's steps."""
+    real = replay.replay_add(state.memory.real, spec, batch)
+    state = state._replace(memory=state.memory._replace(real=real))
+
+    def exact(data: Transition, key: Array) -> tuple[Array, Array]:
+        del key
+        return predict(spec, data)
+
+    return mbpo.learn(config, spec, state, batch.reward.size, key, exact)
+
+
+def predict(spec: Spec, data: Transition) -> tuple[Array, Array]:
+    """Reward [...] and next_obs [..., D], with the action of `data` and its real next wind."""
+    cos, sin, speed = jnp.moveaxis(data.obs[..., : spec.context.start], -1, 0)
+    wind_x, wind_y = jnp.moveaxis(spec.context.newest(data.next_obs), -1, 0)
+    torque = pendulum.torque_of(data.action[..., 0], spec.num_actions[0])
+    angle, speed, reward = pendulum.step(jnp.arctan2(sin, cos), speed, torque, wind_x, wind_y)
+    history = spec.context.history(data.next_obs)
+    return reward, spec.context.insert(pendulum.features(angle, speed), history)
+
+
+def check(config: Config, spec: Spec) -> None:
+    """Only the windy Pendulum's dynamics are known."""
+    known = pendulum.make_spec(spec.num_actions[0])
+    if (spec.obs_size, spec.context, spec.num_actions) != known[:3]:
+        raise InputError(
+            f"ideal-mbpo: observations of {spec.obs_size} numbers, actions {spec.num_actions}: "
+            f"needs the windy Pendulum, whose dynamics it is given ({known.obs_size} numbers, one "
+            "action): choose --env pendulum, or mbpo, which learns the dynamics"
+        )
+
+
+agent = Agent(
+    "ideal-mbpo", Config, init, sac.act, update, check=check, probabilities=sac.probabilities
+)

@@ -1,0 +1,58 @@
+"""The equations of motion of the windy Pendulum, for its environment and for who knows them.
+
+    torque = a + wx cos(th) + wy sin(th), clipped to +-2 together with the action a
+    reward = -(wrap(th)^2 + 0.1 thdot^2 + 0.001 a^2), of the state before the step
+
+An observation is [cos(th), sin(th), thdot, history of the wind].
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from lcpo.types import Array, ContextSlice, Spec
+
+MAX_TORQUE = 2.0
+MAX_SPEED = 8.0
+DT = 0.05
+LAGS = 3
+
+
+def make_spec(num_bins: int) -> Spec:
+    """Of the windy Pendulum with so many torques."""
+    context = ContextSlice(start=3, channels=2, lags=LAGS)
+    return Spec(
+        3 + context.size,
+        context,
+        num_actions=(num_bins,),
+        contiguous_contexts=True,
+        unit_steps=True,
+    )
+
+
+def torque_of(index: Array, num_bins: int) -> Array:
+    """The torque with this index, of `num_bins` evenly spaced over [-2, 2]; or one in between."""
+    return -MAX_TORQUE + 2.0 * MAX_TORQUE / (num_bins - 1) * index.astype(jnp.float32)
+
+
+def step(
+    angle: Array, speed: Array, torque: Array, wind_x: Array, wind_y: Array
+) -> tuple[Array, Array, Array]:
+    """Angle and speed after a step of 0.05 s, and its reward; arrays of one shape."""
+    wind = wind_x * jnp.cos(angle) + wind_y * jnp.sin(angle)
+    total = jnp.clip(torque + wind, -MAX_TORQUE, MAX_TORQUE)
+    reward = -(_wrap(angle) ** 2 + 0.1 * speed**2 + 0.001 * torque**2)
+    speed = speed + (15.0 * jnp.sin(angle) + 3.0 * total) * DT
+    speed = jnp.clip(speed, -MAX_SPEED, MAX_SPEED)
+    # The angle is kept wrapped: an unwrapped one loses float32 digits as it grows.
+    return _wrap(angle + DT * speed), speed, reward
+
+
+def features(angle: Array, speed: Array) -> Array:
+    """What is observed beside the wind, [..., 3]."""
+    return jnp.stack([jnp.cos(angle), jnp.sin(angle), speed], axis=-1)
+
+
+def _wrap(angle: Array) -> Array:
+    """Into [-pi, pi)."""
+    return jnp.mod(angle + jnp.pi, 2.0 * jnp.pi) - jnp.pi
