@@ -20,7 +20,7 @@ class Blocks(NamedTuple):
 
     owner: Array  # [num_blocks] int32
     first: Array  # [num_blocks] int32, rows of the block before this one are nobody's
-    count: Array  # [num_blocks] int32, so many rows from there on can be drawn
+    size: Array  # [num_blocks] int32, so many rows from there on can be drawn
 
 
 class OwnedReplay(NamedTuple):
@@ -32,7 +32,7 @@ class OwnedReplay(NamedTuple):
     @property
     def num_blocks(self) -> int:
         """Rollouts of which the ring has a trace."""
-        return self.blocks.count.shape[-1]
+        return self.blocks.size.shape[-1]
 
     @property
     def length(self) -> int:
@@ -62,8 +62,8 @@ def owned_add(
     """
     blocks, block = memory.blocks, memory.num_added % memory.num_blocks
     before, after = (block - 1) % memory.num_blocks, (block + 1) % memory.num_blocks
-    kept = blocks.count[before] - jnp.clip(forget - first, 0, blocks.count[before])
-    count = blocks.count.at[before].set(kept).at[block].set(memory.length - first)
+    kept = blocks.size[before] - jnp.clip(forget - first, 0, blocks.size[before])
+    count = blocks.size.at[before].set(kept).at[block].set(memory.length - first)
     blocks = Blocks(
         blocks.owner.at[block].set(owner),
         blocks.first.at[block].set(first),
@@ -81,7 +81,7 @@ def owned_sample(
     """
     # From the oldest block, which the next rollout will take, to the newest.
     order = (memory.num_added + jnp.arange(memory.num_blocks)) % memory.num_blocks
-    rows = jnp.where(mine, memory.blocks.count, 0)[order]
+    rows = jnp.where(mine, memory.blocks.size, 0)[order]
     end = jnp.cumsum(rows)
     total = end[-1]
     first = jnp.int32(0)

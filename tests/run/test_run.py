@@ -35,9 +35,8 @@ SMALL: dict[str, Any] = {"hidden": [8, 8], "rollout_length": 20}
 
 
 def small_jobs(agent: str = "lcpo", seeds: Any = (0,), steps: int = 2000, **more: Any) -> list:
-    return plan(
-        agent, "pendulum", trace="revisit", steps=steps, seeds=seeds, overrides=SMALL, **more
-    )
+    given: Any = {"trace": "revisit", "overrides": SMALL, **more}
+    return plan(agent, "pendulum", steps=steps, seeds=seeds, **given)
 
 
 def test_thinned_records_keep_lifelong_returns_exact() -> None:
@@ -99,12 +98,13 @@ def test_no_two_parts_of_a_run_share_a_key() -> None:
 
 
 def test_vmapped_group_agrees_with_single_runs(tmp_path: Path) -> None:
-    """What a GPU does with a group: same seeds, and stacked config values, in one program."""
+    """What a GPU does with a group: seeds, config values and traces, stacked in one program."""
     jobs = small_jobs("a2c", seeds=(0, 1), sweep={"learning_rate": [1e-3, 1e-2]})
+    jobs += small_jobs("a2c", trace="4", seeds=(0, 1))
     execute.run_jobs(jobs, tmp_path / "single", ignore, 1e9)
     setups = [Setup(job) for job in jobs]
     assert len({s.statics() for s in setups}) == 1
-    Group(setups, tmp_path / "group", ignore, 1e9).run([None] * 4)
+    Group(setups, tmp_path / "group", ignore, 1e9).run([None] * len(jobs))
     singles, group = load_results(tmp_path / "single"), load_results(tmp_path / "group")
     for one, other in zip(singles, group, strict=True):
         # Rounding differs between the two programs and grows: compare the first rows only.

@@ -19,10 +19,13 @@ from lcpo.run.store import checkpoint as checkpoints
 from lcpo.types import Tree
 
 
-def make_driver(setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray) -> Driver[Any]:
-    """The driver of a phase; `chunk`: most updates at a time."""
-    kind = HostDriver if setups[0].is_host else CompiledDriver
-    return kind(setups, phase, chunk, trace)
+def make_driver(
+    setups: list[Setup], phase: Phase, chunk: int, traces: list[np.ndarray]
+) -> Driver[Any]:
+    """The driver of a phase; `chunk`: most updates at a time; `traces`: of each run."""
+    if setups[0].is_host:
+        return HostDriver(setups, phase, chunk, traces[0])
+    return CompiledDriver(setups, phase, chunk, traces)
 
 
 def agent_shapes(setup: Setup) -> Tree:

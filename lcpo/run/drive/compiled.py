@@ -47,24 +47,30 @@ def compile_options(phase: Phase) -> Options:
 
 
 class CompiledDriver:
-    """A phase of runs that differ in seeds and traced config values (`base.Driver`)."""
+    """A phase of runs that differ in seeds, traced config values and traces (`base.Driver`)."""
 
     exact_resume = True
 
-    def __init__(self, setups: list[Setup], phase: Phase, chunk: int, trace: np.ndarray) -> None:
-        """`chunk`: most updates at a time; `trace`: all rows that the phase may see."""
+    def __init__(
+        self, setups: list[Setup], phase: Phase, chunk: int, traces: list[np.ndarray]
+    ) -> None:
+        """`chunk`: most updates at a time; `traces`: of each run all rows that it may see."""
         first = setups[0]
         self.program = Program(first.agent.root, first.spec, phase.mode)
         self.phase, self.num_runs, self.many = phase, len(setups), len(setups) > 1
         steps = first.job.steps // first.spec.num_worlds
-        self.trace = base.rows_of(trace, first.env.advance, phase.mode, steps)
+        shared = all(trace is traces[0] for trace in traces)
+        self.traces = [
+            base.rows_of(trace, first.env.advance, phase.mode, steps)
+            for trace in (traces[:1] if shared else traces)
+        ]
         self.max_updates = chunk
         self.run = _stack_runs(setups, phase)
         self.options = compile_options(phase)
         self.run_chunk = make_chunk(self.program, chunk, self.many, self.options)
         # Rows are loaded as they come, or, where it is not known when they come, all at once.
         at_once = phase.mode.random_starts or first.env.advance != "step"
-        self.whole = jax.device_put(self._rows(0, len(self.trace))) if at_once else None
+        self.whole = jax.device_put(self._rows(0, len(self.traces[0]))) if at_once else None
 
     def start(self, before: RunState | None = None) -> RunState:
         """The state before the first update; `before`: at the end of the phase before."""
@@ -103,7 +109,12 @@ class CompiledDriver:
         return self._rows(first * length, self.max_updates * length + 1)
 
     def _rows(self, first: int, count: int) -> Contexts:
-        return load_contexts(self.trace, first, count, self.program.spec.context.lags)
+        """Of the trace that all runs share; else those of each, stacked."""
+        lags = self.program.spec.context.lags
+        each = [load_contexts(trace, first, count, lags) for trace in self.traces]
+        if len(each) == 1:
+            return each[0]
+        return each[0]._replace(rows=np.stack([contexts.rows for contexts in each]))  # pyright: ignore
 
 
 def _stack_runs(setups: list[Setup], phase: Phase) -> Run:
@@ -126,8 +137,10 @@ def make_init(
     def init(run: Run, contexts: Contexts) -> RunState:
         return init_run(program, run, contexts)
 
-    init = jax.vmap(init, in_axes=(0, None)) if many else init
-    return jax.jit(init, compiler_options=dict(options))
+    def init_many(run: Run, contexts: Contexts) -> RunState:
+        return jax.vmap(init, in_axes=(0, _axes(contexts)))(run, contexts)
+
+    return jax.jit(init_many if many else init, compiler_options=dict(options))
 
 
 @functools.cache
@@ -139,8 +152,15 @@ def make_restart(
     def restart(run: Run, contexts: Contexts, agent_state: Tree) -> RunState:
         return restart_run(program, run, contexts, agent_state)
 
-    restart = jax.vmap(restart, in_axes=(0, None, 0)) if many else restart
-    return jax.jit(restart, compiler_options=dict(options))
+    def restart_many(run: Run, contexts: Contexts, agent_state: Tree) -> RunState:
+        return jax.vmap(restart, in_axes=(0, _axes(contexts), 0))(run, contexts, agent_state)
+
+    return jax.jit(restart_many if many else restart, compiler_options=dict(options))
+
+
+def _axes(contexts: Contexts) -> Contexts:
+    """What vmap is told of contexts: whether every run has rows of its own."""
+    return Contexts(0 if contexts.rows.ndim == 3 else None, None)  # pyright: ignore
 
 
 Chunk = Callable[[Run, RunState, Contexts, Array, Array], tuple[RunState, Metrics]]
@@ -154,7 +174,7 @@ def make_chunk(
 
     It runs updates first .. first + count - 1 (count <= max_updates) and returns the new state
     and the metrics of each, [max_updates]; the state given is donated. With `many`, `run` and
-    `state` have a leading axis of runs.
+    `state` have a leading axis of runs; so have the rows of `contexts` where traces differ.
     """
 
     def chunk(
@@ -174,6 +194,11 @@ def make_chunk(
         state, rows = jax.lax.fori_loop(0, count, body, (state, rows))
         return state, {name: rows[:, i] for i, name in enumerate(names)}
 
-    if many:
-        chunk = jax.vmap(chunk, in_axes=(0, 0, None, None, None))
-    return jax.jit(chunk, donate_argnums=1, compiler_options=dict(options))
+    def chunk_many(
+        run: Run, state: RunState, contexts: Contexts, first: Array, count: Array
+    ) -> tuple[RunState, Metrics]:
+        axes = (0, 0, _axes(contexts), None, None)
+        return jax.vmap(chunk, in_axes=axes)(run, state, contexts, first, count)
+
+    program_of = chunk_many if many else chunk
+    return jax.jit(program_of, donate_argnums=1, compiler_options=dict(options))

@@ -33,7 +33,7 @@ Rows = list[list[records.Record]]
 
 
 class Group:
-    """One run, or several that differ in seeds and traced config values only."""
+    """One run, or several that share a program (`Setup.statics`)."""
 
     def __init__(
         self, setups: list[Setup], out: Path, report: events.Report, checkpoint_seconds: float
@@ -41,7 +41,10 @@ class Group:
         self.setups, self.report = setups, report
         self.checkpoint_seconds = checkpoint_seconds
         self.many = len(setups) > 1
-        self.trace = setups[0].trace()
+        named = {(s.job.trace, s.job.scale): s for s in setups}
+        loaded = {name: setup.trace() for name, setup in named.items()}
+        self.traces = [loaded[s.job.trace, s.job.scale] for s in setups]
+        self.identities = [setup.identity() for setup in setups]
         self.files = [run_files(out, setup.job.name) for setup in setups]
         self.failed: dict[int, events.Failed] = {}
         self.written: list[dict[str, str]] = [{} for _ in setups]  # digests by file
@@ -80,7 +83,7 @@ class Group:
         # The runs of a host environment take their turns.
         turns = len(self.setups) if self.setups[0].is_host else 1
         size = _chunk_size(phase, block, turns)
-        driver = make_driver(self.setups, phase, size, self.trace)
+        driver = make_driver(self.setups, phase, size, self.traces)
         if begin == 0:
             state = driver.start(before)
         else:
@@ -151,7 +154,7 @@ class Group:
                 checkpoint = Checkpoint(
                     update, part, rows[i][0], self._seconds_so_far(), written=self.written[i]
                 )
-                checkpoints.save(self.files[i], self.setups[i].identity(), checkpoint, index)
+                checkpoints.save(self.files[i], self.identities[i], checkpoint, index)
 
     def _save_records(self, phase: Phase, rows: Rows) -> None:
         for files, mine, written in zip(self.files, rows, self.written, strict=True):
@@ -177,7 +180,7 @@ class Group:
                     "advance": setup.env.advance,
                     "num_worlds": setup.spec.num_worlds,
                 },
-                "trace_digest": setup.identity()["trace_digest"],
+                "trace_digest": self.identities[i]["trace_digest"],
                 "provenance": provenance(),
             }
             save_outcome(files, outcome, self.written[i])

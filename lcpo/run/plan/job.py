@@ -155,10 +155,16 @@ class Setup:
         return {**self.job.to_json(), "trace_digest": digest_of_trace(self.trace())}
 
     def statics(self) -> Hashable:
-        """What two runs must share to run in one compiled program."""
+        """What two runs must share to run in one compiled program.
+
+        Not the trace, where its rows come step by step: then each run can have its own.
+        """
         job = self.job
+        jumps = any(phase.mode.random_starts for phase in self.phases)
+        by_step = self.env.advance == "step" and not jumps and not self.is_host
+        trace = None if by_step else (job.trace, job.scale)
         shape = jax.tree.structure((self.config, self.env))
-        return self.agent.root, job.env, job.trace, job.scale, self.phases, shape, self.spec
+        return self.agent.root, job.env, trace, self.phases, shape, self.spec
 
 
 def find_env(name: str) -> type:
