@@ -61,6 +61,7 @@ def test_default_folders() -> None:
         "discretisation": "out/discretisation",
         "prescient": "out/prescient-pendulum-4",
         "theorem": "out/theorem",
+        "ewc": "out/ewc",
     }
     own = PrescientOptions(env="hopper", trace="dir/mine.npy", published=True)
     assert str(own.folder("prescient")) == "out/prescient-hopper-dir_mine.npy-published"

@@ -7,6 +7,7 @@ from typing import Any
 from lcpo.study.paper import (
     baselines,
     discretisation,
+    ewc,
     grid_world,
     prescient,
     replay_rate,
@@ -20,5 +21,6 @@ STUDIES: dict[str, Study[Any]] = {
     "replay-rate": replay_rate.study,
     "discretisation": discretisation.study,
     "prescient": prescient.study,
+    "ewc": ewc.study,
     "theorem": theorem.study,
 }
