@@ -1,4 +1,4 @@
-"""The tables of baselines and of replay rates, from runs on disk that were made up."""
+"""The tables of baselines, replay rates and EWC, from runs on disk that were made up."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.paper import baselines, replay_rate
+from lcpo.study.paper import baselines, ewc, replay_rate
 from lcpo.study.paper.baselines import BaselineOptions
+from lcpo.study.paper.ewc import EwcOptions
 from lcpo.study.paper.replay_rate import ReplayRateOptions
 
 
@@ -68,3 +69,30 @@ def test_replay_rates() -> None:
     assert [job.agent for job in replay_rate.plan_runs(alone)] == ["sac"]
     with pytest.raises(ValueError, match="rates = '1,x': needs numbers"):
         replay_rate.plan_runs(ReplayRateOptions(rates="1,x"))
+
+
+def test_online_ewc_by_its_hyper_parameters() -> None:
+    """Each combination stands beside the paper's, as do the agents beside."""
+    options = EwcOptions(traces="4", alphas="0.1,1", betas="7e-5,2e-5", seeds=2, steps=8000)
+    jobs = ewc.plan_runs(options)
+    assert len(jobs) == (2 + 4) * 2
+    assert jobs[-1].config["penalty_coef"] == 1.0
+    assert jobs[-1].config["averaging_rate"] == 2e-5
+    results = [result(job, np.full(40, -100.0 - job.seed)) for job in jobs]
+    report = ewc.make_report(options, results)
+    rows = report.tables["table"].rows
+    assert [list(row[1:4]) for row in rows] == [
+        ["lcpo", "-", "-"],
+        ["sac", "-", "-"],
+        ["online-ewc", "0.1", "3M"],
+        ["online-ewc", "0.1", "10M"],
+        ["online-ewc", "1", "3M"],
+        ["online-ewc", "1", "10M"],
+    ]
+    assert [row[-1] for row in rows[2:]] == [
+        "-408 ± 23.0", "-397 ± 31.9", "-409 ± 20.1", "-416 ± 21.7",
+    ]  # fmt: skip
+    assert rows[0][4:7] == ["2", "-100 ± 6", "-100 ± 6"]
+    assert report.figures["figure"].startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="alphas = '1,x': needs numbers"):
+        ewc.plan_runs(EwcOptions(alphas="1,x"))

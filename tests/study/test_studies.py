@@ -62,6 +62,7 @@ def test_default_folders() -> None:
         "prescient": "out/prescient-pendulum-4",
         "theorem": "out/theorem",
         "ood-vs-cpd": "out/ood-vs-cpd",
+        "ewc": "out/ewc",
     }
     own = PrescientOptions(env="hopper", trace="dir/mine.npy", published=True)
     assert str(own.folder("prescient")) == "out/prescient-hopper-dir_mine.npy-published"

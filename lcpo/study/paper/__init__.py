@@ -7,6 +7,7 @@ from typing import Any
 from lcpo.study.paper import (
     baselines,
     discretisation,
+    ewc,
     grid_world,
     ood_vs_cpd,
     prescient,
@@ -21,6 +22,7 @@ STUDIES: dict[str, Study[Any]] = {
     "replay-rate": replay_rate.study,
     "discretisation": discretisation.study,
     "prescient": prescient.study,
+    "ewc": ewc.study,
     "theorem": theorem.study,
     "ood-vs-cpd": ood_vs_cpd.study,
 }

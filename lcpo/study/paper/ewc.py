@@ -1,0 +1,178 @@
+"""The paper's search for online EWC's hyper-parameters on the windy Pendulum: does any suit?
+
+Strength alpha of the penalty and averaging weight beta, all combinations, beside LCPO and SAC
+(alpha = 0). The paper labels beta by 1/beta in interactions, of which a gradient step takes 200.
+Both fields are traced: all combinations are one program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from lcpo.errors import InputError
+from lcpo.run.plan.agents import plan_agents
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result
+from lcpo.study import compare, figures, report, tables
+from lcpo.study.compare import Comparison
+from lcpo.study.paper_numbers import paper_number
+from lcpo.study.seeds import seeds_table
+from lcpo.study.study import Options, Report, Study
+
+AGENT = "online-ewc"
+ALPHA, BETA = "penalty_coef", "averaging_rate"
+
+
+@dataclasses.dataclass(frozen=True)
+class EwcOptions(Options):
+    """Options of the study."""
+
+    traces: str = "3,4"
+    """Contexts, separated by commas."""
+    alphas: str = "0.05,0.1,0.5,1"
+    """Strengths of the penalty, separated by commas."""
+    betas: str = "2e-4,7e-5,2e-5"
+    """Averaging weights, separated by commas: 1/beta of 1M, 3M and 10M interactions."""
+    beside: str = "lcpo,sac"
+    """Other agents, separated by commas."""
+    seeds: int = 5
+    """Seeds of each agent."""
+    steps: int | None = None
+    """Interactions of each run, the first ones of the trace; default: all of it."""
+
+
+class Point(NamedTuple):
+    """A row of the table: one agent with one setting, on one trace."""
+
+    trace: str
+    agent: str
+    alpha: str
+    memory: str
+    row: compare.Row
+    printed: str
+    """What the paper has."""
+
+
+def plan_runs(options: EwcOptions) -> list[Job]:
+    """Every combination, and the agents beside, with every trace and seed."""
+    sweep = {ALPHA: _numbers("alphas", options.alphas), BETA: _numbers("betas", options.betas)}
+    others = options.beside if options.beside.strip() else None
+    jobs: list[Job] = []
+    for trace in (name.strip() for name in options.traces.split(",")):
+        for agents, values in ((others, {}), (AGENT, sweep)):
+            if agents:
+                jobs += plan_agents(
+                    agents,
+                    "pendulum",
+                    trace=trace,
+                    steps=options.steps,
+                    seeds=range(options.seeds),
+                    published=options.published,
+                    sweep=values,
+                )
+    return jobs
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise InputError(f"{name} = {text!r}: needs numbers, as in 0.1,0.5") from None
+
+
+def make_report(options: EwcOptions, results: Sequence[Result]) -> Report:
+    """The table and the figure, beside the paper's."""
+    traces = list(dict.fromkeys(result.job.trace for result in results))
+    found = {trace: [r for r in results if r.job.trace == trace] for trace in traces}
+    comparisons = {trace: compare.summarise(members) for trace, members in found.items()}
+    points = [p for trace in traces for p in judge(comparisons[trace], found[trace])]
+    seeds = seeds_table(results, lambda r: report.seed_numbers(comparisons[r.job.trace], r))
+    table = summary(points, comparisons[traces[0]], options.published)
+    return Report(seeds, {"table": table}, figures={"figure": draw(points)})
+
+
+def judge(comparison: Comparison, results: Sequence[Result]) -> list[Point]:
+    """A point per agent and setting."""
+    points = []
+    trace = str(comparison.trace)
+    for members, row in zip(compare.group(results).values(), comparison.rows, strict=True):
+        job = members[0].job
+        if job.agent == AGENT:
+            alpha, memory = f"{job.config[ALPHA]:g}", averaged_over(job.config)
+            variant = f"alpha={job.config[ALPHA]};beta_inv={memory}"
+            printed = paper_number("ewc-return", AGENT, job.env, trace, variant)
+        else:
+            alpha = memory = tables.NONE
+            printed = paper_number("gym-all", job.agent, job.env, trace)
+        points.append(Point(trace, job.agent, alpha, memory, row, printed))
+    return points
+
+
+def averaged_over(config: dict[str, Any]) -> str:
+    """1/beta in interactions, to one figure as the paper has it: 3M for 7e-5."""
+    interactions = config["rollout_length"] / (config["updates_per_rollout"] * config[BETA])
+    return tables.short_count(int(float(f"{interactions:.0e}")))
+
+
+def summary(points: Sequence[Point], first: Comparison, published: bool) -> tables.Table:
+    """A row per point."""
+    rows = [
+        [
+            point.trace,
+            point.agent,
+            point.alpha,
+            point.memory,
+            report.seeds_cell(point.row),
+            tables.plus_minus(point.row.after_warmup),
+            tables.plus_minus(point.row.whole_run),
+            point.printed,
+        ]
+        for point in points
+    ]
+    late = f"return after {tables.short_count(first.warmup)}"
+    setting = "as published, with its faults" if published else "faults corrected"
+    return tables.Table(
+        ["trace", "agent", "alpha", "1/beta", "seeds", late, "whole run", "paper"],
+        rows,
+        "llrrrrrr",
+        f"pendulum, {first.steps:,} steps, {setting}; 95 % intervals over seeds",
+        ["paper: the columns of its table may be permuted (docs/agents/online-ewc.md)"],
+    )
+
+
+def draw(points: Sequence[Point]) -> bytes:
+    """A panel per trace: online EWC by setting, the others as lines, the paper's as circles."""
+    traces = list(dict.fromkeys(point.trace for point in points))
+    shape = figures.new_figure(7.2, 2.6 * len(traces))
+    axes = shape.subplots(len(traces), squeeze=False)[:, 0]
+    for axis, trace in zip(axes, traces, strict=True):
+        mine = [p for p in points if p.trace == trace and p.agent == AGENT]
+        for i, point in enumerate(mine):
+            mean, low, high = point.row.after_warmup[:3]
+            axis.plot([i, i], [low, high], color="C0", lw=2)
+            axis.plot([i], [mean], "o", color="C0", label=AGENT if i == 0 else None)
+            if point.printed != tables.NONE:
+                theirs = float(point.printed.split()[0])
+                label = "paper" if i == 0 else None
+                axis.plot([i + 0.2], [theirs], "o", mfc="none", color="0.5", label=label)
+        others = [p for p in points if p.trace == trace and p.agent != AGENT]
+        for i, point in enumerate(others, start=1):
+            mean, low, high = point.row.after_warmup[:3]
+            axis.axhline(mean, color=f"C{i}", lw=1.2, label=point.agent)
+            axis.axhspan(low, high, color=f"C{i}", alpha=0.15, lw=0)
+        axis.set_xticks(range(len(mine)), [f"{p.alpha}\n{p.memory}" for p in mine], fontsize=8)
+        axis.set(title=f"trace {trace}", ylabel="return")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[-1].set_xlabel("alpha, and below it 1/beta in interactions")
+    axes[0].legend(frameon=False, fontsize=8, ncols=4)
+    return figures.to_png(shape)
+
+
+study = Study(
+    "Table 'ewc_return': online EWC by hyper-parameters, beside LCPO and the paper's",
+    EwcOptions,
+    plan_runs,
+    make_report,
+)
