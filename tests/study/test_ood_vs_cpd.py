@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from commands import run
 
-from lcpo import contexts
 from lcpo.contexts import paper
 from lcpo.study.paper import ood_vs_cpd
 
@@ -73,4 +72,3 @@ def test_foreign_folders_and_rows_that_are_not_there_are_refused(
     assert run(*command, "--rows", "20000001") == 2
     assert "20,000,000 rows" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    assert contexts.shape("2") == (20_000_000, 2)
