@@ -135,7 +135,7 @@ def update(
     before, state = state, enter(config, spec, state, batch, change)
     model_key, policy_key = jax.random.split(key)
     due = num_due(config, spec, before, state, change)
-    models, loss = train_model(config, spec, state, due, model_key)
+    models = train_model(config, spec, state, due, model_key)
     learner, metrics = train_policy(config, spec, state, change.found, policy_key)
     metrics |= {
         "context": state.current.astype(jnp.float32),
@@ -145,7 +145,6 @@ def update(
         "log_density": jnp.mean(_pick(seen.log_density, before.current)),
         "disagreement": jnp.mean(seen.disagreement),
         "trainings": due.astype(jnp.float32),
-        "model_loss": loss,
     }
     memory = state.memory._replace(models=models)
     return state._replace(learner=learner, memory=memory), metrics
@@ -246,22 +245,19 @@ def enter(config: Config, spec: Spec, state: State, batch: Transition, change: C
     )
 
 
-def train_model(
-    config: Config, spec: Spec, state: State, due: Array, key: Array
-) -> tuple[dynamics.Model, Array]:
-    """Train the model in use `due` times: (models, the loss of the last one)."""
+def train_model(config: Config, spec: Spec, state: State, due: Array, key: Array) -> dynamics.Model:
+    """All models, the one in use trained `due` times."""
     network, memory = common.make_model(config, spec), state.memory
     mine, count = model_blocks(config, state), common.model_draws(config)
+    parts = config.model_passes, config.model_batches
 
-    def train(number: Array, carry: tuple[dynamics.Model, Array]) -> tuple[dynamics.Model, Array]:
+    def train(number: Array, model: dynamics.Model) -> dynamics.Model:
         now = jax.random.fold_in(key, number)
         data = blocks.owned_sample(memory.rollouts, spec, mine, count, now, config.model_memory)
-        parts = config.model_passes, config.model_batches
-        return dynamics.train(network, spec, carry[0], data, *parts)
+        return dynamics.train(network, spec, model, data, *parts)[0]
 
-    start = _pick(memory.models, state.current), jnp.float32(0.0)
-    model, loss = jax.lax.fori_loop(0, due, train, start)
-    return _put(memory.models, state.current, model), loss
+    model = jax.lax.fori_loop(0, due, train, _pick(memory.models, state.current))
+    return _put(memory.models, state.current, model)
 
 
 def model_blocks(config: Config, state: State) -> Array:

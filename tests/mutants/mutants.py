@@ -133,7 +133,8 @@ MUTANTS = (
     ),
     Mutant(
         "sac-entropy-of-successors", "lcpo/agents/sac.py",
-        "finish(config, spec, learner, data.obs, y)", "finish(config, spec, learner, data.next_obs, y)",
+        "finish(config, spec, learner, data.obs, y)",
+        "finish(config, spec, learner, data.next_obs, y)",
         (f"{RULES}sacs_entropy_is_that_of_the_states_it_learned_from",),
         "SAC's coefficient is tuned on other states than its policy",
     ),
