@@ -37,6 +37,7 @@ QUICK: dict[str, dict[str, Any]] = {
         "permanent_learning_rate": 1e-3,
     },
     "sac": {"target_rate": 0.05},
+    "online-ewc": {"target_rate": 0.05},
 }  # fmt: skip
 QUICK = {
     agent: {"updates_per_rollout": 4, "batch_size": 64, "random_steps": 400, **values}
@@ -67,7 +68,8 @@ def test_delayed_reward(agent: str) -> None:
 def values(state: RunState, agent: str) -> np.ndarray:
     """Mean over actions of Q in each room, [runs, rooms]: there all actions are worth the same."""
     learner = state.agent.learner
-    parts = {"sac": lambda: [learner.critics[0]], "pt-dqn": lambda: learner[:2]}
+    parts = {"pt-dqn": lambda: learner[:2]}
+    parts |= dict.fromkeys(("sac", "online-ewc"), lambda: [learner.critics[0]])
     network = nets.for_actions(Rooms().spec, SMALL["hidden"])
 
     def means(params: Any) -> Any:
@@ -82,7 +84,8 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
 
     Time is not observed: to a one-step target an end after 4 steps is one with probability 1/4.
     """
-    fixed = {"entropy_coef": 0.0, "entropy_target": 0.0} if agent == "sac" else {}
+    soft = agent in ("sac", "online-ewc")
+    fixed = {"entropy_coef": 0.0, "entropy_target": 0.0} if soft else {}
     shared = {**QUICK[agent], **fixed, "gamma": GAMMA, "scale_rewards": False}
     state, _ = train(agent, Rooms(end="truncated"), 600, **shared)
     near(values(state, agent), [0.0, 1.0 / (1.0 - GAMMA)])
@@ -124,3 +127,28 @@ def test_the_chain_does_not_remember_for_a_short_replay() -> None:
     """
     flows = [{"flow": flow} for flow in (1e-3, 0.0)]
     assert (remembered("bfdqn", flows, buffer_size=2000) < 0.6).all()
+
+
+def test_a_penalty_does_not_remember_for_a_short_replay_and_can_stop_learning() -> None:
+    """What it does, not what one would wish: 64 seeds, with and without a penalty, and with one
+    so strong that nothing is learned."""
+    assert (remembered("online-ewc", [{}, {"penalty_coef": 0.0}], buffer_size=2000) < 0.6).all()
+    _, metrics = train(
+        "online-ewc", Bandit(), 300, [{"penalty_coef": 1e5}], **QUICK["online-ewc"]
+    )  # fmt: skip
+    assert late_return(metrics)[0] < 0.5
+
+
+def test_orthogonal_steps_learn_downhill_only() -> None:
+    """A bandit with 50 steps orthogonal to each other; up the loss it finds the worst arms."""
+    shared = {**probe_settings("sliding-ogd"), "learning_rate": 0.03, "value_learning_rate": 0.03}
+    _, metrics = train("sliding-ogd", Bandit(), 300, **shared)
+    assert late_return(metrics)[0] > 0.95
+    _, metrics = train("sliding-ogd", Bandit(), 300, faults=("ascent",), **shared)
+    assert late_return(metrics)[0] < 0.6
+
+
+def test_orthogonal_steps_remember_with_all_of_history_only() -> None:
+    """Not being able to go back is no memory: with a short replay B takes the place of A."""
+    assert remembered("sliding-ogd", buffer_size=None)[0] > 0.9
+    assert remembered("sliding-ogd", buffer_size=2000)[0] < 0.6
