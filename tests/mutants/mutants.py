@@ -665,10 +665,9 @@ MUTANTS = (
     ),
     Mutant(
         "ewc-sums-of-a-chunk", "lcpo/agents/online_ewc.py",
-        "return (jax.tree.map(lambda s: s[-1], sums), squares), None",
-        "return (before, squares), None",
+        "return (total, squares), None", "return (carry[0], squares), None",
         (f"{EWC}the_fault_squares_running_sums_of_gradients",),
-        "the fault's running sums start anew after every 32 samples",
+        "the fault's running sums start anew after every 8 samples",
     ),
     Mutant(
         "ewc-same-actions-in-every-step", "lcpo/agents/online_ewc.py",
