@@ -142,7 +142,7 @@ def test_a_penalty_does_not_remember_for_a_short_replay_and_can_stop_learning() 
 
 def test_orthogonal_steps_find_the_best_arm() -> None:
     """Each is orthogonal to the last 49; steps of length 0 learn nothing."""
-    settings = [{"learning_rate": 0.03}, {"learning_rate": 0.0}]
+    settings = [{"learning_rate": 0.1}, {"learning_rate": 0.0}]
     shared = {k: v for k, v in probe_settings("sliding-ogd").items() if k != "learning_rate"}
     learned, idle = late_return(train("sliding-ogd", Bandit(), 300, settings, **shared)[1])
     assert learned > 0.95
