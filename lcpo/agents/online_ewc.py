@@ -177,30 +177,26 @@ def chosen(action: Array, count: int) -> Array:
     return jax.nn.one_hot(action, count)
 
 
-CHUNK = 32
-"""Samples whose gradients are summed at a time; the matrix of ones below is that large."""
+CHUNK = 8
+"""Samples whose gradients are held at a time: as many as stay in a core's cache."""
 
 
 def running_sums(network: Network, params: Any, x: Array, deltas: Array) -> Any:
     """1/B sum_i (g_1 + ... + g_i)^2, g_i the gradient of sample i."""
-    size = next(n for n in range(min(CHUNK, len(x)), 0, -1) if len(x) % n == 0)
-    until = jnp.tril(jnp.ones((size, size)))
+    size = next(n for n in range(CHUNK, 0, -1) if len(x) % n == 0)
 
     def add(carry: tuple[Any, Any], samples: tuple[Array, Array]) -> tuple[tuple[Any, Any], None]:
-        before, squares = carry
+        total, squares = carry
         grads = fisher.sample_gradients(network, params, *samples)
-        sums = jax.tree.map(
-            lambda b, g: b[None] + jnp.tensordot(until, g, 1, precision=jax.lax.Precision.HIGHEST),
-            before,
-            grads,
-        )
-        squares = jax.tree.map(lambda q, s: q + jnp.sum(s**2, axis=0), squares, sums)
-        return (jax.tree.map(lambda s: s[-1], sums), squares), None
+        for i in range(size):
+            total = jax.tree.map(lambda t, g, i=i: t + g[i], total, grads)
+            squares = jax.tree.map(lambda s, t: s + t**2, squares, total)
+        return (total, squares), None
 
     zeros = jax.tree.map(jnp.zeros_like, params)
-    cut = [v.reshape(-1, size, *v.shape[1:]) for v in (x, deltas)]
-    (_, squares), _ = jax.lax.scan(add, (zeros, zeros), (cut[0], cut[1]))
-    return jax.tree.map(lambda q: q / len(x), squares)
+    xs, ds = (v.reshape(-1, size, *v.shape[1:]) for v in (x, deltas))
+    (_, squares), _ = jax.lax.scan(add, (zeros, zeros), (xs, ds))
+    return jax.tree.map(lambda s: s / len(x), squares)
 
 
 def follow(config: Config, learner: Learner, found: tuple[Any, Any, Any]) -> Learner:

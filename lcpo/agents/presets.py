@@ -74,7 +74,7 @@ SETTINGS: dict[tuple[str, str], Values] = {
     },
     ("online-ewc", "probe-two-contexts"): {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
     ("sliding-ogd", "probe-two-contexts"): {
-        **_REPLAY_PROBE, "target_rate": 0.05, "learning_rate": 0.03, "value_learning_rate": 0.03,
+        **_REPLAY_PROBE, "target_rate": 0.05, "learning_rate": 0.1, "value_learning_rate": 0.1,
         "window": 50,
     },
     ("mbpo", "probe-two-contexts"): {

@@ -13,6 +13,8 @@ ON_POLICY = "tests/agents/test_on_policy.py::test_"
 BFDQN = "tests/agents/test_bfdqn.py::test_"
 PT_DQN = "tests/agents/test_pt_dqn.py::test_"
 PT_PASS = f"{PT_DQN}updates_against_a_slow_reference[adam]"
+EWC = "tests/agents/test_online_ewc.py::test_"
+OGD = "tests/agents/test_sliding_ogd.py::test_"
 CLEAR = "tests/agents/test_clear.py::test_"
 OFF_POLICY = "tests/agents/test_off_policy.py::test_"
 TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
@@ -692,5 +694,85 @@ MUTANTS = (
         "[result.provenance for result in results]",
         (f"{OOD_VS_CPD}a_study_without_runs_is_reproduced",),
         "nobody knows what made a report without runs",
+    ),
+    # Online EWC and sliding OGD.
+    Mutant(
+        "fisher-squares-the-mean", "lcpo/core/fisher.py",
+        "return Layer(product / len(a), jnp.mean(d, axis=0))",
+        "return Layer(product / len(a), jnp.mean(delta, axis=0) ** 2)",
+        ("tests/core/test_fisher.py::test_mean_squares_are_those_of_single_samples[mlp]",),
+        "samples with gradients of unlike signs look unimportant",
+    ),
+    Mutant(
+        "ewc-starts-from-nothing", "lcpo/agents/online_ewc.py",
+        "rate = jnp.where(past.num_updates == 0, 1.0, config.averaging_rate)",
+        "rate = config.averaging_rate",
+        (f"{EWC}the_first_step_is_taken_whole_and_then_averages_follow",),
+        "the past is next to zero for millions of steps, and weights are pulled there",
+    ),
+    Mutant(
+        "ewc-frees-the-second-critic", "lcpo/agents/online_ewc.py",
+        "return alpha, alpha, 0.0 if FREE_CRITIC in config.faults else alpha",
+        "return alpha, alpha, 0.0",
+        (f"{EWC}which_networks_are_held[all]",), "one of two critics has no penalty",
+    ),
+    Mutant(
+        "ewc-pushes-away", "lcpo/agents/online_ewc.py",
+        "g + coefficient * f * (now - old)", "g - coefficient * f * (now - old)",
+        (f"{EWC}which_networks_are_held[all]",), "weights are driven off their past",
+    ),
+    Mutant(
+        "ewc-importance-before-the-step", "lcpo/agents/online_ewc.py",
+        "    learner, y, metrics = sac.descend(config, spec, learner, data, "
+        "optimisers(config, network))\n    found = importances(config, network, learner,",
+        "    old = learner\n    learner, y, metrics = sac.descend(config, spec, learner, data, "
+        "optimisers(config, network))\n    found = importances(config, network, old,",
+        (f"{GOLDEN_OFF}online_ewc_update[update_ewc_0]",),
+        "importances are those of the networks before the step",
+    ),
+    Mutant(
+        "ewc-sums-of-a-chunk", "lcpo/agents/online_ewc.py",
+        "return (total, squares), None", "return (carry[0], squares), None",
+        (f"{EWC}the_fault_squares_running_sums_of_gradients",),
+        "the fault's running sums start anew after every 8 samples",
+    ),
+    Mutant(
+        "ewc-same-actions-in-every-step", "lcpo/agents/online_ewc.py",
+        "uniform = jax.random.uniform(jax.random.fold_in(key, 1), shape)",
+        "uniform = jnp.tile(jax.random.uniform(jax.random.fold_in(key, 1), (1, *shape[1:])), "
+        "(shape[0], 1, 1))",
+        (f"{EWC}every_gradient_step_draws_actions_of_its_own",),
+        "all gradient steps of an update share their random numbers",
+    ),
+    Mutant(
+        "ogd-projects-once", "lcpo/agents/sliding_ogd.py",
+        "for _ in range(2):", "for _ in range(1):",
+        (f"{OGD}directions_stay_orthonormal_where_little_of_each_gradient_is_left",),
+        "rounding grows from direction to direction until none is orthogonal",
+    ),
+    Mutant(
+        "ogd-drops-the-newest", "lcpo/agents/sliding_ogd.py",
+        "oldest = state.num_stored % len(state.rows)",
+        "oldest = jnp.minimum(state.num_stored, len(state.rows) - 1)",
+        (f"{OGD}steps_are_orthogonal_to_the_last_ones_and_the_oldest_gives_way",),
+        "the first directions are kept for ever",
+    ),
+    Mutant(
+        "ogd-climbs", "lcpo/agents/sliding_ogd.py",
+        "rate = rate if ASCENT in config.faults else -rate", "rate = rate",
+        (f"{OGD}steps_go_down_the_loss_and_with_the_fault_up",), "steps go up the loss",
+    ),
+    Mutant(
+        "ogd-steps-along-rounding", "lcpo/agents/sliding_ogd.py",
+        "VANISHED = 1e-5", "VANISHED = 0.0",
+        (f"{OGD}where_nothing_is_left_there_is_no_step[in the span]",),
+        "rounding errors become steps of full length",
+    ),
+    Mutant(
+        "ogd-directions-in-the-policy", "lcpo/agents/sliding_ogd.py",
+        "learner=learner._replace(policy_opt=(), critic_opts=((), ())), memory=memory",
+        "learner=learner, memory=memory",
+        (f"{OGD}directions_stand_in_the_memory_and_are_counted",),
+        "every saved policy has 70 MB of directions",
     ),
 )  # fmt: skip

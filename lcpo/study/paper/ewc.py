@@ -166,7 +166,8 @@ def draw(points: Sequence[Point]) -> bytes:
         axis.set(title=f"trace {trace}", ylabel="return")
         axis.spines[["top", "right"]].set_visible(False)
     axes[-1].set_xlabel("alpha, and below it 1/beta in interactions")
-    axes[0].legend(frameon=False, fontsize=8, ncols=4)
+    lines, names = axes[0].get_legend_handles_labels()
+    shape.legend(lines, names, loc="outside upper center", frameon=False, fontsize=8, ncols=4)
     return figures.to_png(shape)
 
 
