@@ -148,7 +148,7 @@ def one_member(model: Model, index: Array) -> Model:
 
 
 def imagine(normal: Normal, obs: Array, noise: Array) -> tuple[Array, Array]:
-    """Reward [...] and next_obs [..., D] of standard normal `noise` [..., O], for `obs` [..., D]."""
+    """Reward [...] and next_obs [..., D] after `obs` [..., D], from normal numbers [..., O]."""
     y = normal.mean + jnp.sqrt(normal.var) * noise
     return y[..., 0], obs + y[..., 1:]
 

@@ -33,13 +33,14 @@ ADAM_ACTORS = ("a2c", "sac", "clear", "lcpo", "lcpo-p")
 """TRPO's policy has no learning rate: its limit on the KL sets the length of a step."""
 ON_POLICY = ("a2c", "trpo", "lcpo", "lcpo-p")
 
-NOT_YET = {"mbcd", "mbpo", "online-ewc", "sliding-ogd"}
+NOT_YET = {"mbcd", "online-ewc", "sliding-ogd"}
 """Agents of the table that the library does not have."""
 NOT_A_FIELD = {
     ("", "Hidden layer activation"): "core.nets: always ReLU",
     ("", "Output layer activation"): "core.nets: always linear; core.dists has the softmax",
     ("", "Optimizer"): "core.optim: Adam with optax's betas, which are these",
     ("", "Random seeds"): "an option of every command",
+    ("mbpo", "k (rollout length)"): "agents.mbpo: always one step",
 }
 
 
@@ -132,6 +133,11 @@ CHECKS: dict[tuple[str, str], list[tuple[tuple[str, ...], Field, Callable[[str],
                 "PPO Max KL": "max_kl",
                 "kappa": "kappa",
             },
+            "mbpo": {
+                "M (model rollouts)": "model_samples",
+                "N (ensemble size)": "ensemble_size",
+                "G (gradient steps)": "updates_per_rollout",
+            },
             "bfdqn": {
                 "Depth": "chain_length",
                 "Benna Fusi Buffer Length": "buffer_size",
@@ -223,6 +229,7 @@ PT_DQN = {
     **EPSILON, "permanent_learning_rate": 1e-5, "permanent_optimiser": "adam",
     "permanent_period": 20_000, "forget_factor": 0.999, "target_period": 2000,
 }  # fmt: skip
+IDEAL_MBPO = {**SAC, "model_samples": 512}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "a2c": A2C,
     "a2c-entropy": {**A2C, **TUNED_ENTROPY},
@@ -241,6 +248,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "pt-dqn": PT_DQN,
     "pt-dqn-sgd": {**PT_DQN, "permanent_optimiser": "sgd"},
     "sac": SAC,
+    "ideal-mbpo": IDEAL_MBPO,
+    "mbpo": {
+        **IDEAL_MBPO, "ensemble_size": 5, "model_hidden": [64, 64, 64], "model_passes": 5,
+        "model_batches": 5, "model_batch_size": 256,
+    },
     # The value table and its rate are ours; the rest is the published grid world's.
     "tabular-a2c": {
         **A2C, "learning_rate": 0.1, "value_learning_rate": 0.1, "gamma": 0.9, "lam": 0.95,
