@@ -19,7 +19,7 @@ An agent that is SAC with other gradients (a penalty on old weights, a projectio
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -79,6 +79,15 @@ class Learner(NamedTuple):
     target_stats: stats.RunningMoments
 
 
+class Actor(Protocol):
+    """A state that SAC can act in, its own or that of an agent built on it."""
+
+    @property
+    def learner(self) -> Learner: ...
+    @property
+    def num_steps(self) -> Array: ...
+
+
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks, copies of the critics as targets, and an empty replay."""
     return off_policy.state_init(config, spec, learner_init(config, spec, key))
@@ -114,13 +123,13 @@ def optimisers(
     return adam(config.learning_rate, hooks.policy), (one, other)
 
 
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+def act(config: Config, spec: Spec, state: Actor, obs: Array, key: Array) -> tuple[Array, tuple]:
     """Sample from the policy; at first, uniformly."""
     uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
     return dists.sample(behaviour(config, spec, state, obs), uniform), ()
 
 
-def behaviour(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+def behaviour(config: Config, spec: Spec, state: Actor, obs: Array) -> Array:
     """Logits [N, A, K] that actions are drawn from: equal ones during the random steps."""
     logits = off_policy.make_network(config, spec).apply(state.learner.policy, obs)
     equal = jnp.broadcast_to(dists.equal(spec.num_actions), logits.shape)
@@ -232,7 +241,7 @@ def _smaller(network: Network, pair: tuple[Any, Any], obs: Array) -> Array:
     return jnp.minimum(one, other)
 
 
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+def probabilities(config: Config, spec: Spec, state: Actor, obs: Array) -> Array:
     """Action probabilities [N, A, K], as `act` draws them."""
     return jax.nn.softmax(behaviour(config, spec, state, obs))
 

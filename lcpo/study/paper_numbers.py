@@ -14,6 +14,7 @@ from lcpo.study import tables
 TABLES = {
     "gym-all": "lifelong returns of all agents on the windy tasks",
     "lcpo-variants": "LCPO and LCPO-P on the Pendulum",
+    "ideal-mbpo": "MBPO with a learnt model and with the true one on the Pendulum",
     "discretisation": "Pendulum-v1 without wind, with 15 torques",
 }
 
