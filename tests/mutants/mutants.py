@@ -12,6 +12,7 @@ BFDQN = "tests/agents/test_bfdqn.py::test_"
 PT_DQN = "tests/agents/test_pt_dqn.py::test_"
 PT_PASS = f"{PT_DQN}updates_against_a_slow_reference[adam]"
 CLEAR = "tests/agents/test_clear.py::test_"
+MBPO = "tests/agents/test_mbpo.py::test_"
 OFF_POLICY = "tests/agents/test_off_policy.py::test_"
 TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
 DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
@@ -625,5 +626,42 @@ MUTANTS = (
         "first = state.num_steps - config.permanent_period +",
         "first = state.num_steps - config.permanent_period - 1 +",
         (PT_PASS,), "the pass reads a transition of before, and not the newest",
+    ),
+    # MBPO.
+    Mutant(
+        "mbpo-terminates-where-cut", "lcpo/agents/mbpo.py",
+        "next_obs=next_obs, extra=seen)", "next_obs=next_obs, terminated=data.truncated, extra=seen)",
+        (f"{MBPO}imagined_steps_start_where_real_ones_did_and_end_as_they_did",),
+        "imagined steps do not end where the real ones did",
+    ),
+    Mutant(
+        "mbpo-entropy-of-imagined-states", "lcpo/agents/mbpo.py",
+        "drawn, entropy_obs=data.obs)", "drawn)",
+        (f"{MBPO}the_second_replay_closes_and_entropy_is_that_of_real_states",),
+        "MBPO tunes its entropy on the states of its second replay",
+    ),
+    Mutant(
+        "mbpo-forgets-age", "lcpo/agents/mbpo.py",
+        "seen = (step * spec.num_worlds)", "seen = (0 * step)",
+        (f"{MBPO}imagined_steps_start_where_real_ones_did_and_end_as_they_did",),
+        "the age of what SAC learns from is wrong",
+    ),
+    Mutant(
+        "ideal-mbpo-old-wind", "lcpo/agents/ideal_mbpo.py",
+        "wind = spec.context.newest(data.next_obs)", "wind = spec.context.newest(data.obs)",
+        (f"{MBPO}the_true_dynamics_are_the_environment_s",),
+        "the true dynamics take the wind of the step before",
+    ),
+    Mutant(
+        "imagine-without-noise", "lcpo/core/dynamics.py",
+        "y = normal.mean + jnp.sqrt(normal.var) * noise", "y = normal.mean + 0.0 * noise",
+        ("tests/golden/test_golden_models.py::test_model[mbpo_model_0]",),
+        "the model imagines its mean",
+    ),
+    Mutant(
+        "model-error-of-the-context", "lcpo/agents/mbpo.py",
+        "own = spec.context.remove(share[1:])", "own = spec.context.entries(share[1:])",
+        (f"{MBPO}errors_of_the_model_are_shares_of_what_varied",),
+        "the model is blamed for the wind",
     ),
 )  # fmt: skip
