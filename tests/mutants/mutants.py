@@ -630,7 +630,8 @@ MUTANTS = (
     # MBPO.
     Mutant(
         "mbpo-terminates-where-cut", "lcpo/agents/mbpo.py",
-        "next_obs=next_obs, extra=seen)", "next_obs=next_obs, terminated=data.truncated, extra=seen)",
+        "next_obs=next_obs, extra=seen)",
+        "next_obs=next_obs, terminated=data.truncated, extra=seen)",
         (f"{MBPO}imagined_steps_start_where_real_ones_did_and_end_as_they_did",),
         "imagined steps do not end where the real ones did",
     ),
