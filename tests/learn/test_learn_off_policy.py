@@ -99,19 +99,19 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
 def test_mbpo_stays_with_what_it_saw_first() -> None:
     """The paper's explanation of its failure: imagined steps of A outweigh those of B for long.
 
-    Measured over 4 seeds: right in B 0.24 and back in A 0.97 with all of history, 0.97 and 0.08
-    where both replays keep the newest 2000 steps.
+    Measured over 16 seeds: right in B 0.34 and back in A 0.97 with all of history (SAC: more than
+    0.9 in both), 0.91 and 0.15 where both replays keep the newest 2000 steps.
     """
-    for size, stays in ((None, True), (2000, False)):
+    right = {}
+    for size in (None, 2000):
         _, metrics = train(
             "mbpo", TwoContexts(), FIRST + SECOND + AGAIN, trace=TWO_CONTEXTS,
             **{**probe_settings("mbpo"), "buffer_size": size},
         )  # fmt: skip
         late = metrics["reward"][..., FIRST + SECOND - 10 : FIRST + SECOND].mean()
-        back = on_return(metrics).mean()
-        assert (late < 0.6) == stays
-        assert (late > 0.9) != stays
-        assert (back > 0.9) == stays
+        right[size] = late, on_return(metrics).mean()
+    assert right[None][0] < 0.6 < 0.75 < right[2000][0], "right in B"
+    assert right[2000][1] < 0.4 < 0.9 < right[None][1], "right back in A"
 
 
 def remembered(agent: str, settings: Any = ({},), **shared: Any) -> np.ndarray:
