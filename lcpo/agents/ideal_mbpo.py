@@ -47,10 +47,13 @@ def update(
 def predict(spec: Spec, data: Transition) -> tuple[Array, Array]:
     """Reward [...] and next_obs [..., D], with the action of `data` and its real next wind."""
     cos, sin, speed = jnp.moveaxis(data.obs[..., : spec.context.start], -1, 0)
-    wind_x, wind_y = jnp.moveaxis(spec.context.newest(data.next_obs), -1, 0)
+    wind = spec.context.newest(data.next_obs)  # [..., 2]
     torque = pendulum.torque_of(data.action[..., 0], spec.num_actions[0])
-    angle, speed, reward = pendulum.step(jnp.arctan2(sin, cos), speed, torque, wind_x, wind_y)
-    history = spec.context.history(data.next_obs)
+    angle, speed, reward = pendulum.step(
+        jnp.arctan2(sin, cos), speed, torque, wind[..., 0], wind[..., 1]
+    )
+    before = spec.context.history(data.obs)
+    history = jnp.concatenate([wind[..., None], before[..., :-1]], axis=-1)
     return reward, spec.context.insert(pendulum.features(angle, speed), history)
 
 

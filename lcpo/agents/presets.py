@@ -78,8 +78,8 @@ SETTINGS: dict[tuple[str, str], Values] = {
         "window": 50,
     },
     ("mbpo", "probe-two-contexts"): {
-        **_REPLAY_PROBE, **_RATES, "target_rate": 0.05, "model_hidden": (32, 32),
-        "model_passes": 1, "model_batches": 2, "model_batch_size": 64, "model_samples": 64,
+        **_REPLAY_PROBE, **_RATES, **_SOFT, "target_rate": 0.05, "model_hidden": (32, 32),
+        "model_passes": 2, "model_batches": 4, "model_batch_size": 64, "model_samples": 64,
     },
 }  # fmt: skip
 

@@ -20,7 +20,7 @@ An agent that is SAC with other gradients (a penalty on old weights, a projectio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -76,6 +76,15 @@ class Learner(NamedTuple):
     target_stats: stats.RunningMoments
 
 
+class Actor(Protocol):
+    """A state that SAC can act in, its own or that of an agent built on it."""
+
+    @property
+    def learner(self) -> Learner: ...
+    @property
+    def num_steps(self) -> Array: ...
+
+
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks, copies of the critics as targets, and an empty replay."""
     return off_policy.state_init(config, spec, learner_init(config, spec, key))
@@ -117,7 +126,7 @@ def adams(
     return Optimisers(policy, (critics[0], critics[1]))
 
 
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+def act(config: Config, spec: Spec, state: Actor, obs: Array, key: Array) -> tuple[Array, tuple]:
     """Sample from the policy; at first, uniformly."""
     uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
     logits = behaviour(config, spec, state.learner.policy, state.num_steps, obs)
@@ -244,7 +253,7 @@ def _smaller(network: Network, pair: tuple[Any, Any], obs: Array) -> Array:
     return jnp.minimum(one, other)
 
 
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+def probabilities(config: Config, spec: Spec, state: Actor, obs: Array) -> Array:
     """Action probabilities [N, A, K], as `act` draws them."""
     logits = behaviour(config, spec, state.learner.policy, state.num_steps, obs)
     return jax.nn.softmax(logits)

@@ -107,7 +107,8 @@ def replay_draw(replay: Replay, spec: Spec, count: int, key: Array) -> tuple[Arr
     live = jnp.minimum(replay.added, replay.capacity)
     # As integers: uniform numbers in float32 have fewer levels than a long run has steps.
     drawn = jax.random.randint(key, (count,), 0, jnp.maximum(live * spec.num_worlds, 1))
-    return replay.added - live + drawn // spec.num_worlds, drawn % spec.num_worlds
+    step = replay.added - live + drawn // spec.num_worlds
+    return step, drawn % spec.num_worlds
 
 
 def replay_blocks(replay: Replay, spec: Spec, count: int, length: int, key: Array) -> Transition:

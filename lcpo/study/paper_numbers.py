@@ -15,6 +15,7 @@ TABLES = {
     "gym-all": "lifelong returns of all agents on the windy tasks",
     "lcpo-variants": "LCPO and LCPO-P on the Pendulum",
     "ewc-return": "online EWC on the Pendulum, by its hyper-parameters",
+    "ideal-mbpo": "MBPO with a learnt model and with the true one on the Pendulum",
     "discretisation": "Pendulum-v1 without wind, with 15 torques",
 }
 

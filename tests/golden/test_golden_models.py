@@ -1,4 +1,4 @@
-"""The learnt model of MBPO and MBCD against the published code."""
+"""The models of MBPO and MBCD, learnt and true, against the published code."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from golden_files import cases, load, mlp_params
 
-from lcpo.agents import mbcd
-from lcpo.core import dynamics
+from lcpo.agents import ideal_mbpo, mbcd
+from lcpo.core import dynamics, pendulum
 from lcpo.types import ContextSlice, Spec, Transition
 
 close = np.testing.assert_allclose
@@ -62,6 +62,24 @@ def test_model(case: Path) -> None:
     found = dynamics.predict(network, spec, after, obs, action)
     close(found.mean, g["predict_mean"], 1e-4, 1e-5)
     close(found.var, g["predict_var"], 1e-4, 1e-5)
+    alone = dynamics.make_network(spec, tuple(g["hidden"].tolist()), 1)
+    member = dynamics.one_member(after, jnp.asarray(g["sample_member"][0]))
+    each = dynamics.predict(alone, spec, member, obs, jnp.asarray(g["sample_actions"]))
+    one = dynamics.Normal(each.mean[0], each.var[0])
+    reward, next_obs = dynamics.imagine(one, obs, jnp.asarray(g["sample_noise"]))
+    close(reward, g["sample_reward"], 1e-4, 2e-5)
+    close(next_obs, g["sample_next_obs"], 1e-4, 2e-5)
+
+
+@cases("mbpo_oracle_*")
+def test_true_dynamics(case: Path) -> None:
+    """Of the Pendulum, with the wind of the real step and another action."""
+    g = load(case)
+    spec = pendulum.make_spec(15)
+    g |= {"rewards": np.zeros(len(g["obs"])), "next_obs": g["real_next_obs"]}
+    reward, next_obs = ideal_mbpo.predict(spec, transitions(g, slice(None)))
+    close(reward, g["predicted_reward"], 1e-5, 1e-5)
+    close(next_obs, g["predicted_next_obs"], 1e-5, 1e-5)
 
 
 def mbcd_state(g: dict[str, np.ndarray], config: mbcd.Config, spec: Spec) -> mbcd.State:

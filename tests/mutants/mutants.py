@@ -16,6 +16,7 @@ PT_PASS = f"{PT_DQN}updates_against_a_slow_reference[adam]"
 EWC = "tests/agents/test_online_ewc.py::test_"
 OGD = "tests/agents/test_sliding_ogd.py::test_"
 CLEAR = "tests/agents/test_clear.py::test_"
+MBPO = "tests/agents/test_mbpo.py::test_"
 OFF_POLICY = "tests/agents/test_off_policy.py::test_"
 TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
 DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
@@ -774,5 +775,43 @@ MUTANTS = (
         "learner=learner, memory=memory",
         (f"{OGD}directions_stand_in_the_memory_and_are_counted",),
         "every saved policy has 70 MB of directions",
+    ),
+    # MBPO.
+    Mutant(
+        "mbpo-terminates-where-cut", "lcpo/agents/mbpo.py",
+        "next_obs=next_obs, extra=seen)",
+        "next_obs=next_obs, terminated=data.truncated, extra=seen)",
+        (f"{MBPO}imagined_steps_start_where_real_ones_did_and_end_as_they_did",),
+        "imagined steps do not end where the real ones did",
+    ),
+    Mutant(
+        "mbpo-entropy-of-imagined-states", "lcpo/agents/mbpo.py",
+        "finish(config, spec, learner, data.obs, y)", "finish(config, spec, learner, drawn.obs, y)",
+        (f"{MBPO}the_second_replay_closes_and_entropy_is_that_of_real_states",),
+        "MBPO tunes its entropy on the states of its second replay",
+    ),
+    Mutant(
+        "mbpo-forgets-age", "lcpo/agents/mbpo.py",
+        "seen = (step * spec.num_worlds)", "seen = (0 * step)",
+        (f"{MBPO}imagined_steps_start_where_real_ones_did_and_end_as_they_did",),
+        "the age of what SAC learns from is wrong",
+    ),
+    Mutant(
+        "ideal-mbpo-old-wind", "lcpo/agents/ideal_mbpo.py",
+        "wind = spec.context.newest(data.next_obs)", "wind = spec.context.newest(data.obs)",
+        (f"{MBPO}the_true_dynamics_are_the_environment_s",),
+        "the true dynamics take the wind of the step before",
+    ),
+    Mutant(
+        "imagine-without-noise", "lcpo/core/dynamics.py",
+        "y = normal.mean + jnp.sqrt(normal.var) * noise", "y = normal.mean + 0.0 * noise",
+        ("tests/golden/test_golden_models.py::test_model[mbpo_model_0]",),
+        "the model imagines its mean",
+    ),
+    Mutant(
+        "model-error-of-the-context", "lcpo/agents/mbpo.py",
+        "own = spec.context.remove(share[1:])", "own = spec.context.entries(share[1:])",
+        (f"{MBPO}errors_of_the_model_are_shares_of_what_varied",),
+        "the model is blamed for the wind",
     ),
 )  # fmt: skip

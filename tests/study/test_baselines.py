@@ -9,9 +9,10 @@ import pytest
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.paper import baselines, ewc, replay_rate
+from lcpo.study.paper import baselines, ewc, ideal_mbpo, replay_rate
 from lcpo.study.paper.baselines import BaselineOptions
 from lcpo.study.paper.ewc import EwcOptions
+from lcpo.study.paper.ideal_mbpo import IdealMbpoOptions
 from lcpo.study.paper.replay_rate import ReplayRateOptions
 
 
@@ -96,3 +97,30 @@ def test_online_ewc_by_its_hyper_parameters() -> None:
     assert report.figures["figure"].startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="alphas = '1,x': needs numbers"):
         ewc.plan_runs(EwcOptions(alphas="1,x"))
+
+
+def test_ideal_mbpo_stands_beside_the_paper_s() -> None:
+    """Traces may differ in length; warm-up is left out of the columns of the model, too."""
+    options = IdealMbpoOptions(traces="2,3", seeds=2, steps=8000)
+    jobs = ideal_mbpo.plan_runs(options)
+    assert len(jobs) == 2 * 4 * 2
+    assert {job.config.get("random_steps") for job in jobs} == {None, 800}
+    late = np.where(np.arange(40) < 4, 9.0, 0.25)
+    own = {
+        "mbpo": {"model_reward_error": late, "model_obs_error": late / 2, "sample_age": late * 3},
+        "ideal-mbpo": {"sample_age": late * 3},
+    }
+    results = [result(job, np.full(40, -100.0 - job.seed)) for job in jobs]
+    results = [r._replace(record={**r.record, **own.get(r.job.agent, {})}) for r in results]
+    table = ideal_mbpo.make_report(options, results).tables["table"]
+    assert [row[5] for row in table.rows[:4]] == [
+        "-355 ± 2.57", "-843 ± 24.2", "-870 ± 56.4", "-377 ± 8.05",
+    ]  # fmt: skip
+    assert [list(row[6:]) for row in table.rows[4:]] == [
+        ["-", "-", "-"],
+        ["25.0 %", "12.5 %", "75.0 %"],
+        ["-", "-", "75.0 %"],
+        ["-", "-", "-"],
+    ]
+    whole = ideal_mbpo.plan_runs(IdealMbpoOptions(traces="3", agents="mbpo", seeds=1))
+    assert whole[0].config["random_steps"] == 200_000

@@ -58,6 +58,7 @@ def test_default_folders() -> None:
         "grid-world": "out/grid-world",
         "baselines": "out/baselines-pendulum",
         "replay-rate": "out/replay-rate",
+        "ideal-mbpo": "out/ideal-mbpo",
         "discretisation": "out/discretisation",
         "prescient": "out/prescient-pendulum-4",
         "theorem": "out/theorem",

@@ -40,7 +40,7 @@ SMALL = {
 }
 SMALL_OF = {
     "pt-dqn": {"batch_size": 16, "updates_per_rollout": 8},
-    "ideal-mbpo": {"model_samples": 128, "buffer_size": 128},
+    "ideal-mbpo": {"model_samples": 256, "buffer_size": 256},
 }
 """Of one agent: a pass over `permanent_period` transitions takes whole batches; the newest step is
 among those that imagination starts from."""
