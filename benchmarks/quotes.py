@@ -62,7 +62,7 @@ def pairs() -> list[tuple[str, str, Runs, Runs]]:
             wanted.append((column, trace, Runs(folder, "ppo-entropy"), Runs(folder, "ppo")))
             published = Runs("pendulum-baselines-published", "sac", "published, as published")
             wanted.append((column, trace, Runs(folder, "sac"), published))
-    wanted += continual() + deviations()
+    wanted += continual() + on_sac() + deviations()
     ddqn, sac = "pendulum-replay-rate", "pendulum-replay-rate-sac"
     rates = [Runs(ddqn, "ddqn", f"updates_per_rollout={rate}") for rate in (1, 10, 50)]
     rates += [Runs(sac, "sac", f"updates_per_rollout={rate}") for rate in (1, 50)]
@@ -91,6 +91,34 @@ def continual() -> list[tuple[str, str, Runs, Runs]]:
             lcpo = Runs("pendulum-baselines", "lcpo")
             wanted.append((f"last_quarter, {LATE}", trace, fed, lcpo))
             wanted.append((WHOLE, trace, fed, lcpo))
+    return wanted
+
+
+def on_sac() -> list[tuple[str, str, Runs, Runs]]:
+    """Online EWC, sliding OGD, MBPO and MBCD beside LCPO and SAC, and their faults."""
+    wanted, folder, published = [], "pendulum-continual-2", "published, as published"
+    grid = "penalty_coef={}-averaging_rate={}".format
+    ours = {
+        "online-ewc": (Runs("ewc", "online-ewc", grid(0.1, 7e-05)), f"{folder}-published"),
+        "sliding-ogd": (Runs(folder, "sliding-ogd"), f"{folder}-published"),
+        "mbpo": (Runs(folder, "mbpo"), f"{folder}-published"),
+        "ideal-mbpo": (Runs(folder, "ideal-mbpo"), f"{folder}-published"),
+        "mbcd": (Runs("pendulum-mbcd", "mbcd"), "pendulum-mbcd-published"),
+    }
+    for trace in ("3", "4"):
+        for column in (LATE, WHOLE):
+            for agent, (runs, other) in ours.items():
+                as_published = Runs(other, agent, published)
+                for base in ("lcpo", "sac"):
+                    wanted.append((column, trace, runs, Runs("pendulum-baselines", base)))
+                wanted.append((column, trace, as_published, Runs("pendulum-baselines", "lcpo")))
+                wanted.append((column, trace, runs, as_published))
+                if agent == "online-ewc":
+                    sac = Runs("pendulum-baselines-published", "sac", published)
+                    wanted.append((column, trace, as_published, sac))
+            wanted.append((column, trace, ours["mbpo"][0], ours["ideal-mbpo"][0]))
+            best = Runs("ewc", "online-ewc", grid(0.1, 0.0002))
+            wanted.append((column, trace, best, Runs("pendulum-baselines", "sac")))
     return wanted
 
 

@@ -98,6 +98,8 @@ def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | No
         numbers["revisits"] = revisit_return(record, memory)
     if memory is not None and memory.landmarks:
         numbers["distance"] = distance_away(record, memory)
+    if "num_models" in record:  # of an agent that tells contexts apart
+        numbers["num_models"] = float(record["num_models"][-1])
     return {**numbers, "constraint_active": records.activity(record)}
 
 

@@ -118,8 +118,8 @@ def test_ideal_mbpo_stands_beside_the_paper_s() -> None:
     ]  # fmt: skip
     assert [list(row[6:]) for row in table.rows[4:]] == [
         ["-", "-", "-"],
-        ["25.0 %", "12.5 %", "75.0 %"],
-        ["-", "-", "75.0 %"],
+        ["25 %", "12.5 %", "75 %"],
+        ["-", "-", "75 %"],
         ["-", "-", "-"],
     ]
     whole = ideal_mbpo.plan_runs(IdealMbpoOptions(traces="3", agents="mbpo", seeds=1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from lcpo.errors import InputError
@@ -42,6 +43,10 @@ class EwcOptions(Options):
     steps: int | None = None
     """Interactions of each run, the first ones of the trace; default: all of it."""
 
+    def folder(self, study: str) -> Path:
+        """A folder for each setting."""
+        return super().folder(f"{study}-published" if self.published else study)
+
 
 class Point(NamedTuple):
     """A row of the table: one agent with one setting, on one trace."""
@@ -70,6 +75,7 @@ def plan_runs(options: EwcOptions) -> list[Job]:
                     steps=options.steps,
                     seeds=range(options.seeds),
                     published=options.published,
+                    label="published" if options.published else "",
                     sweep=values,
                 )
     return jobs

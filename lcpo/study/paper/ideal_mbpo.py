@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
@@ -39,6 +40,10 @@ class IdealMbpoOptions(Options):
     steps: int | None = None
     """Interactions of each run; default: the length of the trace."""
 
+    def folder(self, study: str) -> Path:
+        """A folder for each setting."""
+        return super().folder(f"{study}-published" if self.published else study)
+
 
 def plan_runs(options: IdealMbpoOptions) -> list[Job]:
     """Every agent with every trace and seed."""
@@ -55,6 +60,7 @@ def plan_runs(options: IdealMbpoOptions) -> list[Job]:
             steps=options.steps,
             seeds=range(options.seeds),
             published=options.published,
+            label="published" if options.published else "",
             overrides=random if "mbpo" in agent else {},
         )
     ]
@@ -84,17 +90,18 @@ def summary(
     for trace, comparison in by_trace.items():
         groups = compare.group([r for r in results if r.job.trace == trace])
         for row in comparison.rows:
+            agent = row.label.removesuffix("-published")
             runs = compare.finished_runs(groups[row.label])
             errors = [_mean([_late(comparison, r, name) for r in runs]) for name in METRICS]
             rows.append(
                 [
                     str(trace),
-                    row.label,
+                    agent,
                     report.seeds_cell(row),
                     tables.plus_minus(row.after_warmup),
                     tables.plus_minus(row.whole_run),
-                    paper_number("ideal-mbpo", row.label, "pendulum", str(trace)),
-                    *(tables.NONE if x is None else f"{100 * x:.1f} %" for x in errors),
+                    paper_number("ideal-mbpo", agent, "pendulum", str(trace)),
+                    *(tables.NONE if x is None else f"{100 * x:.3g} %" for x in errors),
                 ]
             )
     first = next(iter(by_trace.values()))
