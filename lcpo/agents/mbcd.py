@@ -208,7 +208,7 @@ def find_change(config: Config, spec: Spec, state: State, seen: Seen) -> Change:
 
     start = state.scores, jnp.bool_(False), jnp.int32(0)
     numbers = jnp.arange(length, dtype=jnp.int32)
-    (scores, found, when), _ = jax.lax.scan(step, start, (numbers, evidence.T, is_open), unroll=8)
+    (scores, found, when), _ = jax.lax.scan(step, start, (numbers, evidence.T, is_open))
     met = scores[:-1]
     if TIES_GO_FIRST in config.faults:
         best = jnp.argmax(met)

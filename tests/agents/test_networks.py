@@ -20,8 +20,12 @@ SPEC = Spec(9, ContextSlice(7, 2, 1), (4, 3), elements=(3, 2))
 """Three elements of two numbers, one other entry, a context of two."""
 
 
+SACS = ("mbpo", "ideal-mbpo", "mbcd")
+"""Their policies and critics are SAC's."""
 WITH_NETWORKS = [
-    name for name, agent in AGENTS.items() if not agent.parent and "tabular" not in name
+    name
+    for name, agent in AGENTS.items()
+    if not agent.parent and "tabular" not in name and name not in SACS
 ]
 
 

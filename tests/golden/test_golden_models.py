@@ -114,7 +114,8 @@ def test_mbcd_finds_the_same_changes(case: Path) -> None:
         faults=mbcd.FAULTS,
     )
     state = mbcd_state(g, config, spec)
-    observe, find = (jax.jit(f, static_argnums=1) for f in (mbcd.observe, mbcd.find_change))
+    functions = mbcd.observe, mbcd.find_change, mbcd.enter
+    observe, find, enter = (jax.jit(function, static_argnums=1) for function in functions)
     known, data = int(state.num_models), transitions(g, slice(None))
     for t in range(len(g["obs"])):
         assert (int(state.current), int(state.num_models)) == (
@@ -130,4 +131,4 @@ def test_mbcd_finds_the_same_changes(case: Path) -> None:
         close(change.scores[-1], g["S_new"][t], 1e-4, 1e-3)
         assert bool(change.found) == bool(g["changed"][t])
         assert int(change.context) == g["current_model_after"][t]
-        state = mbcd.enter(config, spec, state, one, change)
+        state = enter(config, spec, state, one, change)

@@ -430,7 +430,7 @@ MUTANTS = (
     ),
     Mutant(
         "one-random-step-more", "lcpo/agents/sac.py",
-        "state.num_steps >= config.random_steps", "state.num_steps > config.random_steps",
+        "num_steps >= config.random_steps", "num_steps > config.random_steps",
         (f"{RULES}sac_draws_from_its_policy_once_the_random_steps_are_over",),
         "SAC is random for one rollout more",
     ),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import jax
 
 from lcpo import config as configs
 from lcpo import contexts
@@ -198,12 +200,24 @@ def _resolve(
     check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
     _check_length(parts, training, steps)
-    check_agent(agent, config, spec)
+    _check_program(agent, config, spec)
     return {
         "steps": parts[-1].steps,
         "config": configs.to_json(config),
         "training": phases.to_json(training and training._replace(steps=parts[0].steps)),
     }
+
+
+_last_checked: Hashable = None
+
+
+def _check_program(agent: AnyAgent, config: Any, spec: Spec) -> None:
+    """`check_agent`; not again where points of a sweep differ in values that no check looks at."""
+    global _last_checked
+    program = (agent, jax.tree.structure(config), spec)
+    if agent.check is not None or program != _last_checked:
+        check_agent(agent, config, spec)
+    _last_checked = program
 
 
 def _training(
