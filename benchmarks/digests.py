@@ -33,6 +33,12 @@ FLIPS = "flips.npy"
 SMALL: dict[str, dict[str, Any]] = {
     "ddqn": {"random_steps": 1000, "epsilon_steps": 3000, "updates_per_rollout": 3},
     "sac": {"random_steps": 1000, "updates_per_rollout": 3},
+    "pt-dqn": {"random_steps": 1000, "permanent_period": 2000},
+    "mbcd": {"random_steps": 1000, "min_steps": 1000},
+    **{
+        name: {"random_steps": 1000}
+        for name in ("bfdqn", "online-ewc", "sliding-ogd", "mbpo", "ideal-mbpo")
+    },
 }
 """Settings in which a short run does more than explore."""
 
@@ -48,7 +54,7 @@ def cases() -> dict[str, dict[str, Any]]:
         if name != base:
             rollout = 10_000 if base == "trpo" else 3200
             case |= {"training_steps": 2 * rollout, "steps": 2000}
-        found[f"{name} {env}"] = {**case, "config": SMALL.get(base, {})}
+        found[f"{name} {env}"] = {**case, "config": SMALL.get(base.removesuffix("-sgd"), {})}
     for name in ("a2c", "a2c-entropy", "lcpo", "lcpo-noent", "lcpo-mhd", "lcpo-p", "ppo", "sac"):
         case = {"agent": name, "env": "grid-world", "trace": None, "steps": 4000}
         found[f"{name} grid-world"] = {**case, "config": SMALL.get(name, {})}

@@ -117,6 +117,20 @@ def test_mbpo_stays_with_what_it_saw_first() -> None:
     assert right[2000][1] < 0.4 < 0.9 < right[None][1], "right back in A"
 
 
+def test_mbcd_finds_the_other_context_and_learns_it() -> None:
+    """At once, on every seed; with a threshold out of reach it is SAC, and finds nothing."""
+    settings = [{}, {"threshold": 1e30}]
+    _, metrics = train(
+        "mbcd", TwoContexts(), FIRST + SECOND, settings, TWO_CONTEXTS, num_seeds=3,
+        **probe_settings("mbcd"),
+    )  # fmt: skip
+    first = metrics["changes"][0].argmax(axis=1)
+    assert (first == FIRST).all(), f"changes found at updates {first}, not at {FIRST}"
+    assert (metrics["num_models"][0, :, FIRST] == 2).all()
+    assert metrics["changes"][1].sum() == 0
+    assert (metrics["reward"][:, :, -10:].mean((1, 2)) > 0.9).all(), "B was not learned"
+
+
 def remembered(agent: str, settings: Any = ({},), num_seeds: int = 64, **shared: Any) -> np.ndarray:
     """Probability of a right answer back in A, mean over seeds, [settings]."""
     _, metrics = train(

@@ -17,6 +17,9 @@ EWC = "tests/agents/test_online_ewc.py::test_"
 OGD = "tests/agents/test_sliding_ogd.py::test_"
 CLEAR = "tests/agents/test_clear.py::test_"
 MBPO = "tests/agents/test_mbpo.py::test_"
+MBCD = "tests/agents/test_mbcd.py::test_"
+BLOCKS = "tests/core/test_blocks.py::test_who_draws_draws_from_his_own"
+MODELS = "tests/golden/test_golden_models.py::test_"
 OFF_POLICY = "tests/agents/test_off_policy.py::test_"
 TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
 DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
@@ -813,5 +816,86 @@ MUTANTS = (
         "own = spec.context.remove(share[1:])", "own = spec.context.entries(share[1:])",
         (f"{MBPO}errors_of_the_model_are_shares_of_what_varied",),
         "the model is blamed for the wind",
+    ),
+    # MBCD, its replay and its models.
+    Mutant(
+        "blocks-forget-nothing", "lcpo/core/blocks.py",
+        "jnp.clip(forget - first, 0, blocks.size[before])", "jnp.int32(0)",
+        (f"{BLOCKS}[None]",), "steps before a change stay in the old context",
+    ),
+    Mutant(
+        "blocks-keep-the-oldest", "lcpo/core/blocks.py",
+        "count.at[after].set(0)", "count",
+        (f"{BLOCKS}[None]",), "a rollout is drawn whose history is overwritten",
+    ),
+    Mutant(
+        "blocks-draw-the-oldest", "lcpo/core/blocks.py",
+        "first = jnp.maximum(total - -(-newest // spec.num_worlds), 0)", "first = jnp.int32(0)",
+        (f"{BLOCKS}[6]",), "`newest` is ignored",
+    ),
+    Mutant(
+        "mbcd-sure-of-itself", "lcpo/agents/mbcd.py",
+        "(seen.disagreement < config.max_disagreement) &", "",
+        (f"{MBCD}nothing_is_scored_early_or_where_members_disagree",),
+        "a model that has not settled calls changes",
+    ),
+    Mutant(
+        "mbcd-early", "lcpo/agents/mbcd.py",
+        "(steps > config.min_steps)", "(steps >= 0)",
+        (f"{MBCD}nothing_is_scored_early_or_where_members_disagree",),
+        "changes are called before there is a model",
+    ),
+    Mutant(
+        "mbcd-scores-go-on", "lcpo/agents/mbcd.py",
+        "is_open & ~found", "is_open",
+        (f"{MBCD}a_change_is_found_when_the_score_exceeds_the_threshold",),
+        "scores after a change decide where it leads",
+    ),
+    Mutant(
+        "mbcd-always-one-more", "lcpo/agents/mbcd.py",
+        "(state.num_models < config.max_models)", "(state.num_models <= config.max_models)",
+        (f"{MBCD}where_a_change_leads",), "a context beyond the last gets the last one's networks",
+    ),
+    Mutant(
+        "mbcd-drops-the-one-in-use", "lcpo/agents/mbcd.py",
+        "best = jnp.where(jnp.any(met > 0.0), jnp.argmax(met), state.current)",
+        "best = jnp.argmax(met)",
+        (f"{MBCD}where_a_change_leads",), "where none fits, the first context is taken",
+    ),
+    Mutant(
+        "mbcd-scores-kept", "lcpo/agents/mbcd.py",
+        "scores=jnp.where(change.found, 0.0, change.scores)", "scores=change.scores",
+        (f"{MBCD}a_new_context_gets_what_follows_the_change",),
+        "a change is found again and again",
+    ),
+    Mutant(
+        "mbcd-learns-at-a-change", "lcpo/agents/mbcd.py",
+        "_choose(skip, before, after)", "after",
+        (f"{MBCD}no_policy_learns_in_a_rollout_with_a_change_and_entropy_is_tuned_once",),
+        "a policy is trained on what is left of a rollout",
+    ),
+    Mutant(
+        "mbcd-trains-for-ever", "lcpo/agents/mbcd.py",
+        "jnp.clip(due, change.found.astype(jnp.int32), config.max_trainings)", "due",
+        (f"{MBCD}trainings_become_rare",), "an update may take ten times as long",
+    ),
+    Mutant(
+        "mixture-without-disagreement", "lcpo/core/dynamics.py",
+        "jnp.mean(jnp.square(each.mean) + each.var, axis=0) - jnp.square(mean)",
+        "jnp.mean(each.var, axis=0)",
+        (f"{MODELS}mbcd_finds_the_same_changes[mbcd_cusum_0]",),
+        "members that disagree are as sure as members that agree",
+    ),
+    Mutant(
+        "model-bounds-idle", "lcpo/core/dynamics.py",
+        "return fit + BOUND_WEIGHT * (jnp.mean(params.upper) - jnp.mean(params.lower))",
+        "return fit",
+        (f"{MODELS}model[mbpo_model_0]",), "the bounds of the variance stay where they start",
+    ),
+    Mutant(
+        "traces-all-alike", "lcpo/run/drive/compiled.py",
+        "for trace in (traces[:1] if shared else traces)", "for trace in traces[:1]",
+        ("tests/run/test_run.py::test_vmapped_group_agrees_with_single_runs",),
+        "all runs of a group see the first one's trace",
     ),
 )  # fmt: skip
