@@ -887,10 +887,10 @@ MUTANTS = (
         "members that disagree are as sure as members that agree",
     ),
     Mutant(
-        "model-bounds-idle", "lcpo/core/dynamics.py",
-        "return fit + BOUND_WEIGHT * (jnp.mean(params.upper) - jnp.mean(params.lower))",
-        "return fit",
-        (f"{MODELS}model[mbpo_model_0]",), "the bounds of the variance stay where they start",
+        "model-variance-cut-off", "lcpo/core/dynamics.py",
+        "log_var = upper - jax.nn.softplus(upper - log_var)",
+        "log_var = jnp.minimum(log_var, upper)",
+        (f"{MODELS}model[mbpo_model_0]",), "a variance at its bound has no gradient",
     ),
     Mutant(
         "traces-all-alike", "lcpo/run/drive/compiled.py",
