@@ -63,11 +63,11 @@ _ALL: tuple[AnyAgent, ...] = (
     # The optimiser that PT-DQN's authors use for the permanent network: docs/agents/pt-dqn.md.
     pt_dqn.agent.variant("pt-dqn-sgd", permanent_optimiser="sgd"),
     sac.agent,
-    mbcd.agent,
     online_ewc.agent,
     sliding_ogd.agent,
     mbpo.agent,
     ideal_mbpo.agent,
+    mbcd.agent,
     tabular_a2c.agent,
     tabular_q.agent,
     prescient(a2c.agent, rollout_length=3200),

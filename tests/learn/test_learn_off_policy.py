@@ -118,14 +118,17 @@ def test_mbpo_stays_with_what_it_saw_first() -> None:
 
 
 def test_mbcd_finds_the_other_context_and_learns_it() -> None:
-    """At once, on every seed; with a threshold out of reach it is SAC, and finds nothing."""
+    """At once, on every seed; with a threshold out of reach it is SAC, and finds nothing.
+
+    The successor of the last step in A shows B's context already.
+    """
     settings = [{}, {"threshold": 1e30}]
     _, metrics = train(
         "mbcd", TwoContexts(), FIRST + SECOND, settings, TWO_CONTEXTS, num_seeds=3,
         **probe_settings("mbcd"),
     )  # fmt: skip
     first = metrics["changes"][0].argmax(axis=1)
-    assert (first == FIRST).all(), f"changes found at updates {first}, not at {FIRST}"
+    assert np.isin(first, [FIRST - 1, FIRST]).all(), f"changes found at updates {first}"
     assert (metrics["num_models"][0, :, FIRST] == 2).all()
     assert metrics["changes"][1].sum() == 0
     assert (metrics["reward"][:, :, -10:].mean((1, 2)) > 0.9).all(), "B was not learned"
