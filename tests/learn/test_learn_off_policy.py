@@ -48,7 +48,7 @@ QUICK = {
     for agent, values in {**QUICK, "mbpo": MODEL}.items()
 }
 OWN_TARGETS = [agent for agent in QUICK if agent not in ("online-ewc", "mbpo")]
-"""The others learn towards SAC's. (MBPO's values are those of a model's rewards, not within 0.3.)"""
+"""The others' targets are SAC's; MBPO's values, of a model's rewards, are not within 0.3."""
 
 
 @pytest.mark.parametrize("agent", QUICK)
