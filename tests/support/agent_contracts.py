@@ -73,8 +73,13 @@ def test_same_key_same_result_and_act_only_reads(agent: AnyAgent) -> None:
     assert jnp.issubdtype(actions[0].dtype, jnp.integer)
 
 
+SLOW = ("mbpo", "ideal-mbpo", "mbcd")
+
+
 def test_vmap_over_seeds_and_traced_fields_equals_a_loop(agent: AnyAgent) -> None:
     """One program with each traced field changed in one of its members."""
+    if agent.name in SLOW:
+        pytest.skip("takes long to compile: tests/learn/test_faults.py vmaps it")
     _, spec, _ = started(agent)
     names = configs.traced_fields(agent.Config)
     base = small_config(agent)
