@@ -41,7 +41,7 @@ class Figure(NamedTuple):
     size: np.ndarray  # [P, 3], milliseconds
 
 
-FLUCTUATION = {1: 0.06, 2: 0.17}
+FLUCTUATION = {1: 0.07, 2: 0.18}
 """Standard deviation of the logarithm of the rate: draws a line about as wide as the figure's."""
 EVENTS = {
     1: (Event(287.2, 289.2, 49.5), Event(320.5, 322.5, 51.2), Event(347.6, 349.6, 21.5)),
