@@ -69,6 +69,10 @@ class Workload(Protocol):
         """Sizes [count] and gaps [count] of the jobs from `first` on: float64, milliseconds."""
         ...
 
+    def num_jobs(self, seed: int) -> int:
+        """In every pass."""
+        ...
+
     def means(self, share: float = 1.0) -> Means:
         """Of the first `share` of a pass, counted in jobs, and of all seeds."""
         ...
@@ -109,6 +113,11 @@ class Given:
         first, count, _ = check_request(first, count, seed)
         index = np.arange(first, first + count) % len(self.sizes)
         return self.sizes[index].astype(np.float64), self.gaps[index].astype(np.float64)
+
+    def num_jobs(self, seed: int) -> int:
+        """In every pass."""
+        del seed
+        return len(self.sizes)
 
     def means(self, share: float = 1.0) -> Means:
         """Of the first `share` of the jobs."""

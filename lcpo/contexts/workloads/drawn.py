@@ -27,7 +27,7 @@ from lcpo.contexts.workloads.base import (
     check_share,
 )
 from lcpo.errors import InputError
-from lcpo.values import number
+from lcpo.values import number, whole
 
 Rng = np.random.Generator
 Factor = Callable[[Rng, int], np.ndarray]
@@ -113,6 +113,10 @@ class Drawn(abc.ABC):
             gaps[here] = np.maximum(following - arrivals[begin:end], 0.0)  # rounding at an edge
             done += end - begin
         return sizes, gaps
+
+    def num_jobs(self, seed: int) -> int:
+        """In every pass."""
+        return int(_index(self, whole("seed", seed, 0)).starts[-1])
 
     def _next_arrival(self, seed: int, turn: int, block: int) -> float:
         """When the first job after a block arrives, from the start of the block on."""

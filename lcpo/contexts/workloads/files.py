@@ -28,6 +28,7 @@ def open_file(name: str) -> Path:
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name; pickled objects are not read."""
+    files.find(str(path), (".npz",))
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

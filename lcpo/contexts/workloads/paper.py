@@ -1,6 +1,6 @@
 """Twins of the paper's two workloads, which are private: their published figure, digitised.
 
-The rate and the mean size follow the figure (docs/contexts.md says how well it could be read).
+The rate and the mean size follow the figure (docs/workloads.md says how well it could be read).
 What the figure does not tell is chosen: arrivals are independent, the rate fluctuates, and sizes
 are lognormal. Rate and mean size over time are the same for all seeds; a seed draws the jobs.
 """
@@ -20,8 +20,8 @@ WINDOW = 10 * SECOND
 MEMORY = 0.5 * HOUR
 """In which the fluctuation of the rate forgets itself."""
 CV = 2.0
-"""Of the sizes. The figure hints at 6 or more: then never to send twice is nearly the best there
-is, at any load; at 1 to 2 there is something to adapt to."""
+"""Coefficient of variation of the sizes: a choice. The width of the figure's line hints at 6 or
+more, if sizes are independent."""
 
 
 class Event(NamedTuple):

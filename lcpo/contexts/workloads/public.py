@@ -1,7 +1,7 @@
 """Public request data as workloads: ServeGen, the Azure LLM trace of 2023, WorldCup98.
 
-The data are not part of this library: docs/contexts.md says which arrays a file needs. Tokens stand
-in for the time that a request takes: 1 token is 1 ms here, and `scale` makes it another.
+The data are not part of this library: docs/workloads.md says which arrays a file needs. Tokens
+stand in for the time that a request takes: 1 token is 1 ms here, and `scale` makes it another.
 """
 
 from __future__ import annotations
