@@ -37,7 +37,7 @@ def test_the_figure_is_reproduced(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "workload 2: twin" in capsys.readouterr().out
     assert json.loads((out / "made.json").read_text())["traces"] == ["workload-1", "workload-2"]
     rows = list(csv.DictReader((out / "seeds.csv").read_text().splitlines()))
-    assert [(row["workload"], row["seed"]) for row in rows] == [*zip("1122", "0101", strict=True)]
+    assert [row["trace"][-1] + row["seed"] for row in rows] == ["10", "11", "20", "21"]
     for row, rate, size in zip(rows, (21, 21, 60, 60), (80, 80, 29, 29), strict=True):
         assert abs(float(row["jobs per second"]) / rate - 1) < 0.1
         assert abs(float(row["mean size (ms)"]) / size - 1) < 0.1

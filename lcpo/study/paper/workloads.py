@@ -24,7 +24,7 @@ from lcpo.study.study import Options, Report, Study
 from lcpo.study.trace_figure import COLOURS
 from lcpo.values import number, whole
 
-NUMBERS = (1, 2)
+NAMES = {1: "workload-1", 2: "workload-2"}
 BIN = 0.5 * SECOND
 DECAY = 0.999
 """Of the moving average, per bin."""
@@ -58,14 +58,12 @@ def plan_runs(options: WorkloadOptions) -> list[Job]:
 def report(options: WorkloadOptions, results: Sequence[Result]) -> Report:
     """What the figure shows of both workloads, and what their twins do."""
     del results
-    drawn = {
-        n: [measure(n, seed, options.shorten) for seed in range(options.seeds)] for n in NUMBERS
-    }
+    drawn = {n: [measure(n, seed, options.shorten) for seed in range(options.seeds)] for n in NAMES}
     return Report(
         seeds=seeds(drawn),
         tables={"table": summary(drawn)},
         figures={"figure": figure(drawn)},
-        made={"traces": [f"workload-{n}" for n in NUMBERS], "seeds": options.seeds},
+        made={"traces": list(NAMES.values()), "seeds": options.seeds},
     )
 
 
@@ -107,7 +105,7 @@ def read(workload: int) -> Curves:
 def measure(workload: int, seed: int, shorten: float = 1.0) -> Curves:
     """From one pass over the jobs of a twin."""
     hours = read_figure(workload).hours
-    source = workloads.get(f"workload-{workload}", shorten=shorten)
+    source = workloads.get(NAMES[workload], shorten=shorten)
     count, total = bin_jobs(source, seed)
     weight = smooth(np.ones(len(count)))
     rate = smooth(count / (BIN / SECOND)) / weight
@@ -115,18 +113,16 @@ def measure(workload: int, seed: int, shorten: float = 1.0) -> Curves:
     time = hours[0] + (np.arange(len(count)) + 0.5) * (BIN / HOUR * shorten)
     # Columns reach half-way to their neighbours.
     edges = np.searchsorted(time, np.concatenate([[0.0], 0.5 * (hours[1:] + hours[:-1])]))
-    lines = (
-        with_pen(
-            Line(
-                np.minimum.reduceat(curve, edges),
-                np.add.reduceat(curve, edges) / np.diff(edges, append=len(curve)),
-                np.maximum.reduceat(curve, edges),
-            ),
-            pixel,
-        )
-        for curve, pixel in zip((rate, size), PIXELS[workload], strict=True)
-    )
-    return Curves(hours, *lines, float(total.sum() / count.sum()))
+    pixels = PIXELS[workload]
+    rate_line = with_pen(by_columns(rate, edges), pixels[0])
+    size_line = with_pen(by_columns(size, edges), pixels[1])
+    return Curves(hours, rate_line, size_line, float(total.sum() / count.sum()))
+
+
+def by_columns(curve: np.ndarray, edges: np.ndarray) -> Line:
+    """Lowest, mean and highest value from each edge to the next."""
+    mean = np.add.reduceat(curve, edges) / np.diff(edges, append=len(curve))
+    return Line(np.minimum.reduceat(curve, edges), mean, np.maximum.reduceat(curve, edges))
 
 
 def with_pen(line: Line, pixel: float) -> Line:
@@ -199,9 +195,9 @@ MEASURES: dict[str, Callable[[Curves], float]] = {
 
 def seeds(drawn: Mapping[int, Sequence[Curves]]) -> tables.Table:
     """A row per workload and seed, for seeds.csv."""
-    header = ["workload", "seed", *MEASURES, MISFIT]
+    header = ["trace", "seed", *MEASURES, MISFIT]
     rows = [
-        [str(n), str(seed), *(str(f(c)) for f in MEASURES.values()), str(misfit(c, read(n)))]
+        [NAMES[n], str(seed), *(str(f(c)) for f in MEASURES.values()), str(misfit(c, read(n)))]
         for n, all_curves in drawn.items()
         for seed, c in enumerate(all_curves)
     ]
