@@ -7,7 +7,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -32,14 +32,14 @@ def stamp(name: str) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
-def read(name: str) -> np.ndarray:
-    """The array in a file, as stored: numbers in two dimensions."""
+def find(name: str, suffixes: Collection[str]) -> Path:
+    """The path of a file that can be opened, and whose name ends in one of `suffixes`."""
     try:
         path = Path(name).expanduser()
     except RuntimeError as error:  # ~nobody
         raise InputError(f"trace file {name}: {error}") from error
-    if path.suffix.lower() not in READERS:
-        raise InputError(f"trace file {name}: needs a name that ends in {' or '.join(READERS)}")
+    if path.suffix.lower() not in suffixes:
+        raise InputError(f"trace file {name}: needs a name that ends in {' or '.join(suffixes)}")
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError(f"trace file {name} is a pipe or a device: give the path of a file")
@@ -51,6 +51,12 @@ def read(name: str) -> np.ndarray:
         raise InputError(f"trace file {name} cannot be read: {error.strerror}") from error
     except ValueError as error:  # a name that no file can have
         raise InputError(f"trace file {name!r} cannot be read: {error}") from error
+    return path
+
+
+def read(name: str) -> np.ndarray:
+    """The array in a file, as stored: numbers in two dimensions."""
+    path = find(name, READERS)
     values = READERS[path.suffix.lower()](path)
     if values.dtype.kind not in "fiub":
         raise InputError(f"trace file {name} holds {values.dtype} entries: needs real numbers")
@@ -130,6 +136,16 @@ READERS: dict[str, Callable[[Path], np.ndarray]] = {
     ".csv": _read_csv,
     ".parquet": _read_parquet,
 }
+
+
+def names(path: Path) -> list[str]:
+    """The names above the columns of a csv file; none where it begins with numbers."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            first = next((cells for cells in csv.reader(file) if cells), [])
+    except (ValueError, csv.Error):  # told by `read`
+        return []
+    return [cell.strip() for cell in first] if _is_header(first) else []
 
 
 def _csv_fault(path: Path) -> str | None:

@@ -8,6 +8,10 @@ CORE = "tests/core/test_core.py::test_"
 REPLAY = "tests/core/test_replay.py::test_"
 CHANGES = "tests/core/test_changepoint.py::test_"
 OOD_VS_CPD = "tests/study/test_ood_vs_cpd.py::test_"
+JOBS = "tests/contexts/test_workloads.py::test_"
+JOBS_BY_TIME = f"{JOBS}poisson_jobs_follow_rate_and_size_over_time"
+OTHER_JOBS = f"{JOBS}seeds_and_passes_have_other_jobs[poisson]"
+CLIENTS = f"{JOBS}clients_keep_their_counts_bursts_and_sizes"
 RULES = "tests/agents/test_update_rules.py::test_"
 ON_POLICY = "tests/agents/test_on_policy.py::test_"
 BFDQN = "tests/agents/test_bfdqn.py::test_"
@@ -897,5 +901,92 @@ MUTANTS = (
         "for trace in (traces[:1] if shared else traces)", "for trace in traces[:1]",
         ("tests/run/test_run.py::test_vmapped_group_agrees_with_single_runs",),
         "all runs of a group see the first one's trace",
+    ),
+    # Workloads.
+    Mutant(
+        "jobs-alike-in-every-pass", "lcpo/contexts/workloads/drawn.py",
+        "counter=[0, block, turn, 0]",
+        "counter=[0, block, 0, 0]",
+        (OTHER_JOBS,), "a workload is learnt by heart",
+    ),
+    Mutant(
+        "jobs-alike-for-every-seed", "lcpo/contexts/workloads/drawn.py",
+        "key=[seed, kind]",
+        "key=[0, kind]",
+        (OTHER_JOBS,), "intervals over seeds are too small",
+    ),
+    Mutant(
+        "outage-takes-no-time", "lcpo/contexts/workloads/drawn.py",
+        "ahead + (following - block) * self.block",
+        "ahead + self.block",
+        (JOBS_BY_TIME,), "blocks without jobs are left out",
+    ),
+    Mutant(
+        "jobs-sized-as-at-the-start", "lcpo/contexts/workloads/drawn.py",
+        "self.expected.size[cells][window]",
+        "self.expected.size[window]",
+        (JOBS_BY_TIME,), "sizes do not follow the time",
+    ),
+    Mutant(
+        "jobs-larger-than-their-mean", "lcpo/contexts/workloads/drawn.py",
+        "-0.5 * variance",
+        "0.0 * variance",
+        (JOBS_BY_TIME,), "the load is higher than it says",
+    ),
+    Mutant(
+        "first-jobs-are-all", "lcpo/contexts/workloads/drawn.py",
+        "check_share(share) * total[-1]",
+        "total[-1]",
+        (f"{JOBS}means_of_the_first_jobs_and_of_all",), "scales foresee the whole workload",
+    ),
+    Mutant(
+        "clients-end-on-the-edge", "lcpo/contexts/workloads/clients.py",
+        "(share + rng.random()) % 1.0",
+        "share % 1.0",
+        (CLIENTS,), "arrivals pile up where windows meet",
+    ),
+    Mutant(
+        "clients-lose-parts-of-jobs", "lcpo/contexts/workloads/clients.py",
+        "np.floor(self.rows.jobs + rng.random(len(self.rows.jobs)))",
+        "np.floor(self.rows.jobs)",
+        (CLIENTS,), "small clients vanish when scaled",
+    ),
+    Mutant(
+        "clients-miss-the-largest", "lcpo/contexts/workloads/clients.py",
+        'upto[-1], count), "right"',
+        'upto[-1], count), "left"',
+        (CLIENTS,), "histograms are off by one",
+    ),
+    Mutant(
+        "short-jobs-keep-all", "lcpo/contexts/workloads/base.py",
+        "(arrivals - piece * stretch < PIECE)",
+        "(arrivals - piece * stretch < stretch)",
+        (f"{JOBS}short_given_jobs_are_whole_minutes_of_the_long_ones",),
+        "a shortened workload is another one",
+    ),
+    Mutant(
+        "jobs-of-size-zero", "lcpo/contexts/workloads/files.py",
+        "_need(size > 0,",
+        "_need(size >= 0,",
+        (f"{JOBS}bad_files_are_told",), "a file with sizes of 0 is taken",
+    ),
+    Mutant(
+        "times-go-back", "lcpo/contexts/workloads/files.py",
+        "np.flatnonzero(gaps < 0)",
+        "np.flatnonzero(gaps < -1e9)",
+        (f"{JOBS}bad_files_are_told",), "nobody is told to sort the jobs",
+    ),
+    Mutant(
+        "twin-without-fluctuation", "lcpo/contexts/workloads/paper.py",
+        "np.exp(noise - 0.5 * std**2)",
+        "np.exp(-0.5 * std**2 + 0 * noise)",
+        (f"{JOBS}twins_follow_the_figure[1]",), "the line of the twin is too narrow",
+    ),
+    Mutant(
+        "pen-does-not-fill", "lcpo/study/paper/workloads.py",
+        "(_pad(edge, reach), len(disc)) + disc).max(1)",
+        "(_pad(edge, reach), len(disc)) + disc).min(1)",
+        ("tests/study/test_workload_study.py::test_a_pen_fills_narrow_valleys_and_keeps_peaks",),
+        "widths of lines cannot be compared",
     ),
 )  # fmt: skip

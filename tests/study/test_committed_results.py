@@ -14,7 +14,7 @@ from lcpo.study import output, seeds
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.name for path in RESULTS.iterdir() if path.is_dir())
 WITH_SEEDS = [folder for folder in FOLDERS if (RESULTS / folder / "seeds.csv").exists()]
-NO_RUNS = {"ood-vs-cpd"}
+NO_RUNS = {"ood-vs-cpd", "workloads"}
 """Of studies that train nothing: their seeds.csv has other columns."""
 MADE_AGAIN = "a07af4d8fa3e"
 """The commit that most of them are of."""

@@ -64,6 +64,7 @@ def test_default_folders() -> None:
         "theorem": "out/theorem",
         "ood-vs-cpd": "out/ood-vs-cpd",
         "ewc": "out/ewc",
+        "workloads": "out/workloads",
     }
     own = PrescientOptions(env="hopper", trace="dir/mine.npy", published=True)
     assert str(own.folder("prescient")) == "out/prescient-hopper-dir_mine.npy-published"

@@ -14,6 +14,7 @@ from lcpo.study.paper import (
     prescient,
     replay_rate,
     theorem,
+    workloads,
 )
 from lcpo.study.study import Study
 
@@ -27,4 +28,5 @@ STUDIES: dict[str, Study[Any]] = {
     "ewc": ewc.study,
     "theorem": theorem.study,
     "ood-vs-cpd": ood_vs_cpd.study,
+    "workloads": workloads.study,
 }

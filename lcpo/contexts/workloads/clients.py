@@ -1,0 +1,111 @@
+"""A workload of many clients, each with bursts and sizes of its own (ServeGen).
+
+What is known of a client: how many requests it sent in each window, the shape of the gaps between
+them, and a histogram of sizes for each longer period. A row is a client in a window.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from lcpo.contexts.workloads.base import Profile, check_factor, check_scale
+from lcpo.contexts.workloads.drawn import Drawn, Rng
+
+
+class Histograms(NamedTuple):
+    """Sizes of jobs: histogram h has the entries from pointer[h] to pointer[h + 1]."""
+
+    pointer: np.ndarray  # [H + 1]
+    value: np.ndarray  # [E], ascending in each
+    upto: np.ndarray  # [E], counts summed up within each
+
+    def means(self) -> np.ndarray:
+        """[H]"""
+        counts = np.diff(self.upto, prepend=0)
+        counts[self.pointer[:-1]] = self.upto[self.pointer[:-1]]
+        total = np.add.reduceat(counts * self.value, self.pointer[:-1])
+        return total / self.upto[self.pointer[1:] - 1]
+
+    def draw(self, rng: Rng, number: int, count: int) -> np.ndarray:
+        """[count] values of one histogram."""
+        entries = slice(self.pointer[number], self.pointer[number + 1])
+        upto = self.upto[entries]
+        return self.value[entries][np.searchsorted(upto, rng.integers(0, upto[-1], count), "right")]
+
+
+class Rows(NamedTuple):
+    """Clients in windows, sorted by window; all are [R]."""
+
+    window: np.ndarray
+    jobs: np.ndarray  # how many to expect
+    shape: np.ndarray  # of the gaps
+    weibull: np.ndarray  # their distribution: Weibull, else Gamma
+    histogram: np.ndarray  # of their sizes
+
+
+def expect(rows: Rows, histograms: Histograms, num_windows: int, window: float) -> Profile:
+    """Jobs and mean size of each window, of all clients together."""
+    jobs = np.bincount(rows.window, rows.jobs, num_windows)
+    work = rows.jobs * histograms.means()[rows.histogram]
+    total = np.bincount(rows.window, work, num_windows)
+    return Profile(window, jobs, np.divide(total, jobs, out=np.zeros(num_windows), where=jobs > 0))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Clients(Drawn):
+    """Jobs of clients. A block is a window, a cell is a row."""
+
+    rows: Rows
+    histograms: Histograms
+
+    @property
+    def block(self) -> float:
+        """Length of a block in milliseconds."""
+        return self.expected.window
+
+    def block_cells(self) -> np.ndarray:
+        """Rows of each window."""
+        return np.searchsorted(self.rows.window, np.arange(len(self.expected.jobs) + 1))
+
+    def counts(self, rng: Rng) -> np.ndarray:
+        """Of each row: what is expected, rounded up or down at random, so that the mean is kept."""
+        return np.floor(self.rows.jobs + rng.random(len(self.rows.jobs))).astype(np.int64)
+
+    def draw(self, rng: Rng, cells: slice, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All clients of a window.
+
+        A client's gaps are stretched to fill the window, which keeps its number of jobs and its
+        bursts, and are then turned by a random phase: else every client would end on the edge.
+        """
+        times, sizes = [np.empty(0)], [np.empty(0)]
+        for row, count in zip(range(cells.start, cells.stop), counts, strict=True):
+            if count == 0:
+                continue
+            gaps = rng.weibull if self.rows.weibull[row] else rng.gamma
+            total = np.cumsum(gaps(self.rows.shape[row], size=count))
+            # Shapes near 0 may draw nothing but zeros.
+            share = total / total[-1] if total[-1] > 0 else rng.random(count)
+            times.append((share + rng.random()) % 1.0)
+            sizes.append(self.histograms.draw(rng, self.rows.histogram[row], count))
+        arrivals = np.concatenate(times)
+        order = np.argsort(arrivals, kind="stable")
+        return arrivals[order] * self.expected.window, np.concatenate(sizes)[order]
+
+    def scale(self, rate: float = 1.0, size: float = 1.0) -> Clients:
+        """More jobs of each client in the same time: its bursts become denser."""
+        rate, size = check_scale(rate, size)
+        value = self.histograms.value * size
+        return self._with(rate, self.histograms._replace(value=value), self.expected.window)
+
+    def shorten(self, factor: float) -> Clients:
+        """Every window in less time, with fewer jobs of each client."""
+        factor = check_factor(factor)
+        return self._with(1.0 / factor, self.histograms, self.expected.window / factor)
+
+    def _with(self, jobs: float, histograms: Histograms, window: float) -> Clients:
+        rows = self.rows._replace(jobs=self.rows.jobs * jobs)
+        expected = expect(rows, histograms, len(self.expected.jobs), window)
+        return dataclasses.replace(self, rows=rows, histograms=histograms, expected=expected)

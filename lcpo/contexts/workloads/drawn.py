@@ -1,0 +1,230 @@
+"""Workloads whose jobs are drawn: nothing is stored but rates and sizes over time.
+
+A pass is cut into blocks. How many jobs each has is drawn once for a seed, and is the same in every
+pass, so that the place of a job follows from its index; when they arrive and how large they are is
+drawn anew in every pass, from a counter-based stream (Philox) whose key is the seed and whose
+counter begins at the block's number. So a job depends on its index and the seed alone, and job
+10^12 costs as much as job 0.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from lcpo.contexts.workloads.base import (
+    FEWEST_JOBS,
+    Means,
+    Profile,
+    check_factor,
+    check_request,
+    check_scale,
+    check_share,
+)
+from lcpo.errors import InputError
+from lcpo.values import number, whole
+
+Rng = np.random.Generator
+Factor = Callable[[Rng, int], np.ndarray]
+"""factor(rng, count) -> [count] with mean 1: how the sizes of jobs spread about their mean."""
+
+BLOCK_JOBS = 4096
+"""About as many jobs are drawn at a time: enough that the start of a stream costs little."""
+_COUNTS, _JOBS = 0, 1
+"""Streams of a seed."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Drawn(abc.ABC):
+    """What all drawn workloads share. A kind says how many jobs there are, and draws a block.
+
+    Its jobs are counted in cells, which are in order of time: a block is a range of them.
+    """
+
+    name: str
+    expected: Profile
+
+    def __post_init__(self) -> None:
+        total = float(self.expected.jobs.sum())
+        if not total >= FEWEST_JOBS:
+            raise InputError(
+                f"workload {self.name!r} has about {total:.3g} jobs in a pass, needs "
+                f"{FEWEST_JOBS}: shorten it by less, or give it a higher rate"
+            )
+
+    @property
+    @abc.abstractmethod
+    def block(self) -> float:
+        """Length of a block in milliseconds; the last one of a pass may be shorter."""
+
+    @abc.abstractmethod
+    def block_cells(self) -> np.ndarray:
+        """[B + 1]: block b has the cells from block_cells[b] to block_cells[b + 1]."""
+
+    @abc.abstractmethod
+    def counts(self, rng: Rng) -> np.ndarray:
+        """How many jobs each cell has, [C] whole numbers."""
+
+    @abc.abstractmethod
+    def draw(self, rng: Rng, cells: slice, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Arrivals from the start of a block on, sorted, and sizes, for the counts of its cells."""
+
+    @property
+    def length(self) -> float:
+        """Of a pass, in milliseconds."""
+        return self.expected.window * len(self.expected.jobs)
+
+    def profile(self) -> Profile:
+        """Rate and mean size over a pass."""
+        return self.expected
+
+    def means(self, share: float = 1.0) -> Means:
+        """Of the first windows in which `share` of the jobs of a pass are expected."""
+        window, jobs, size = self.expected
+        total = np.cumsum(jobs)
+        last = int(np.searchsorted(total, check_share(share) * total[-1] * (1 - 1e-12)))
+        count = float(total[last])
+        worth = float(jobs[: last + 1] @ size[: last + 1])
+        length = self.length if share == 1.0 else (last + 1) * window
+        return Means(worth / count, length / count)
+
+    def jobs(self, first: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Sizes and gaps; see `Workload`."""
+        first, count, seed = check_request(first, count, seed)
+        starts = _index(self, seed).starts
+        sizes, gaps = np.empty(count), np.empty(count)
+        done = 0
+        while done < count:
+            turn, place = divmod(first + done, int(starts[-1]))
+            block = _block_of(starts, place)
+            arrivals, drawn = _draw(self, seed, turn, block)
+            begin = place - int(starts[block])
+            end = min(begin + count - done, len(arrivals))
+            following = arrivals[begin + 1 : end + 1]
+            if end == len(arrivals):
+                following = np.append(following, self._next_arrival(seed, turn, block))
+            here = slice(done, done + end - begin)
+            sizes[here] = drawn[begin:end]
+            gaps[here] = np.maximum(following - arrivals[begin:end], 0.0)  # rounding at an edge
+            done += end - begin
+        return sizes, gaps
+
+    def num_jobs(self, seed: int) -> int:
+        """In every pass."""
+        return int(_index(self, whole("seed", seed, 0)).starts[-1])
+
+    def _next_arrival(self, seed: int, turn: int, block: int) -> float:
+        """When the first job after a block arrives, from the start of the block on."""
+        starts, ahead = _index(self, seed).starts, 0.0
+        place = int(starts[block + 1])
+        if place == starts[-1]:
+            turn, place, ahead = turn + 1, 0, self.length
+        following = _block_of(starts, place)
+        arrivals, _ = _draw(self, seed, turn, following)
+        return ahead + (following - block) * self.block + float(arrivals[0])
+
+
+class _Index(NamedTuple):
+    """Where the jobs of a seed are, in every pass."""
+
+    counts: np.ndarray  # [C], jobs of each cell
+    cells: np.ndarray  # [B + 1], the first cell of each block, and the end of the last
+    starts: np.ndarray  # [B + 1], the first job of each block, and the end of the last
+
+
+@functools.lru_cache(maxsize=32)
+def _index(workload: Drawn, seed: int) -> _Index:
+    counts = workload.counts(_stream(seed, _COUNTS, 0, 0)).astype(np.int32)
+    cells = workload.block_cells()
+    total = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    if total[-1] == 0:
+        raise InputError(
+            f"workload {workload.name!r}, seed {seed}: no job was drawn: give it a higher rate"
+        )
+    return _Index(counts, cells, total[cells])
+
+
+def _block_of(starts: np.ndarray, place: int) -> int:
+    """Of the blocks that begin with this job, the last: the others are empty."""
+    return int(np.searchsorted(starts, place, side="right")) - 1
+
+
+@functools.lru_cache(maxsize=32)
+def _draw(workload: Drawn, seed: int, turn: int, block: int) -> tuple[np.ndarray, np.ndarray]:
+    """Arrivals and sizes of a block in pass `turn`. Kept: who asks for few comes again soon."""
+    counts, edges, _ = _index(workload, seed)
+    cells = slice(int(edges[block]), int(edges[block + 1]))
+    return workload.draw(_stream(seed, _JOBS, turn, block), cells, counts[cells])
+
+
+def _stream(seed: int, kind: int, turn: int, block: int) -> Rng:
+    """The lowest word of the counter is left for the draws."""
+    return np.random.Generator(np.random.Philox(key=[seed, kind], counter=[0, block, turn, 0]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Poisson(Drawn):
+    """Independent arrivals at the rate of each window, sizes that spread about its mean."""
+
+    factor: Factor
+
+    @property
+    def _windows(self) -> int:
+        """In a block."""
+        return max(1, round(BLOCK_JOBS / float(self.expected.jobs.mean())))
+
+    @property
+    def block(self) -> float:
+        """Length of a block in milliseconds."""
+        return self._windows * self.expected.window
+
+    def block_cells(self) -> np.ndarray:
+        """Cells are windows."""
+        num_windows = len(self.expected.jobs)
+        return np.append(np.arange(0, num_windows, self._windows), num_windows)
+
+    def counts(self, rng: Rng) -> np.ndarray:
+        """Of each window."""
+        return rng.poisson(self.expected.jobs)
+
+    def draw(self, rng: Rng, cells: slice, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Uniform within each window."""
+        window = np.repeat(np.arange(len(counts)), counts)
+        times = np.sort(window + rng.random(len(window))) * self.expected.window
+        return times, self.expected.size[cells][window] * self.factor(rng, len(window))
+
+    def scale(self, rate: float = 1.0, size: float = 1.0) -> Poisson:
+        """More jobs in the same time."""
+        rate, size = check_scale(rate, size)
+        window, jobs, mean = self.expected
+        return dataclasses.replace(self, expected=Profile(window, jobs * rate, mean * size))
+
+    def shorten(self, factor: float) -> Poisson:
+        """Every window in less time."""
+        factor = check_factor(factor)
+        window, jobs, size = self.expected
+        return dataclasses.replace(self, expected=Profile(window / factor, jobs / factor, size))
+
+
+def lognormal(cv: float) -> Factor:
+    """With this coefficient of variation (standard deviation / mean)."""
+    variance = np.log1p(number("cv", cv, 0.0, 100.0) ** 2)
+    return functools.partial(_lognormal, -0.5 * variance, np.sqrt(variance))
+
+
+def _lognormal(mean: float, std: float, rng: Rng, count: int) -> np.ndarray:
+    return np.exp(mean + std * rng.standard_normal(count))
+
+
+def alike(values: np.ndarray) -> Factor:
+    """Drawn from these sizes, with replacement, and divided by their mean."""
+    return functools.partial(_alike, np.asarray(values, np.float64) / np.mean(values))
+
+
+def _alike(values: np.ndarray, rng: Rng, count: int) -> np.ndarray:
+    return values[rng.integers(0, len(values), count)]

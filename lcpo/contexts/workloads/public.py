@@ -1,0 +1,176 @@
+"""Public request data as workloads: ServeGen, the Azure LLM trace of 2023, WorldCup98.
+
+The data are not part of this library: docs/workloads.md says which arrays a file needs. Tokens
+stand in for the time that a request takes: 1 token is 1 ms here, and `scale` makes it another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from lcpo.contexts.workloads.base import SECOND, Given, Profile, Workload
+from lcpo.contexts.workloads.clients import Clients, Histograms, Rows, expect
+from lcpo.contexts.workloads.drawn import Factor, Poisson, alike, lognormal
+from lcpo.contexts.workloads.files import gaps_of, read_arrays
+from lcpo.errors import InputError
+from lcpo.values import whole
+
+Arrays = Mapping[str, np.ndarray]
+
+AZURE = ("arrival_s", "generated_tokens")
+WORLD_CUP = ("count", "bin_s")
+SERVEGEN = ("client", "t_start_s", "n_requests", "family", "shape", "n_windows", "window_s")
+TOKENS = ("client", "t_start_s", "ptr", "token", "count", "period_s", "clients_without_file")
+POOLED = -1
+"""The client of histograms for those that have none of their own."""
+WORLD_CUP_SIZE, WORLD_CUP_CV = 28.0, 2.0
+"""Of the sizes where none are given: mean in ms, and coefficient of variation. The logs have no
+times of service."""
+
+
+def azure(path: Path) -> Given:
+    """Requests as they came: the tokens that were generated are their sizes."""
+    arrays = _need(read_arrays(path), AZURE, path, "an Azure LLM trace")
+    times, tokens = (arrays[name].astype(np.float64) for name in AZURE)
+    if len(times) != len(tokens) or len(times) < 2:
+        raise InputError(
+            f"workload file {path}: {len(times):,} arrivals, {len(tokens):,} token counts: needs "
+            "as many of both, and at least 2"
+        )
+    _above(tokens, 1, "generated_tokens", path)
+    return Given(str(path), tokens, gaps_of(times * SECOND, str(path)))
+
+
+def world_cup_98(
+    path: Path, sizes: np.ndarray | None = None, first: int = 0, count: int | None = None
+) -> Poisson:
+    """Requests per minute as rates: `count` minutes from `first` on, or all.
+
+    `sizes` in ms: drawn from these, with replacement; None: lognormal ones.
+    """
+    arrays = _need(read_arrays(path), WORLD_CUP, path, "WorldCup98 counts")
+    jobs = arrays["count"].astype(np.float64)
+    _above(jobs, 0, "count", path)
+    first = whole("first", first, 0, max(len(jobs) - 1, 0))
+    count = len(jobs) - first if count is None else whole("count", count, 1, len(jobs) - first)
+    mean, factor = WORLD_CUP_SIZE, lognormal(WORLD_CUP_CV)
+    if sizes is not None:
+        _above(sizes, 1e-9, "sizes", path)
+        mean, factor = float(np.mean(sizes)), alike(sizes)
+    return _poisson(str(path), jobs[first : first + count], arrays, mean, factor)
+
+
+def _poisson(name: str, jobs: np.ndarray, arrays: Arrays, mean: float, factor: Factor) -> Poisson:
+    window = float(arrays["bin_s"]) * SECOND
+    return Poisson(name, Profile(window, jobs, np.full(len(jobs), mean)), factor)
+
+
+def servegen(path: Path, tokens: Path | None = None) -> Clients:
+    """Clients from a file of arrivals, and their sizes from a file of output tokens.
+
+    The second is named as the first, with `output_tokens` for `arrivals`, unless it is given.
+    """
+    arrays = _need(read_arrays(path), SERVEGEN, path, "ServeGen arrivals")
+    if tokens is None:
+        if "arrivals" not in path.name:
+            raise InputError(
+                f"workload file {path}: its sizes are in a second file, which is found if the two "
+                "are called NAME_arrivals.npz and NAME_output_tokens.npz"
+            )
+        tokens = path.with_name(path.name.replace("arrivals", "output_tokens"))
+    lengths = _need(read_arrays(tokens), TOKENS, tokens, "ServeGen output tokens")
+    window_s, num_windows = (whole(n, arrays[n]) for n in ("window_s", "n_windows"))
+    window = arrays["t_start_s"] // window_s
+    _above(arrays["n_requests"], 0, "n_requests", path)
+    _above(arrays["shape"], 1e-6, "shape", path)
+    if len(window) == 0 or not 0 <= window.min() <= window.max() < num_windows:
+        raise InputError(
+            f"workload file {path}: its windows must be numbered from 0 to {num_windows - 1}"
+        )
+    order = np.argsort(window, kind="stable")
+    rows = Rows(
+        window,
+        arrays["n_requests"].astype(np.float64),
+        arrays["shape"].astype(np.float64),
+        arrays["family"] == 1,
+        _rows_histograms(arrays, lengths, path),
+    )
+    rows = Rows(*(values[order] for values in rows))
+    histograms = _histograms(lengths, tokens)
+    expected = expect(rows, histograms, num_windows, window_s * SECOND)
+    return Clients(str(path), expected, rows, histograms)
+
+
+def _histograms(lengths: Arrays, path: Path) -> Histograms:
+    """Values of 0 tokens count as 1: a job has some size."""
+    pointer, count = lengths["ptr"].astype(np.int64), lengths["count"].astype(np.int64)
+    _above(count, 1, "count", path)
+    total = np.cumsum(count)
+    starts = pointer[:-1]
+    if (
+        len(pointer) != len(lengths["client"]) + 1
+        or np.any(np.diff(pointer) < 1)
+        or (pointer[0] != 0 or pointer[-1] != len(count) or len(count) != len(lengths["token"]))
+    ):
+        raise InputError(
+            f"workload file {path}: 'ptr' must rise from 0 to the number of entries, one more of "
+            "them than clients"
+        )
+    before = np.repeat(total[starts] - count[starts], np.diff(pointer))
+    value = np.maximum(lengths["token"].astype(np.float64), 1.0)
+    return Histograms(pointer, value, total - before)
+
+
+def _rows_histograms(arrays: Arrays, lengths: Arrays, path: Path) -> np.ndarray:
+    """For each client in a window, the number of the histogram of its period."""
+    period_s = whole("period_s", lengths["period_s"])
+    known = {
+        (int(client), int(start) // period_s): number
+        for number, (client, start) in enumerate(
+            zip(lengths["client"], lengths["t_start_s"], strict=True)
+        )
+    }
+    client = np.where(
+        np.isin(arrays["client"], lengths["clients_without_file"]), POOLED, arrays["client"]
+    )
+    wanted = zip(client.tolist(), (arrays["t_start_s"] // period_s).tolist(), strict=True)
+    found = np.array([known.get(pair, -1) for pair in wanted])
+    if (found < 0).any():
+        row = int(np.argmax(found < 0))
+        raise InputError(
+            f"workload file {path}: client {arrays['client'][row]} sends requests at "
+            f"{arrays['t_start_s'][row]} s, but no histogram of tokens is of that time: needs one "
+            "for every client and period, or client -1 for those in 'clients_without_file'"
+        )
+    return found
+
+
+FORMATS: dict[tuple[str, ...], Callable[[Path], Workload]] = {
+    AZURE: azure,
+    WORLD_CUP: world_cup_98,
+    SERVEGEN: servegen,
+}
+"""How to load a file, by the arrays that tell what it is."""
+
+
+def _need(arrays: Arrays, names: Iterable[str], path: Path, what: str) -> Arrays:
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise InputError(
+            f"workload file {path}: {what} need the arrays {', '.join(names)}; "
+            f"{', '.join(map(repr, missing))} is not there"
+        )
+    return arrays
+
+
+def _above(values: np.ndarray, low: float, name: str, path: Path) -> None:
+    """NaN is below everything."""
+    bad = np.flatnonzero(~((values >= low) & np.isfinite(values)))
+    if len(bad):
+        raise InputError(
+            f"workload file {path}: {name!r} has {values[bad[0]]:g} in place {bad[0] + 1} "
+            f"(counted from 1): needs numbers from {low:g}"
+        )

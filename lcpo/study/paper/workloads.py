@@ -1,0 +1,249 @@
+"""The paper's figure of its two workloads, beside jobs drawn from their twins.
+
+The published curves are moving averages over 500 seconds of the arrivals and of the mean size in
+bins of half a second; a bin without jobs counts as size 0. The same is done here with the jobs of
+the twins, and compared with what was read from the figure. The width of a line tells how much
+arrivals and sizes fluctuate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lcpo.contexts import workloads
+from lcpo.contexts.workloads.base import HOUR, SECOND
+from lcpo.contexts.workloads.paper import Figure, read_figure
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result
+from lcpo.study import figures, tables
+from lcpo.study.study import Options, Report, Study
+from lcpo.study.trace_figure import COLOURS
+from lcpo.values import number, whole
+
+NAMES = {1: "workload-1", 2: "workload-2"}
+BIN = 0.5 * SECOND
+DECAY = 0.999
+"""Of the moving average, per bin."""
+SERVERS, INFLATION = 10, 1.9
+"""Of the paper's cluster: one copy of a job in ten takes ten times as long."""
+PEN = 3.125
+"""Radius of the pen that drew the figure, in pixels."""
+PIXELS = {1: (0.348, 0.811), 2: (1.39, 0.317)}
+"""Height of a pixel in jobs per second and in ms, by workload; a column is a pixel wide."""
+CHUNK = 1 << 20
+"""Jobs held at a time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkloadOptions(Options):
+    """Options of the study."""
+
+    seeds: int = 1
+    """Draws of the jobs; the figure shows the first."""
+    shorten: float = 1.0
+    """Draw a pass of so many times less time, to see the figure sooner."""
+
+
+def plan_runs(options: WorkloadOptions) -> list[Job]:
+    """None: nothing is trained."""
+    whole("seeds", options.seeds)
+    number("shorten", options.shorten, 1.0, 1000.0)
+    return []
+
+
+def report(options: WorkloadOptions, results: Sequence[Result]) -> Report:
+    """What the figure shows of both workloads, and what their twins do."""
+    del results
+    drawn = {n: [measure(n, seed, options.shorten) for seed in range(options.seeds)] for n in NAMES}
+    return Report(
+        seeds=seeds(drawn),
+        tables={"table": summary(drawn)},
+        figures={"figure": figure(drawn)},
+        made={"traces": list(NAMES.values()), "seeds": options.seeds},
+    )
+
+
+class Line(NamedTuple):
+    """A curve, in the columns of the figure: [P] each."""
+
+    low: np.ndarray
+    middle: np.ndarray
+    high: np.ndarray
+
+    @property
+    def width(self) -> float:
+        """Of the line: its median over the columns."""
+        return float(np.median(self.high - self.low))
+
+
+class Curves(NamedTuple):
+    """A workload as the figure shows it, or would."""
+
+    hours: np.ndarray  # [P]
+    rate: Line  # jobs per second
+    size: Line  # ms
+    mean_size: float
+    """Of all jobs."""
+
+    @property
+    def load(self) -> np.ndarray:
+        """[P]: what share of the servers' time is asked for, if no job is sent twice."""
+        return self.rate.middle * self.size.middle / SECOND * INFLATION / SERVERS
+
+
+def read(workload: int) -> Curves:
+    """From the figure."""
+    found: Figure = read_figure(workload)
+    rate, size = (Line(*values.T) for values in (found.rate, found.size))
+    return Curves(found.hours, rate, size, float(np.average(size.middle, weights=rate.middle)))
+
+
+def measure(workload: int, seed: int, shorten: float = 1.0) -> Curves:
+    """From one pass over the jobs of a twin."""
+    hours = read_figure(workload).hours
+    source = workloads.get(NAMES[workload], shorten=shorten)
+    count, total = bin_jobs(source, seed)
+    weight = smooth(np.ones(len(count)))
+    rate = smooth(count / (BIN / SECOND)) / weight
+    size = smooth(total / np.maximum(count, 1.0)) / weight
+    time = hours[0] + (np.arange(len(count)) + 0.5) * (BIN / HOUR * shorten)
+    # Columns reach half-way to their neighbours.
+    edges = np.searchsorted(time, np.concatenate([[0.0], 0.5 * (hours[1:] + hours[:-1])]))
+    pixels = PIXELS[workload]
+    rate_line = with_pen(by_columns(rate, edges), pixels[0])
+    size_line = with_pen(by_columns(size, edges), pixels[1])
+    return Curves(hours, rate_line, size_line, float(total.sum() / count.sum()))
+
+
+def by_columns(curve: np.ndarray, edges: np.ndarray) -> Line:
+    """Lowest, mean and highest value from each edge to the next."""
+    mean = np.add.reduceat(curve, edges) / np.diff(edges, append=len(curve))
+    return Line(np.minimum.reduceat(curve, edges), mean, np.maximum.reduceat(curve, edges))
+
+
+def with_pen(line: Line, pixel: float) -> Line:
+    """A line as the figure shows it: what is narrower than the pen between two peaks is filled.
+
+    The pen is a disc, whose radius was taken off again where the figure was read.
+    """
+    return Line(-_close(-line.low, pixel), line.middle, _close(line.high, pixel))
+
+
+def _close(edge: np.ndarray, pixel: float) -> np.ndarray:
+    reach = int(PEN)
+    disc = pixel * np.sqrt(PEN**2 - np.arange(-reach, reach + 1) ** 2)
+    inked = (np.lib.stride_tricks.sliding_window_view(_pad(edge, reach), len(disc)) + disc).max(1)
+    return (np.lib.stride_tricks.sliding_window_view(_pad(inked, reach), len(disc)) - disc).min(1)
+
+
+def _pad(values: np.ndarray, reach: int) -> np.ndarray:
+    return np.pad(values, reach, mode="edge")
+
+
+def bin_jobs(source: workloads.Workload, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number of jobs and sum of their sizes in each half second of a pass."""
+    num_bins = int(source.length / BIN)
+    count, total = np.zeros(num_bins), np.zeros(num_bins)
+    clock, first = 0.0, 0
+    while clock < num_bins * BIN:
+        sizes, gaps = source.jobs(first, CHUNK, seed)
+        ends = clock + np.cumsum(gaps)
+        place = ((ends - gaps) / BIN).astype(np.int64)
+        low, inside = int(place[0]), place < num_bins
+        place, sizes = place[inside] - low, sizes[inside]
+        high = low + int(place.max(initial=-1)) + 1
+        count[low:high] += np.bincount(place, minlength=high - low)
+        total[low:high] += np.bincount(place, sizes, high - low)
+        clock, first = float(ends[-1]), first + CHUNK
+    return count, total
+
+
+def smooth(values: np.ndarray) -> np.ndarray:
+    """x[t] = DECAY x[t - 1] + values[t]."""
+    from scipy.signal import lfilter
+
+    return np.asarray(lfilter([1.0], [1.0, -DECAY], values))
+
+
+MISFIT = "jobs per second, 20-hour means: rms difference"
+
+
+def misfit(found: Curves, wanted: Curves, span: float = 20.0) -> float:
+    """How far the mean rates of 20 hours are from the figure's: root mean square."""
+    part = (wanted.hours / span).astype(np.int64)
+    means = [np.bincount(part, c.rate.middle) / np.bincount(part) for c in (found, wanted)]
+    return float(np.sqrt(np.mean((means[0] - means[1]) ** 2)))
+
+
+MEASURES: dict[str, Callable[[Curves], float]] = {
+    "jobs per second": lambda c: float(c.rate.middle.mean()),
+    "jobs per second, lowest column": lambda c: float(c.rate.middle.min()),
+    "jobs per second, highest column": lambda c: float(c.rate.middle.max()),
+    "jobs per second, top of the line": lambda c: float(c.rate.high.max()),
+    "jobs per second, width of the line": lambda c: c.rate.width,
+    "mean size (ms)": lambda c: c.mean_size,
+    "mean size (ms), width of the line": lambda c: c.size.width,
+    "offered load": lambda c: float(c.load.mean()),
+    "offered load, lowest column": lambda c: float(c.load.min()),
+    "offered load, highest column": lambda c: float(c.load.max()),
+}
+
+
+def seeds(drawn: Mapping[int, Sequence[Curves]]) -> tables.Table:
+    """A row per workload and seed, for seeds.csv."""
+    header = ["trace", "seed", *MEASURES, MISFIT]
+    rows = [
+        [NAMES[n], str(seed), *(str(f(c)) for f in MEASURES.values()), str(misfit(c, read(n)))]
+        for n, all_curves in drawn.items()
+        for seed, c in enumerate(all_curves)
+    ]
+    return tables.Table(header, rows, "l" * len(header))
+
+
+def summary(drawn: Mapping[int, Sequence[Curves]]) -> tables.Table:
+    """The figure beside the twins, which are means over seeds."""
+    wanted = {n: read(n) for n in drawn}
+    rows = []
+    for label, get in MEASURES.items():
+        pairs = [(get(wanted[n]), np.mean([get(c) for c in drawn[n]])) for n in drawn]
+        rows.append([label, *(f"{float(value):.3g}" for pair in pairs for value in pair)])
+    far = [float(np.mean([misfit(c, wanted[n]) for c in drawn[n]])) for n in drawn]
+    rows.append([MISFIT, *(cell for value in far for cell in (tables.NONE, f"{value:.3g}"))])
+    header = ["", *(f"workload {n}: {what}" for n in drawn for what in ("figure", "twin"))]
+    return tables.Table(header, rows, "l" + "r" * (len(header) - 1))
+
+
+def figure(drawn: Mapping[int, Sequence[Curves]]) -> bytes:
+    """Rate above, size below; the twin's line is filled, the figure's has an outline."""
+    shape = figures.new_figure(10.5, 5.2)
+    axes = shape.subplots(2, len(drawn), sharex="col", squeeze=False)
+    for column, (n, found) in zip(axes.T, drawn.items(), strict=True):
+        wanted = read(n)
+        _draw(column[0], found[0].hours, found[0].rate, wanted.rate, COLOURS[0])
+        _draw(column[1], found[0].hours, found[0].size, wanted.size, COLOURS[1])
+        column[0].set_title(f"workload {n}", loc="left")
+        column[1].set(xlabel="hours", xlim=(0, wanted.hours[-1]))
+    axes[0, 0].set(ylabel="jobs per second")
+    axes[1, 0].set(ylabel="mean size (ms)")
+    axes[0, 0].legend(frameon=False, loc="upper left")
+    return figures.to_png(shape)
+
+
+def _draw(axis: Any, hours: np.ndarray, found: Line, wanted: Line, colour: str) -> None:
+    axis.fill_between(hours, found.low, found.high, color=colour, alpha=0.6, lw=0, label="twin")
+    for edge, label in ((wanted.low, None), (wanted.high, "paper's figure")):
+        axis.plot(hours, edge, lw=0.8, color="0.2", label=label)
+    axis.set(ylim=(0, None))
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+study = Study(
+    "The paper's two workloads: arrivals and sizes over time, and their synthetic twins",
+    WorkloadOptions,
+    plan_runs,
+    report,
+)
