@@ -1,0 +1,229 @@
+"""Many clusters of the straggler task, stepped together by compiled code on a pool of threads.
+
+A cluster has no episodes: it begins with its first reset and goes on through all others. A world
+that has no place for another copy raises `WorldError`: it is overloaded, and nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from lcpo.envs.base import WorldError
+from lcpo.envs.straggler import jobs as sources
+from lcpo.envs.straggler import task as names
+from lcpo.envs.straggler.jobs import BLOCK, Jobs
+from lcpo.envs.straggler.task import Straggler
+from lcpo.errors import InputError, MissingPackage
+from lcpo.types import Step
+
+WORLDS_PER_THREAD = 16
+"""Fewer are not worth the waking of a thread."""
+SCALE_SHARE = 0.01
+"""Of the trace: what the scales of the features are taken from."""
+_STATE = ("world", "server_f", "server_i", "copy_f", "copy_i", "obs")
+"""Arrays that are saved; the others follow from them."""
+
+
+class StragglerWorlds:
+    """N clusters, as in lcpo.envs.base.HostWorlds; `arrays` holds their state."""
+
+    def __init__(
+        self,
+        task: Straggler,
+        jobs: Jobs,
+        num_worlds: int,
+        seeds: Sequence[int],
+        threads: int | None = None,
+    ) -> None:
+        self._compiled = _import_compiled()
+        if num_worlds < 1 or len(seeds) != num_worlds:
+            raise InputError(f"{num_worlds} worlds, {len(seeds)} seeds: needs one seed per world")
+        if not all(0 <= seed < 2**64 for seed in seeds):
+            raise InputError(f"seeds = {list(seeds)}: needs integers from 0 to 2**64 - 1")
+        if threads is not None and threads < 1:
+            raise InputError(f"threads = {threads}: needs at least 1, or None for one per core")
+        self.task, self.jobs, self.num_worlds = task, jobs, num_worlds
+        self.rules = self._rules()
+        self.arrays = self._empty()
+        self.arrays.world["seed"] = seeds
+        count = min(threads or _num_cores(), max(1, num_worlds // WORLDS_PER_THREAD))
+        edges = np.linspace(0, num_worlds, count + 1).astype(int).tolist()
+        self._parts = list(zip(edges[:-1], edges[1:], strict=True))
+        self._pool = ThreadPoolExecutor(count) if count > 1 else None
+
+    def _rules(self) -> Any:
+        task, faults = self.task, self.task.faults
+        share = 1.0 if names.WHOLE_TRACE_SCALES in faults else SCALE_SHARE
+        size, gap = self.jobs.means(share)
+        return self._compiled.Rules(
+            window=names.WINDOW_MS, slow_factor=task.slow_factor, slow_share=task.slow_share,
+            slow_ms=task.slow_ms, price=task.price, reward_ms=task.reward_ms,
+            rate_scale=10.0 / gap, size_scale=10.0 * size, cancel=task.cancel,
+            late_windows=names.LATE_WINDOWS in faults, future_sizes=names.FUTURE_SIZES in faults,
+            idle_terminal=names.IDLE_TERMINAL in faults,
+        )  # fmt: skip
+
+    def _empty(self) -> Any:
+        """Clusters without a request, whose first one arrives at time 0."""
+        n, servers, copies = self.num_worlds, self.task.num_servers, self.task.max_copies
+        c, world = self._compiled, np.zeros(self.num_worlds, self._compiled.WORLD)
+        world["hedge_time"], world["hedge_head"], world["hedge_tail"] = np.inf, -1, -1
+        world["ewma_weight"], world["block"] = 1.0, -1  # zeros are the first that is averaged
+        arrays = c.Arrays(
+            world, np.zeros((n, 3, servers)), np.full((n, 3, servers), -1, np.int32),
+            np.zeros((n, 4, copies)), np.full((n, 5, copies), -1, np.int32),
+            np.zeros((n, 2, BLOCK)), np.zeros((n, BLOCK), np.uint8), np.zeros((n, 2, 256)),
+            np.zeros((n, 2 * servers + names.NUM_COMMON)),
+        )  # fmt: skip
+        arrays.server_f[:, c.NEXT], arrays.server_i[:, c.QUEUE] = np.inf, 0
+        arrays.copy_i[:, c.BEHIND] = np.append(np.arange(1, copies), -1)  # the list of free places
+        return arrays
+
+    def reset(self, mask: np.ndarray) -> np.ndarray:
+        """Begin where `mask` [N] is set and has not begun; features [N, F] float32 of all."""
+        if np.shape(mask) != (self.num_worlds,) or np.asarray(mask).dtype != bool:
+            raise InputError(
+                f"reset mask of {np.asarray(mask).dtype}{list(np.shape(mask))}: needs "
+                f"bool[{self.num_worlds}], one per world"
+            )
+        begins = mask & ~self.arrays.world["begun"]
+        for world in np.flatnonzero(begins):
+            self._next_block(world)
+        self.arrays.world["begun"] |= begins
+        return self.arrays.obs.astype(np.float32)
+
+    def step(self, action: np.ndarray, context: np.ndarray) -> Step:
+        """A window of all worlds, with actions [N, 1]. The safety rule may override them."""
+        del context
+        action = np.asarray(action)
+        self._check(action)
+        n = self.num_worlds
+        out = self._compiled.Out(
+            np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32),
+            np.empty(n, bool),
+        )  # fmt: skip
+        status = np.full(n, self._compiled.START)
+        chosen = action[:, 0].astype(np.int64)
+        self._advance(out, chosen, status)
+        while status.any():
+            self._serve(status)
+            self._advance(out, chosen, status)
+        obs: Any = self.arrays.obs.astype(np.float32)
+        truncated: Any = np.zeros(n, bool)
+        return Step(obs, out.reward, out.terminated, truncated, out.elapsed, out.weight)
+
+    def _advance(self, out: Any, chosen: np.ndarray, status: np.ndarray) -> None:
+        def part(edges: tuple[int, int]) -> None:
+            self._compiled.advance(self.rules, self.arrays, out, chosen, status, *edges)
+
+        if self._pool is None:
+            part(self._parts[0])
+        else:
+            list(self._pool.map(part, self._parts))
+
+    def _serve(self, status: np.ndarray) -> None:
+        """Give worlds what they stopped for; raise WorldError where that is not to be had."""
+        c = self._compiled
+        full = np.flatnonzero(status == c.FULL)
+        if full.size:
+            cause = (
+                f"{self.task.max_copies} copies are in the cluster: it is overloaded; give it "
+                "less work, or more room with max_copies"
+            )
+            raise WorldError({int(world): cause for world in full})
+        for world in np.flatnonzero(status == c.NEEDS_JOBS):
+            self._next_block(world)
+        if (status == c.NEEDS_ROOM).any():
+            answers = self.arrays.answers
+            more = np.concatenate([answers, np.zeros_like(answers)], axis=2)
+            self.arrays = self.arrays._replace(answers=more)
+
+    def _next_block(self, world: int) -> None:
+        w = self.arrays.world[world : world + 1]
+        w["block"] += 1
+        w["block_time"] = w["next_arrival"]
+        self._load_block(world)
+
+    def _load_block(self, world: int) -> None:
+        """The block of jobs that a world is in, and the coins of their copies."""
+        w = self.arrays.world[world]
+        seed, index = int(w["seed"]), int(w["block"])
+        sizes, gaps, slow = self.jobs.block(seed, index, float(w["block_time"]))
+        try:
+            sources.check(sizes, gaps, index * BLOCK)
+        except InputError as error:
+            raise WorldError({int(world): str(error)}) from error
+        if slow is None:
+            rng = sources.generator(seed, index, stream=1)
+            slow = rng.random((BLOCK, 2)) < self.task.slow_share
+        self.arrays.jobs[world] = sizes, gaps
+        self.arrays.coins[world] = slow[:, 0] + 2 * slow[:, 1].astype(np.uint8)
+
+    def answers(self, world: int) -> tuple[np.ndarray, np.ndarray]:
+        """Latencies and arrivals, in ms, of the requests that were answered in the last step."""
+        latency, arrival = self.arrays.answers[world, :, : self.arrays.world["num_answers"][world]]
+        return latency.copy(), arrival.copy()
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """All that is needed to continue exactly: leaves [N, ...]."""
+        state = {name: getattr(self.arrays, name).copy() for name in _STATE}
+        state["world"] = state["world"].view(np.uint8).reshape(self.num_worlds, -1)
+        return state
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Continue from what `get_state` returned, here or in other worlds of the same task."""
+        for name, value in self.get_state().items():
+            if name not in state or np.shape(state[name]) != value.shape:
+                given = list(np.shape(state[name])) if name in state else "missing"
+                raise InputError(f"state[{name!r}] is {given}: needs {list(value.shape)}")
+        rows = np.ascontiguousarray(state["world"]).view(self._compiled.WORLD)
+        self.arrays.world[:] = rows.reshape(self.num_worlds)
+        for name in _STATE[1:]:
+            getattr(self.arrays, name)[:] = state[name]
+        for world in np.flatnonzero(self.arrays.world["begun"]):
+            self._load_block(world)
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._pool = None
+
+    def _check(self, action: np.ndarray) -> None:
+        """Refuse what cannot be stepped, and say in which world."""
+        if action.shape != (self.num_worlds, 1) or action.dtype.kind not in "iu":
+            raise InputError(
+                f"actions {action.dtype}{list(action.shape)}: needs integers "
+                f"{[self.num_worlds, 1]}, one per world"
+            )
+        if not 0 <= action.min() <= action.max() <= names.NEVER:
+            world = int(np.argmax((action < 0) | (action > names.NEVER)))
+            raise InputError(
+                f"action {action[world, 0]} of world {world}: needs 0 to {names.NEVER}"
+            )
+        if not self.arrays.world["begun"].all():
+            world = int(np.argmin(self.arrays.world["begun"]))
+            raise InputError(f"world {world} has not been reset: call reset before step")
+
+
+def _import_compiled() -> Any:
+    """The compiled part, which needs numba."""
+    try:
+        return importlib.import_module("lcpo.envs.straggler.windows")
+    except ImportError as error:
+        raise MissingPackage(
+            f'the straggler task needs numba ({error}): pip install "lcpo[straggler]"'
+        ) from error
+
+
+def _num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
