@@ -40,7 +40,7 @@ WORLD = np.dtype(
         ("cancelled", "i8"), ("hedged_before", "i8"), ("num_answers", "i8"), ("p95", "f8"),
         ("window", "i8"), ("sums", "f8", (NUM_WINDOWS, 4)), ("last_size", "f8"),
         ("ewma", "f8", (NUM_DECAYS, 2)), ("ewma_weight", "f8", NUM_DECAYS),
-        ("unsafe", "?"), ("begun", "?"),
+        ("unsafe", "?"),
     ],
     align=True,
 )  # fmt: skip
@@ -74,17 +74,18 @@ class One(NamedTuple):
     copy_i: Any  # [5, K]: server, next in its queue, next to be hedged, the twin, bits
 
 
-@njit(cache=True)
-def _shortest(queue: Any, other_than: int) -> int:
+@njit(inline="always")
+def _shortest(server_i: Any, other_than: int) -> int:
     """The server with the fewest copies, the first of these."""
-    best = -1
-    for s in range(len(queue)):
-        if s != other_than and (best < 0 or queue[s] < queue[best]):
-            best = s
+    best, fewest = -1, 2**31
+    for s in range(server_i.shape[1]):
+        copies = server_i[QUEUE, s] if s != other_than else 2**31
+        best = s if copies < fewest else best  # no branches: none could be foreseen
+        fewest = min(copies, fewest)
     return best
 
 
-@njit(cache=True)
+@njit
 def _is_slow_server(rules: Any, seed: Any, server: int, now: float) -> bool:
     """Whether a server is slow now: a function of seed, server and period (splitmix64)."""
     period = math.floor(now / rules.slow_ms) * 1024 + server
@@ -95,40 +96,40 @@ def _is_slow_server(rules: Any, seed: Any, server: int, now: float) -> bool:
     return np.float64(z >> np.uint64(11)) * 2.0**-53 < rules.slow_share
 
 
-@njit(cache=True)
+@njit(inline="always")
 def count(one: Any, server: int, now: float, change: int) -> None:
     """A queue changes: its integral over time is brought up to now."""
-    area, since, queue = one.server_f[AREA], one.server_f[SINCE], one.server_i[QUEUE]
-    area[server] += queue[server] * (now - since[server])
-    since[server] = now
-    queue[server] += change
+    server_f, server_i = one.server_f, one.server_i
+    server_f[AREA, server] += server_i[QUEUE, server] * (now - server_f[SINCE, server])
+    server_f[SINCE, server] = now
+    server_i[QUEUE, server] += change
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _join(rules: Any, one: Any, server: int, now: float, size: float, slow: bool) -> int:
     """A copy joins a queue, in a free place: which is returned."""
-    w, finish, behind = one.w, one.copy_f[FINISH], one.copy_i[BEHIND]
+    w, copy_f, copy_i, server_i = one.w, one.copy_f, one.copy_i, one.server_i
     if rules.slow_ms > 0.0:
         slow = _is_slow_server(rules, w.seed, server, now)
     service = size * rules.slow_factor if slow else size
-    copy, last = w.free, one.server_i[TAIL, server]
-    w.free = behind[copy]
-    behind[copy] = -1
+    copy, last = w.free, server_i[TAIL, server]
+    w.free = copy_i[BEHIND, copy]
+    copy_i[BEHIND, copy] = -1
     if last < 0:
-        finish[copy] = now + service
-        one.server_i[HEAD, server] = copy
-        one.server_f[NEXT, server] = finish[copy]
+        copy_f[FINISH, copy] = now + service
+        server_i[HEAD, server] = copy
+        one.server_f[NEXT, server] = now + service
     else:
-        finish[copy] = finish[last] + service
-        behind[last] = copy
-    one.server_i[TAIL, server] = copy
+        copy_f[FINISH, copy] = copy_f[FINISH, last] + service
+        copy_i[BEHIND, last] = copy
+    server_i[TAIL, server] = copy
     count(one, server, now, 1)
-    one.copy_f[SERVICE, copy], one.copy_f[SIZE, copy] = service, size
-    one.copy_i[SERVER, copy], one.copy_i[TWIN, copy] = server, -1
+    copy_f[SERVICE, copy], copy_f[SIZE, copy] = service, size
+    copy_i[SERVER, copy], copy_i[TWIN, copy] = server, -1
     return copy
 
 
-@njit(cache=True)
+@njit
 def _find_hedge(one: Any) -> None:
     """The next hedge: of the heads of all lists, that which is due first."""
     w = one.w
@@ -139,11 +140,15 @@ def _find_hedge(one: Any) -> None:
             w.hedge_time, w.hedge_list = one.copy_f[ARRIVAL, copy] + TIMEOUTS[i], i
 
 
-@njit(cache=True)
-def arrive(rules: Any, one: Any, action: int, size: float, gap: float, coin: int) -> None:
-    """A request arrives: its first copy joins the shortest queue, and may be hedged later."""
+@njit(inline="always")
+def arrive(rules: Any, one: Any, action: int, size: float, gap: float, coin: int) -> int:
+    """A request arrives: its first copy joins the shortest queue, and may be hedged later.
+
+    This and `hedge` return the server that was joined.
+    """
     w, now = one.w, one.w.next_arrival
-    copy = _join(rules, one, _shortest(one.server_i[QUEUE], -1), now, size, (coin & 1) != 0)
+    server = _shortest(one.server_i, -1)
+    copy = _join(rules, one, server, now, size, (coin & 1) != 0)
     one.copy_f[ARRIVAL, copy] = now
     kind = _SLOW_SECOND if coin & 2 else 0
     wait = TIMEOUTS[action]
@@ -161,22 +166,22 @@ def arrive(rules: Any, one: Any, action: int, size: float, gap: float, coin: int
     w.arrived += 1
     w.job += 1
     w.next_arrival = now + gap
-    sums = w.sums[w.window]
-    sums[0] += 1.0
+    w.sums[w.window, 0] += 1.0
     if rules.future_sizes:
-        sums[1] += gap
-        sums[2] += 1.0
-        sums[3] += one.copy_f[SERVICE, copy]
+        w.sums[w.window, 1] += gap
+        w.sums[w.window, 2] += 1.0
+        w.sums[w.window, 3] += one.copy_f[SERVICE, copy]
+    return server
 
 
-@njit(cache=True)
-def hedge(rules: Any, one: Any) -> None:
+@njit(inline="always")
+def hedge(rules: Any, one: Any) -> int:
     """A request is still unanswered at its timeout: a second copy, at another server."""
     w, now, copy_i = one.w, one.w.hedge_time, one.copy_i
     first = w.hedge_head[w.hedge_list]
     w.hedge_head[w.hedge_list] = copy_i[LATER, first]
     slow = (copy_i[KIND, first] & _SLOW_SECOND) != 0
-    server = _shortest(one.server_i[QUEUE], copy_i[SERVER, first])
+    server = _shortest(one.server_i, copy_i[SERVER, first])
     second = _join(rules, one, server, now, one.copy_f[SIZE, first], slow)
     one.copy_f[ARRIVAL, second] = one.copy_f[ARRIVAL, first]
     copy_i[KIND, first] &= ~_WAITS
@@ -184,9 +189,10 @@ def hedge(rules: Any, one: Any) -> None:
     copy_i[TWIN, first], copy_i[TWIN, second] = second, first
     w.hedged += 1
     _find_hedge(one)
+    return server
 
 
-@njit(cache=True)
+@njit
 def _withdraw_hedge(one: Any, copy: int) -> None:
     """A request was answered before its timeout, thanks to a cancelled copy ahead of it."""
     w, later = one.w, one.copy_i[LATER]
@@ -204,7 +210,7 @@ def _withdraw_hedge(one: Any, copy: int) -> None:
     _find_hedge(one)
 
 
-@njit(cache=True)
+@njit
 def _cancel(one: Any, copy: int, now: float) -> None:
     """A copy leaves its queue, or its server; those behind it move up."""
     finish, behind = one.copy_f[FINISH], one.copy_i[BEHIND]
@@ -232,7 +238,7 @@ def _cancel(one: Any, copy: int, now: float) -> None:
     one.w.cancelled += 1
 
 
-@njit(cache=True)
+@njit(inline="always")
 def complete(rules: Any, one: Any, answers: Any, server: int) -> None:
     """A copy has been served. If it is the first of its request, that is answered."""
     w, copy_i, now = one.w, one.copy_i, one.server_f[NEXT, server]

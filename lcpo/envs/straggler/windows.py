@@ -8,12 +8,15 @@ something of the host; called again, it goes on where it stopped.
 
 from __future__ import annotations
 
+import hashlib
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from lcpo.envs.straggler import events, task
 from lcpo.envs.straggler.events import (
     ANSWERED,
     AREA,
@@ -61,17 +64,12 @@ class Arrays(NamedTuple):
     obs: np.ndarray  # [N, D]
 
 
-class Out(NamedTuple):
-    """What a step returns beside the observations, [N]."""
-
-    reward: np.ndarray
-    elapsed: np.ndarray
-    weight: np.ndarray
-    terminated: np.ndarray
+OUT = np.dtype([("reward", "f4"), ("elapsed", "f4"), ("weight", "f4"), ("terminated", "?")])
+"""What a step returns beside the observations."""
 
 
-@njit(cache=True, nogil=True)
-def advance(
+@njit
+def _advance(
     rules: Any, arrays: Any, out: Any, action: Any, status: Any, first: int, last: int
 ) -> None:
     """Play a window of the worlds from `first` to `last` that are not `DONE`."""
@@ -89,10 +87,10 @@ def advance(
         jobs = arrays.jobs[i]
         status[i] = _play(rules, one, played, jobs[0], jobs[1], arrays.coins[i], answers)
         if status[i] == DONE:
-            _close(rules, one, answers, arrays.obs[i], out, i)
+            _close(rules, one, answers, arrays.obs[i], out[i])
 
 
-@njit(cache=True)
+@njit
 def _begin(one: Any) -> None:
     w = one.w
     w.began = w.clock
@@ -102,42 +100,54 @@ def _begin(one: Any) -> None:
     one.server_f[AREA, :] = 0.0
 
 
-@njit(cache=True)
+@njit
 def _play(
     rules: Any, one: Any, action: int, sizes: Any, gaps: Any, coins: Any, answers: Any
 ) -> int:
     """The events of a window. At equal times copies finish first, then come hedges."""
     w, upcoming = one.w, one.server_f[NEXT]
     end = w.base + rules.window
+    server = _soonest(upcoming)
     while True:
-        server = 0
-        for s in range(1, len(upcoming)):
-            if upcoming[s] < upcoming[server]:
-                server = s
-        event = min(w.hedge_time, w.next_arrival)
-        finishes = upcoming[server] <= event
+        soonest = upcoming[server]
+        event = w.hedge_time if w.hedge_time <= w.next_arrival else w.next_arrival
+        finishes = soonest <= event
         if finishes:
-            event = upcoming[server]
+            event = soonest
         if event > end and (not rules.late_windows or w.num_answers > 0):
             return DONE
         if finishes:
             if w.num_answers == answers.shape[1]:
                 return NEEDS_ROOM
             complete(rules, one, answers, server)
+            server = _soonest(upcoming)
         elif w.free < 0:
             return FULL
         elif w.hedge_time <= w.next_arrival:
-            hedge(rules, one)
+            joined = hedge(rules, one)
+            server = joined if upcoming[joined] < upcoming[server] else server
         else:
             place = w.job - w.block * len(sizes)
             if place == len(sizes):
                 return NEEDS_JOBS
-            arrive(rules, one, action, sizes[place], gaps[place], coins[place])
+            joined = arrive(rules, one, action, sizes[place], gaps[place], coins[place])
+            server = joined if upcoming[joined] < upcoming[server] else server
         w.clock = event
 
 
-@njit(cache=True)
-def _close(rules: Any, one: Any, answers: Any, obs: Any, out: Any, i: int) -> None:
+@njit(inline="always")
+def _soonest(upcoming: Any) -> int:
+    """The server at which the next copy finishes."""
+    server, soonest = 0, np.inf
+    for s in range(len(upcoming)):
+        at = upcoming[s]
+        server = s if at < soonest else server  # no branches: none could be foreseen
+        soonest = at if at < soonest else soonest
+    return server
+
+
+@njit
+def _close(rules: Any, one: Any, answers: Any, obs: Any, out: Any) -> None:
     """The window is over: reward, and the next observation."""
     w, queue = one.w, one.server_i[QUEUE]
     end = w.base + rules.window
@@ -164,13 +174,13 @@ def _close(rules: Any, one: Any, answers: Any, obs: Any, out: Any, i: int) -> No
     longest = queue.max()
     w.unsafe = longest > UNSAFE or (w.unsafe and longest > SAFE)
     obs[-1] = 1.0 if w.unsafe else 0.0
-    out.reward[i] = -cost / rules.reward_ms
-    out.elapsed[i] = elapsed / rules.window
-    out.weight[i] = 0.0 if was_unsafe else 1.0
-    out.terminated[i] = rules.idle_terminal and longest == 0
+    out.reward = -cost / rules.reward_ms
+    out.elapsed = elapsed / rules.window
+    out.weight = 0.0 if was_unsafe else 1.0
+    out.terminated = rules.idle_terminal and longest == 0
 
 
-@njit(cache=True)
+@njit
 def _p95(latencies: Any) -> float:
     """The 95th percentile, interpolated between two requests."""
     ordered = np.sort(latencies)
@@ -180,7 +190,7 @@ def _p95(latencies: Any) -> float:
     return ordered[low] + (rank - low) * (ordered[high] - ordered[low])
 
 
-@njit(cache=True)
+@njit
 def _oldest(one: Any) -> float:
     """The age of the oldest request without an answer, 0 where there is none."""
     first = one.w.clock
@@ -193,7 +203,7 @@ def _oldest(one: Any) -> float:
     return one.w.clock - first
 
 
-@njit(cache=True)
+@njit
 def _workload(rules: Any, w: Any, num_servers: int, obs: Any) -> None:
     """Rate and size of the last four windows, the largest of one window, load; their averages."""
     n = span = m = work = most_rate = most_size = 0.0
@@ -220,3 +230,26 @@ def _workload(rules: Any, w: Any, num_servers: int, obs: Any) -> None:
         for j in range(2):
             w.ewma[k, j] = _DECAYS[k] * w.ewma[k, j] + obs[j]
             obs[5 + 2 * k + j] = w.ewma[k, j] / w.ewma_weight[k]
+
+
+def _with_cache() -> Any:
+    """`advance`, compiled once per machine.
+
+    numba's cache looks at the file of the function that it keeps, not at those of the functions
+    which that calls. It looks at the variables of a closure, too: hence this one.
+    """
+    source = Path(events.__file__).read_bytes() + Path(task.__file__).read_bytes()
+    of_what = hashlib.sha256(source).hexdigest()
+
+    @njit(cache=True, nogil=True)
+    def advance(
+        rules: Any, arrays: Any, out: Any, action: Any, status: Any, first: int, last: int
+    ) -> None:
+        """Play a window of the worlds from `first` to `last` that are not `DONE`."""
+        len(of_what)
+        _advance(rules, arrays, out, action, status, first, last)
+
+    return advance
+
+
+advance = _with_cache()

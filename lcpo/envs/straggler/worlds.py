@@ -52,6 +52,7 @@ class StragglerWorlds:
         self.rules = self._rules()
         self.arrays = self._empty()
         self.arrays.world["seed"] = seeds
+        self._begun = False  # whether all worlds have
         count = min(threads or _num_cores(), max(1, num_worlds // WORLDS_PER_THREAD))
         edges = np.linspace(0, num_worlds, count + 1).astype(int).tolist()
         self._parts = list(zip(edges[:-1], edges[1:], strict=True))
@@ -92,31 +93,25 @@ class StragglerWorlds:
                 f"reset mask of {np.asarray(mask).dtype}{list(np.shape(mask))}: needs "
                 f"bool[{self.num_worlds}], one per world"
             )
-        begins = mask & ~self.arrays.world["begun"]
-        for world in np.flatnonzero(begins):
+        for world in np.flatnonzero(mask & (self.arrays.world["block"] < 0)):
             self._next_block(world)
-        self.arrays.world["begun"] |= begins
+        self._begun = bool((self.arrays.world["block"] >= 0).all())
         return self.arrays.obs.astype(np.float32)
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
         """A window of all worlds, with actions [N, 1]. The safety rule may override them."""
         del context
-        action = np.asarray(action)
-        self._check(action)
-        n = self.num_worlds
-        out = self._compiled.Out(
-            np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32),
-            np.empty(n, bool),
-        )  # fmt: skip
+        chosen, n = self._check(np.asarray(action)), self.num_worlds
+        out = np.empty(n, self._compiled.OUT)
         status = np.full(n, self._compiled.START)
-        chosen = action[:, 0].astype(np.int64)
         self._advance(out, chosen, status)
         while status.any():
             self._serve(status)
             self._advance(out, chosen, status)
         obs: Any = self.arrays.obs.astype(np.float32)
         truncated: Any = np.zeros(n, bool)
-        return Step(obs, out.reward, out.terminated, truncated, out.elapsed, out.weight)
+        reward, elapsed, weight, terminated = (out[name] for name in self._compiled.OUT.names)
+        return Step(obs, reward, terminated, truncated, elapsed, weight)
 
     def _advance(self, out: Any, chosen: np.ndarray, status: np.ndarray) -> None:
         def part(edges: tuple[int, int]) -> None:
@@ -186,8 +181,9 @@ class StragglerWorlds:
         self.arrays.world[:] = rows.reshape(self.num_worlds)
         for name in _STATE[1:]:
             getattr(self.arrays, name)[:] = state[name]
-        for world in np.flatnonzero(self.arrays.world["begun"]):
+        for world in np.flatnonzero(self.arrays.world["block"] >= 0):
             self._load_block(world)
+        self._begun = bool((self.arrays.world["block"] >= 0).all())
 
     def close(self) -> None:
         """End the threads."""
@@ -195,21 +191,21 @@ class StragglerWorlds:
             self._pool.shutdown()
         self._pool = None
 
-    def _check(self, action: np.ndarray) -> None:
-        """Refuse what cannot be stepped, and say in which world."""
+    def _check(self, action: np.ndarray) -> np.ndarray:
+        """The actions [N]; refuses what cannot be stepped, and says in which world."""
         if action.shape != (self.num_worlds, 1) or action.dtype.kind not in "iu":
             raise InputError(
                 f"actions {action.dtype}{list(action.shape)}: needs integers "
                 f"{[self.num_worlds, 1]}, one per world"
             )
-        if not 0 <= action.min() <= action.max() <= names.NEVER:
-            world = int(np.argmax((action < 0) | (action > names.NEVER)))
-            raise InputError(
-                f"action {action[world, 0]} of world {world}: needs 0 to {names.NEVER}"
-            )
-        if not self.arrays.world["begun"].all():
-            world = int(np.argmin(self.arrays.world["begun"]))
+        chosen = action[:, 0].astype(np.int64)
+        if chosen.view(np.uint64).max() > names.NEVER:  # as such, one below 0 is a huge one
+            world = int(np.argmax(chosen.view(np.uint64)))
+            raise InputError(f"action {chosen[world]} of world {world}: needs 0 to {names.NEVER}")
+        if not self._begun:
+            world = int(np.argmin(self.arrays.world["block"]))
             raise InputError(f"world {world} has not been reset: call reset before step")
+        return chosen
 
 
 def _import_compiled() -> Any:
