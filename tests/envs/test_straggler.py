@@ -25,7 +25,6 @@ from lcpo.envs.straggler.task import (
 )
 from lcpo.envs.straggler.worlds import StragglerWorlds
 from lcpo.errors import InputError
-from lcpo.types import Step
 
 pytest.importorskip("numba")
 close = np.testing.assert_allclose
@@ -38,7 +37,7 @@ def opened(env: Straggler, num_worlds: int, jobs: Any = None, **more: Any) -> St
     return worlds
 
 
-def play(worlds: StragglerWorlds, action: int = NEVER) -> Step:
+def play(worlds: StragglerWorlds, action: int = NEVER) -> Any:
     n = worlds.num_worlds
     return worlds.step(np.full((n, 1), action), np.zeros((n, 0)))
 
@@ -62,7 +61,7 @@ def latencies(worlds: StragglerWorlds, steps: int, action: int = NEVER) -> np.nd
     return np.concatenate(out)
 
 
-def recorded(num_jobs: int, rate: float, size: float, seed: int = 0) -> ArrayJobs:
+def recorded(num_jobs: int, rate: float, size: float, seed: int = 0) -> Any:
     """Poisson arrivals, exponential sizes, and coins."""
     rng = np.random.default_rng(seed)
     sizes, gaps = rng.exponential(size, num_jobs), rng.exponential(1000.0 / rate, num_jobs)
@@ -97,7 +96,7 @@ def test_latency_of_two_servers_is_that_of_join_the_shortest_queue() -> None:
     expected = stationary @ [i + j for i, j in pairs] / (rate / 1000)
     env = Straggler(num_servers=2, slow_share=0.0)
     jobs = recorded(300_000, rate, size)
-    jobs.slow = np.zeros_like(jobs.slow)
+    jobs.slow[:] = False
     found = np.mean([latencies(opened(env, 1, _late(jobs, k)), 3700).mean() for k in range(3)])
     close(found, expected, rtol=0.02)
 
@@ -116,7 +115,7 @@ def test_p95_at_low_load_is_that_of_the_mixture() -> None:
         scores = (np.log(x / np.array([80.0, 800.0])) + 0.5 * spread**2) / spread
         return float(ndtr(scores) @ [0.9, 0.1])
 
-    expected = brentq(lambda x: share_below(x) - 0.95, 1.0, 1e4)
+    expected: Any = brentq(lambda x: share_below(x) - 0.95, 1.0, 1e4)
     found = np.quantile(latencies(opened(Straggler(rate=1.0), 50), 2000), 0.95)
     close(found, expected, rtol=0.03)
 
@@ -124,15 +123,15 @@ def test_p95_at_low_load_is_that_of_the_mixture() -> None:
 @pytest.mark.parametrize("cancel", [False, True])
 def test_copies_are_conserved_and_twins_are_apart(cancel: bool) -> None:
     worlds = opened(Straggler(num_servers=3, rate=9.0, cancel=cancel, max_copies=500), 8)
-    a = worlds.arrays
+    a, w = worlds.arrays, worlds.arrays.world
     for t in range(100):
         play_randomly(worlds, 1, seed=t)
-        w, queues = a.world, a.server_i[:, 0].sum(axis=1)
+        queues = a.server_i[:, 0].sum(axis=1)
         np.testing.assert_array_equal(
             w["arrived"] + w["hedged"], w["finished"] + w["cancelled"] + queues
         )
         open_jobs = w["arrived"] - w["answered"]
-        assert ((0 <= open_jobs) & (open_jobs <= queues)).all()
+        assert ((open_jobs >= 0) & (open_jobs <= queues)).all()
         for i in range(8):  # second copies whose request is open: bits 1 and not 2
             second = np.flatnonzero(in_queue(worlds, i) & (a.copy_i[i, 4] & 3 == 1))
             first = a.copy_i[i, 3, second]
@@ -202,7 +201,7 @@ def test_features_tell_nothing_that_is_to_come(faults: tuple[str, ...], leaks: b
     """Until 2500 ms two clusters differ in requests under way, and in the gap after the last."""
     sizes, gaps, seen = np.full(60, 40.0), np.full(60, 100.0), []
     for size, gap in [(2000.0, 100.0), (3000.0, 300.0)]:
-        sizes[8], gaps[24] = size, gap
+        sizes[8], gaps[25] = size, gap
         jobs = ArrayJobs(sizes.copy(), gaps.copy(), np.zeros((60, 2), bool))
         worlds = opened(Straggler(faults=faults), 1, jobs)
         worlds.rules = worlds.rules._replace(size_scale=400.0, rate_scale=0.1)
@@ -269,10 +268,8 @@ def test_slow_servers_are_slow_for_a_while() -> None:
 
 def test_an_overloaded_cluster_stops_and_says_so() -> None:
     worlds = opened(Straggler(rate=200.0, max_copies=300), 2)
-    with pytest.raises(WorldError, match="300 copies are in the cluster: it is overloaded") as e:
-        for _ in range(200):
-            play(worlds)
-    assert set(e.value.worlds) <= {0, 1}
+    with pytest.raises(WorldError, match="300 copies are in the cluster: it is overloaded"):
+        play_randomly(worlds, 200)
     w, queues = worlds.arrays.world, worlds.arrays.server_i[:, 0].sum(axis=1)
     np.testing.assert_array_equal(w["arrived"] + w["hedged"], w["finished"] + queues)
     assert queues.max() == 300
@@ -310,9 +307,7 @@ def test_a_source_that_goes_wrong_names_the_world() -> None:
 def test_a_trace_that_ends_begins_again() -> None:
     """1000 jobs, and ten times these: bit for bit, across blocks of jobs."""
     short = recorded(1000, 200.0, 5.0)
-    long = ArrayJobs(
-        np.tile(short.sizes, 10), np.tile(short.gaps, 10), np.tile(short.slow, (10, 1))
-    )
+    long = ArrayJobs(*(np.concatenate([x] * 10) for x in (short.sizes, short.gaps, short.slow)))
     env = Straggler(faults=(WHOLE_TRACE_SCALES,))
     a, b = (play_randomly(opened(env, 1, jobs), 90) for jobs in (short, long))
     close(a, b, rtol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_windows_are_the_published_ones(case: Path) -> None:
     latencies = np.split(g["finished_latency_concat"], np.cumsum(g["finished_count"])[:-1])
     deep, unsafe = False, False
     for t, action in enumerate(g["actions"]):
-        step = worlds.step(np.array([[action]]), np.zeros((1, 0)))
+        step: Any = worlds.step(np.array([[action]]), np.zeros((1, 0)))
         close(worlds.arrays.obs[0], g["obs"][t, SERVERS_TOGETHER], rtol=1e-9, atol=1e-9)
         close(w["p95"][0], g["reward"][t], rtol=1e-9, atol=1e-9)
         close(w["clock"][0], g["curr_time"][t], rtol=1e-9, atol=1e-9)

@@ -152,7 +152,7 @@ def arrive(rules: Any, one: Any, action: int, size: float, gap: float, coin: int
     one.copy_f[ARRIVAL, copy] = now
     kind = _SLOW_SECOND if coin & 2 else 0
     wait = TIMEOUTS[action]
-    if 0.0 < wait and now + wait < one.copy_f[FINISH, copy] and one.server_i.shape[1] > 1:
+    if wait > 0.0 and now + wait < one.copy_f[FINISH, copy] and one.server_i.shape[1] > 1:
         kind |= _WAITS
         one.copy_i[LATER, copy] = -1
         if w.hedge_head[action] < 0:

@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lcpo.errors import InputError
 
@@ -44,7 +45,7 @@ class ArrayJobs:
     `slow` [M, 2] replays a recorded run: whether the copies of each job were slow.
     """
 
-    def __init__(self, sizes: np.ndarray, gaps: np.ndarray, slow: np.ndarray | None = None) -> None:
+    def __init__(self, sizes: ArrayLike, gaps: ArrayLike, slow: ArrayLike | None = None) -> None:
         self.sizes, self.gaps = np.asarray(sizes, float), np.asarray(gaps, float)
         if self.sizes.ndim != 1 or self.sizes.shape != self.gaps.shape or not self.sizes.size:
             raise InputError(

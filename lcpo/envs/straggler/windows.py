@@ -28,10 +28,7 @@ from lcpo.envs.straggler.events import (
     NUM_DECAYS,
     NUM_WINDOWS,
     QUEUE,
-    SINCE,
-    WORLD,
     One,
-    Rules,
     arrive,
     complete,
     count,
@@ -185,7 +182,7 @@ def _p95(latencies: Any) -> float:
     """The 95th percentile, interpolated between two requests."""
     ordered = np.sort(latencies)
     rank = 0.95 * (len(ordered) - 1)
-    low = int(math.floor(rank))
+    low = math.floor(rank)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (rank - low) * (ordered[high] - ordered[low])
 

@@ -7,6 +7,7 @@ that has no place for another copy raises `WorldError`: it is overloaded, and no
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,14 +56,14 @@ class StragglerWorlds:
         self._begun = False  # whether all worlds have
         count = min(threads or _num_cores(), max(1, num_worlds // WORLDS_PER_THREAD))
         edges = np.linspace(0, num_worlds, count + 1).astype(int).tolist()
-        self._parts = list(zip(edges[:-1], edges[1:], strict=True))
+        self._parts = list(itertools.pairwise(edges))
         self._pool = ThreadPoolExecutor(count) if count > 1 else None
 
     def _rules(self) -> Any:
         task, faults = self.task, self.task.faults
         share = 1.0 if names.WHOLE_TRACE_SCALES in faults else SCALE_SHARE
         size, gap = self.jobs.means(share)
-        return self._compiled.Rules(
+        return self._compiled.events.Rules(
             window=names.WINDOW_MS, slow_factor=task.slow_factor, slow_share=task.slow_share,
             slow_ms=task.slow_ms, price=task.price, reward_ms=task.reward_ms,
             rate_scale=10.0 / gap, size_scale=10.0 * size, cancel=task.cancel,
@@ -73,17 +74,20 @@ class StragglerWorlds:
     def _empty(self) -> Any:
         """Clusters without a request, whose first one arrives at time 0."""
         n, servers, copies = self.num_worlds, self.task.num_servers, self.task.max_copies
-        c, world = self._compiled, np.zeros(self.num_worlds, self._compiled.WORLD)
+        events = self._compiled.events
+        world: Any = np.zeros(n, events.WORLD)
         world["hedge_time"], world["hedge_head"], world["hedge_tail"] = np.inf, -1, -1
         world["ewma_weight"], world["block"] = 1.0, -1  # zeros are the first that is averaged
-        arrays = c.Arrays(
+        arrays = self._compiled.Arrays(
             world, np.zeros((n, 3, servers)), np.full((n, 3, servers), -1, np.int32),
             np.zeros((n, 4, copies)), np.full((n, 5, copies), -1, np.int32),
             np.zeros((n, 2, BLOCK)), np.zeros((n, BLOCK), np.uint8), np.zeros((n, 2, 256)),
             np.zeros((n, 2 * servers + names.NUM_COMMON)),
         )  # fmt: skip
-        arrays.server_f[:, c.NEXT], arrays.server_i[:, c.QUEUE] = np.inf, 0
-        arrays.copy_i[:, c.BEHIND] = np.append(np.arange(1, copies), -1)  # the list of free places
+        arrays.server_f[:, events.NEXT], arrays.server_i[:, events.QUEUE] = np.inf, 0
+        arrays.copy_i[:, events.BEHIND] = np.append(
+            np.arange(1, copies), -1
+        )  # the list of free places
         return arrays
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
@@ -93,7 +97,7 @@ class StragglerWorlds:
                 f"reset mask of {np.asarray(mask).dtype}{list(np.shape(mask))}: needs "
                 f"bool[{self.num_worlds}], one per world"
             )
-        for world in np.flatnonzero(mask & (self.arrays.world["block"] < 0)):
+        for world in np.flatnonzero(mask & (self.arrays.world["block"] < 0)).tolist():
             self._next_block(world)
         self._begun = bool((self.arrays.world["block"] >= 0).all())
         return self.arrays.obs.astype(np.float32)
@@ -102,16 +106,17 @@ class StragglerWorlds:
         """A window of all worlds, with actions [N, 1]. The safety rule may override them."""
         del context
         chosen, n = self._check(np.asarray(action)), self.num_worlds
-        out = np.empty(n, self._compiled.OUT)
+        out: Any = np.empty(n, self._compiled.OUT)
         status = np.full(n, self._compiled.START)
         self._advance(out, chosen, status)
         while status.any():
             self._serve(status)
             self._advance(out, chosen, status)
+        never: Any = np.zeros(n, bool)
         obs: Any = self.arrays.obs.astype(np.float32)
-        truncated: Any = np.zeros(n, bool)
-        reward, elapsed, weight, terminated = (out[name] for name in self._compiled.OUT.names)
-        return Step(obs, reward, terminated, truncated, elapsed, weight)
+        return Step(
+            obs, out["reward"], out["terminated"], never, out["elapsed"], out["weight"]
+        )  # fmt: skip
 
     def _advance(self, out: Any, chosen: np.ndarray, status: np.ndarray) -> None:
         def part(edges: tuple[int, int]) -> None:
@@ -131,8 +136,8 @@ class StragglerWorlds:
                 f"{self.task.max_copies} copies are in the cluster: it is overloaded; give it "
                 "less work, or more room with max_copies"
             )
-            raise WorldError({int(world): cause for world in full})
-        for world in np.flatnonzero(status == c.NEEDS_JOBS):
+            raise WorldError(dict.fromkeys(full.tolist(), cause))
+        for world in np.flatnonzero(status == c.NEEDS_JOBS).tolist():
             self._next_block(world)
         if (status == c.NEEDS_ROOM).any():
             answers = self.arrays.answers
@@ -153,7 +158,7 @@ class StragglerWorlds:
         try:
             sources.check(sizes, gaps, index * BLOCK)
         except InputError as error:
-            raise WorldError({int(world): str(error)}) from error
+            raise WorldError({world: str(error)}) from error
         if slow is None:
             rng = sources.generator(seed, index, stream=1)
             slow = rng.random((BLOCK, 2)) < self.task.slow_share
@@ -177,11 +182,11 @@ class StragglerWorlds:
             if name not in state or np.shape(state[name]) != value.shape:
                 given = list(np.shape(state[name])) if name in state else "missing"
                 raise InputError(f"state[{name!r}] is {given}: needs {list(value.shape)}")
-        rows = np.ascontiguousarray(state["world"]).view(self._compiled.WORLD)
+        rows = np.ascontiguousarray(state["world"]).view(self._compiled.events.WORLD)
         self.arrays.world[:] = rows.reshape(self.num_worlds)
         for name in _STATE[1:]:
             getattr(self.arrays, name)[:] = state[name]
-        for world in np.flatnonzero(self.arrays.world["block"] >= 0):
+        for world in np.flatnonzero(self.arrays.world["block"] >= 0).tolist():
             self._load_block(world)
         self._begun = bool((self.arrays.world["block"] >= 0).all())
 
