@@ -133,9 +133,9 @@ def test_copies_are_conserved_and_twins_are_apart(cancel: bool) -> None:
         open_jobs = w["arrived"] - w["answered"]
         assert ((open_jobs >= 0) & (open_jobs <= queues)).all()
         for i in range(8):  # second copies whose request is open: bits 1 and not 2
-            second = np.flatnonzero(in_queue(worlds, i) & (a.copy_i[i, 4] & 3 == 1))
-            first = a.copy_i[i, 3, second]
-            assert (a.copy_i[i, 0, second] != a.copy_i[i, 0, first]).all()
+            second = np.flatnonzero(in_queue(worlds, i) & (a.copy_i[i, :, 4] & 3 == 1))
+            first = a.copy_i[i, second, 3]
+            assert (a.copy_i[i, second, 0] != a.copy_i[i, first, 0]).all()
     assert (w["hedged"] > 50).all()
     assert (w["cancelled"] > 50).all() == cancel
 
@@ -145,7 +145,7 @@ def in_queue(worlds: StragglerWorlds, i: int) -> np.ndarray:
     free, place = np.zeros(worlds.task.max_copies, bool), worlds.arrays.world["free"][i]
     while place >= 0:
         free[place] = True
-        place = worlds.arrays.copy_i[i, 1, place]
+        place = worlds.arrays.copy_i[i, place, 1]
     return ~free
 
 

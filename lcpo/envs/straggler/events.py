@@ -70,8 +70,8 @@ class One(NamedTuple):
     w: Any  # a WORLD
     server_f: Any  # [3, S]: queue integrated over the window, until when; next finish
     server_i: Any  # [3, S]: copies in the queue, the first and the last of them
-    copy_f: Any  # [4, K]: finish, service time, arrival of the request, its size
-    copy_i: Any  # [5, K]: server, next in its queue, next to be hedged, the twin, bits
+    copy_f: Any  # [K, 4]: finish, service time, arrival of the request, its size
+    copy_i: Any  # [K, 5]: server, next in its queue, next to be hedged, the twin, bits
 
 
 @njit(inline="always")
@@ -113,19 +113,19 @@ def _join(rules: Any, one: Any, server: int, now: float, size: float, slow: bool
         slow = _is_slow_server(rules, w.seed, server, now)
     service = size * rules.slow_factor if slow else size
     copy, last = w.free, server_i[TAIL, server]
-    w.free = copy_i[BEHIND, copy]
-    copy_i[BEHIND, copy] = -1
+    w.free = copy_i[copy, BEHIND]
+    copy_i[copy, BEHIND] = -1
     if last < 0:
-        copy_f[FINISH, copy] = now + service
+        copy_f[copy, FINISH] = now + service
         server_i[HEAD, server] = copy
         one.server_f[NEXT, server] = now + service
     else:
-        copy_f[FINISH, copy] = copy_f[FINISH, last] + service
-        copy_i[BEHIND, last] = copy
+        copy_f[copy, FINISH] = copy_f[last, FINISH] + service
+        copy_i[last, BEHIND] = copy
     server_i[TAIL, server] = copy
     count(one, server, now, 1)
-    copy_f[SERVICE, copy], copy_f[SIZE, copy] = service, size
-    copy_i[SERVER, copy], copy_i[TWIN, copy] = server, -1
+    copy_f[copy, SERVICE], copy_f[copy, SIZE] = service, size
+    copy_i[copy, SERVER], copy_i[copy, TWIN] = server, -1
     return copy
 
 
@@ -136,8 +136,8 @@ def _find_hedge(one: Any) -> None:
     w.hedge_time = np.inf
     for i in range(NEVER):
         copy = w.hedge_head[i]
-        if copy >= 0 and one.copy_f[ARRIVAL, copy] + TIMEOUTS[i] < w.hedge_time:
-            w.hedge_time, w.hedge_list = one.copy_f[ARRIVAL, copy] + TIMEOUTS[i], i
+        if copy >= 0 and one.copy_f[copy, ARRIVAL] + TIMEOUTS[i] < w.hedge_time:
+            w.hedge_time, w.hedge_list = one.copy_f[copy, ARRIVAL] + TIMEOUTS[i], i
 
 
 @njit(inline="always")
@@ -149,20 +149,20 @@ def arrive(rules: Any, one: Any, action: int, size: float, gap: float, coin: int
     w, now = one.w, one.w.next_arrival
     server = _shortest(one.server_i, -1)
     copy = _join(rules, one, server, now, size, (coin & 1) != 0)
-    one.copy_f[ARRIVAL, copy] = now
+    one.copy_f[copy, ARRIVAL] = now
     kind = _SLOW_SECOND if coin & 2 else 0
     wait = TIMEOUTS[action]
-    if wait > 0.0 and now + wait < one.copy_f[FINISH, copy] and one.server_i.shape[1] > 1:
+    if wait > 0.0 and now + wait < one.copy_f[copy, FINISH] and one.server_i.shape[1] > 1:
         kind |= _WAITS
-        one.copy_i[LATER, copy] = -1
+        one.copy_i[copy, LATER] = -1
         if w.hedge_head[action] < 0:
             w.hedge_head[action] = copy
         else:
-            one.copy_i[LATER, w.hedge_tail[action]] = copy
+            one.copy_i[w.hedge_tail[action], LATER] = copy
         w.hedge_tail[action] = copy
         if now + wait < w.hedge_time:
             w.hedge_time, w.hedge_list = now + wait, action
-    one.copy_i[KIND, copy] = kind
+    one.copy_i[copy, KIND] = kind
     w.arrived += 1
     w.job += 1
     w.next_arrival = now + gap
@@ -170,7 +170,7 @@ def arrive(rules: Any, one: Any, action: int, size: float, gap: float, coin: int
     if rules.future_sizes:
         w.sums[w.window, 1] += gap
         w.sums[w.window, 2] += 1.0
-        w.sums[w.window, 3] += one.copy_f[SERVICE, copy]
+        w.sums[w.window, 3] += one.copy_f[copy, SERVICE]
     return server
 
 
@@ -179,14 +179,14 @@ def hedge(rules: Any, one: Any) -> int:
     """A request is still unanswered at its timeout: a second copy, at another server."""
     w, now, copy_i = one.w, one.w.hedge_time, one.copy_i
     first = w.hedge_head[w.hedge_list]
-    w.hedge_head[w.hedge_list] = copy_i[LATER, first]
-    slow = (copy_i[KIND, first] & _SLOW_SECOND) != 0
-    server = _shortest(one.server_i, copy_i[SERVER, first])
-    second = _join(rules, one, server, now, one.copy_f[SIZE, first], slow)
-    one.copy_f[ARRIVAL, second] = one.copy_f[ARRIVAL, first]
-    copy_i[KIND, first] &= ~_WAITS
-    copy_i[KIND, second] = _SECOND
-    copy_i[TWIN, first], copy_i[TWIN, second] = second, first
+    w.hedge_head[w.hedge_list] = copy_i[first, LATER]
+    slow = (copy_i[first, KIND] & _SLOW_SECOND) != 0
+    server = _shortest(one.server_i, copy_i[first, SERVER])
+    second = _join(rules, one, server, now, one.copy_f[first, SIZE], slow)
+    one.copy_f[second, ARRIVAL] = one.copy_f[first, ARRIVAL]
+    copy_i[first, KIND] &= ~_WAITS
+    copy_i[second, KIND] = _SECOND
+    copy_i[first, TWIN], copy_i[second, TWIN] = second, first
     w.hedged += 1
     _find_hedge(one)
     return server
@@ -195,7 +195,7 @@ def hedge(rules: Any, one: Any) -> int:
 @njit
 def _withdraw_hedge(one: Any, copy: int) -> None:
     """A request was answered before its timeout, thanks to a cancelled copy ahead of it."""
-    w, later = one.w, one.copy_i[LATER]
+    w, later = one.w, one.copy_i[:, LATER]
     for i in range(NEVER):
         before, found = -1, w.hedge_head[i]
         while found >= 0 and found != copy:
@@ -213,8 +213,8 @@ def _withdraw_hedge(one: Any, copy: int) -> None:
 @njit
 def _cancel(one: Any, copy: int, now: float) -> None:
     """A copy leaves its queue, or its server; those behind it move up."""
-    finish, behind = one.copy_f[FINISH], one.copy_i[BEHIND]
-    server = one.copy_i[SERVER, copy]
+    finish, behind = one.copy_f[:, FINISH], one.copy_i[:, BEHIND]
+    server = one.copy_i[copy, SERVER]
     before, found = -1, one.server_i[HEAD, server]
     while found != copy:
         before, found = found, behind[found]
@@ -228,7 +228,7 @@ def _cancel(one: Any, copy: int, now: float) -> None:
     if follower < 0:
         one.server_i[TAIL, server] = before
     while follower >= 0:
-        free_at += one.copy_f[SERVICE, follower]
+        free_at += one.copy_f[follower, SERVICE]
         finish[follower] = free_at
         follower = behind[follower]
     head = one.server_i[HEAD, server]
@@ -243,27 +243,27 @@ def complete(rules: Any, one: Any, answers: Any, server: int) -> None:
     """A copy has been served. If it is the first of its request, that is answered."""
     w, copy_i, now = one.w, one.copy_i, one.server_f[NEXT, server]
     copy = one.server_i[HEAD, server]
-    head = copy_i[BEHIND, copy]
+    head = copy_i[copy, BEHIND]
     one.server_i[HEAD, server] = head
-    one.server_f[NEXT, server] = one.copy_f[FINISH, head] if head >= 0 else np.inf
+    one.server_f[NEXT, server] = one.copy_f[head, FINISH] if head >= 0 else np.inf
     if head < 0:
         one.server_i[TAIL, server] = -1
     count(one, server, now, -1)
-    kind = copy_i[KIND, copy]
+    kind = copy_i[copy, KIND]
     w.finished += 1
     if not (rules.future_sizes or kind & _SECOND):
         w.sums[w.window, 2] += 1.0
-        w.sums[w.window, 3] += one.copy_f[SERVICE, copy]
+        w.sums[w.window, 3] += one.copy_f[copy, SERVICE]
     if kind & _WAITS:
         _withdraw_hedge(one, copy)
     if not kind & ANSWERED:
-        arrival = one.copy_f[ARRIVAL, copy]
+        arrival = one.copy_f[copy, ARRIVAL]
         answers[0, w.num_answers], answers[1, w.num_answers] = now - arrival, arrival
         w.num_answers += 1
         w.answered += 1
-        twin = copy_i[TWIN, copy]
+        twin = copy_i[copy, TWIN]
         if twin >= 0 and rules.cancel:
             _cancel(one, twin, now)
         elif twin >= 0:
-            copy_i[KIND, twin] |= ANSWERED
-    copy_i[BEHIND, copy], w.free = w.free, copy
+            copy_i[twin, KIND] |= ANSWERED
+    copy_i[copy, BEHIND], w.free = w.free, copy

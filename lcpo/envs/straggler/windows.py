@@ -53,8 +53,8 @@ class Arrays(NamedTuple):
     world: Any  # [N] of WORLD
     server_f: np.ndarray  # [N, 3, S]
     server_i: np.ndarray  # [N, 3, S]
-    copy_f: np.ndarray  # [N, 4, K]
-    copy_i: np.ndarray  # [N, 5, K]
+    copy_f: np.ndarray  # [N, K, 4]
+    copy_i: np.ndarray  # [N, K, 5]
     jobs: np.ndarray  # [N, 2, B]: sizes and gaps of a block of jobs
     coins: np.ndarray  # [N, B]: bit 0: the first copy is slow, bit 1: the second
     answers: np.ndarray  # [N, 2, L]: latency and arrival of the requests answered in this window
@@ -194,9 +194,9 @@ def _oldest(one: Any) -> float:
     for s in range(one.server_i.shape[1]):
         copy = one.server_i[HEAD, s]
         while copy >= 0:
-            if not one.copy_i[KIND, copy] & ANSWERED:
-                first = min(first, one.copy_f[ARRIVAL, copy])
-            copy = one.copy_i[BEHIND, copy]
+            if not one.copy_i[copy, KIND] & ANSWERED:
+                first = min(first, one.copy_f[copy, ARRIVAL])
+            copy = one.copy_i[copy, BEHIND]
     return one.w.clock - first
 
 

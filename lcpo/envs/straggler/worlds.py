@@ -80,12 +80,12 @@ class StragglerWorlds:
         world["ewma_weight"], world["block"] = 1.0, -1  # zeros are the first that is averaged
         arrays = self._compiled.Arrays(
             world, np.zeros((n, 3, servers)), np.full((n, 3, servers), -1, np.int32),
-            np.zeros((n, 4, copies)), np.full((n, 5, copies), -1, np.int32),
+            np.zeros((n, copies, 4)), np.full((n, copies, 5), -1, np.int32),
             np.zeros((n, 2, BLOCK)), np.zeros((n, BLOCK), np.uint8), np.zeros((n, 2, 256)),
             np.zeros((n, 2 * servers + names.NUM_COMMON)),
         )  # fmt: skip
         arrays.server_f[:, events.NEXT], arrays.server_i[:, events.QUEUE] = np.inf, 0
-        arrays.copy_i[:, events.BEHIND] = np.append(
+        arrays.copy_i[:, :, events.BEHIND] = np.append(
             np.arange(1, copies), -1
         )  # the list of free places
         return arrays
