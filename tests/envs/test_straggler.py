@@ -126,16 +126,16 @@ def test_copies_are_conserved_and_twins_are_apart(cancel: bool) -> None:
     a, w = worlds.arrays, worlds.arrays.world
     for t in range(100):
         play_randomly(worlds, 1, seed=t)
-        queues = a.server_i[:, 0].sum(axis=1)
+        queues = a.servers["queue"].sum(axis=1)
         np.testing.assert_array_equal(
             w["arrived"] + w["hedged"], w["finished"] + w["cancelled"] + queues
         )
         open_jobs = w["arrived"] - w["answered"]
         assert ((open_jobs >= 0) & (open_jobs <= queues)).all()
         for i in range(8):  # second copies whose request is open: bits 1 and not 2
-            second = np.flatnonzero(in_queue(worlds, i) & (a.copy_i[i, :, 4] & 3 == 1))
-            first = a.copy_i[i, second, 3]
-            assert (a.copy_i[i, second, 0] != a.copy_i[i, first, 0]).all()
+            second = np.flatnonzero(in_queue(worlds, i) & (a.copies["kind"][i] & 3 == 1))
+            first = a.copies["twin"][i, second]
+            assert (a.copies["server"][i, second] != a.copies["server"][i, first]).all()
     assert (w["hedged"] > 50).all()
     assert (w["cancelled"] > 50).all() == cancel
 
@@ -145,7 +145,7 @@ def in_queue(worlds: StragglerWorlds, i: int) -> np.ndarray:
     free, place = np.zeros(worlds.task.max_copies, bool), worlds.arrays.world["free"][i]
     while place >= 0:
         free[place] = True
-        place = worlds.arrays.copy_i[i, place, 1]
+        place = worlds.arrays.copies["behind"][i, place]
     return ~free
 
 
@@ -270,7 +270,7 @@ def test_an_overloaded_cluster_stops_and_says_so() -> None:
     worlds = opened(Straggler(rate=200.0, max_copies=300), 2)
     with pytest.raises(WorldError, match="300 copies are in the cluster: it is overloaded"):
         play_randomly(worlds, 200)
-    w, queues = worlds.arrays.world, worlds.arrays.server_i[:, 0].sum(axis=1)
+    w, queues = worlds.arrays.world, worlds.arrays.servers["queue"].sum(axis=1)
     np.testing.assert_array_equal(w["arrived"] + w["hedged"], w["finished"] + queues)
     assert queues.max() == 300
 
@@ -365,8 +365,8 @@ def test_a_state_continues_exactly(env: Straggler) -> None:
     other = env.open(3, [7, 8, 9], threads=1)
     other.set_state(state)
     np.testing.assert_array_equal(play_randomly(other, 60, seed=1), expected)
-    with pytest.raises(InputError, match=r"state\['copy_f'\] is missing"):
-        other.set_state({k: v for k, v in state.items() if k != "copy_f"})
+    with pytest.raises(InputError, match=r"state\['copies'\] is missing"):
+        other.set_state({k: v for k, v in state.items() if k != "copies"})
 
 
 def test_the_config_is_plain_values() -> None:

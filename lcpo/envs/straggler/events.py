@@ -25,10 +25,6 @@ NUM_DECAYS = 3
 _SECOND, ANSWERED, _WAITS, _SLOW_SECOND = 1, 2, 4, 8
 """Bits of a copy: it is the second one; its request has been answered; it will be hedged; the
 second one will be slow."""
-FINISH, SERVICE, ARRIVAL, SIZE = range(4)
-SERVER, BEHIND, LATER, TWIN, KIND = range(5)
-AREA, SINCE, NEXT = range(3)
-QUEUE, HEAD, TAIL = range(3)
 
 WORLD = np.dtype(
     [
@@ -44,7 +40,28 @@ WORLD = np.dtype(
     ],
     align=True,
 )  # fmt: skip
-"""Scalars of a world: its clock, the jobs ahead, counts since the beginning, moving averages."""
+"""A world: its clock, the jobs ahead, counts since the beginning, moving averages."""
+
+SERVER = np.dtype(
+    [("next_finish", "f8"), ("area", "f8"), ("since", "f8"),
+     ("queue", "i4"), ("head", "i4"), ("tail", "i4")],
+    align=True,
+)  # fmt: skip
+"""A server: when its next copy finishes; its queue integrated over the window, until `since`; the
+number of its copies, the first and the last of them."""
+
+COPY = np.dtype(
+    [("finish", "f8"), ("service", "f8"), ("arrival", "f8"), ("size", "f8"),
+     ("server", "i4"), ("behind", "i4"), ("later", "i4"), ("twin", "i4"), ("kind", "i4")],
+    align=True,
+)  # fmt: skip
+"""A copy: `arrival` and `size` are those of its request; `behind` is next in its queue, or in the
+list of free places, `later` next to be hedged, `twin` the other copy; `kind` are its bits."""
+
+JOB = np.dtype([("size", "f8"), ("gap", "f8"), ("slow", "?"), ("second_slow", "?")], align=True)
+"""A request, the time until the next one arrives, and whether its copies will be slow."""
+
+ANSWER = np.dtype([("latency", "f8"), ("arrival", "f8")])
 
 
 class Rules(NamedTuple):
@@ -64,24 +81,14 @@ class Rules(NamedTuple):
     idle_terminal: bool
 
 
-class One(NamedTuple):
-    """The rows of one world."""
-
-    w: Any  # a WORLD
-    server_f: Any  # [3, S]: queue integrated over the window, until when; next finish
-    server_i: Any  # [3, S]: copies in the queue, the first and the last of them
-    copy_f: Any  # [K, 4]: finish, service time, arrival of the request, its size
-    copy_i: Any  # [K, 5]: server, next in its queue, next to be hedged, the twin, bits
-
-
-@njit(inline="always")
-def _shortest(server_i: Any, other_than: int) -> int:
+@njit
+def _shortest(servers: Any, other_than: int) -> int:
     """The server with the fewest copies, the first of these."""
     best, fewest = -1, 2**31
-    for s in range(server_i.shape[1]):
-        copies = server_i[QUEUE, s] if s != other_than else 2**31
-        best = s if copies < fewest else best  # no branches: none could be foreseen
-        fewest = min(copies, fewest)
+    for s in range(len(servers)):
+        queue = servers[s].queue if s != other_than else 2**31
+        best = s if queue < fewest else best  # no branches: none could be foreseen
+        fewest = min(queue, fewest)
     return best
 
 
@@ -96,174 +103,165 @@ def _is_slow_server(rules: Any, seed: Any, server: int, now: float) -> bool:
     return np.float64(z >> np.uint64(11)) * 2.0**-53 < rules.slow_share
 
 
-@njit(inline="always")
-def count(one: Any, server: int, now: float, change: int) -> None:
+@njit
+def count(server: Any, now: float, change: int) -> None:
     """A queue changes: its integral over time is brought up to now."""
-    server_f, server_i = one.server_f, one.server_i
-    server_f[AREA, server] += server_i[QUEUE, server] * (now - server_f[SINCE, server])
-    server_f[SINCE, server] = now
-    server_i[QUEUE, server] += change
-
-
-@njit(inline="always")
-def _join(rules: Any, one: Any, server: int, now: float, size: float, slow: bool) -> int:
-    """A copy joins a queue, in a free place: which is returned."""
-    w, copy_f, copy_i, server_i = one.w, one.copy_f, one.copy_i, one.server_i
-    if rules.slow_ms > 0.0:
-        slow = _is_slow_server(rules, w.seed, server, now)
-    service = size * rules.slow_factor if slow else size
-    copy, last = w.free, server_i[TAIL, server]
-    w.free = copy_i[copy, BEHIND]
-    copy_i[copy, BEHIND] = -1
-    if last < 0:
-        copy_f[copy, FINISH] = now + service
-        server_i[HEAD, server] = copy
-        one.server_f[NEXT, server] = now + service
-    else:
-        copy_f[copy, FINISH] = copy_f[last, FINISH] + service
-        copy_i[last, BEHIND] = copy
-    server_i[TAIL, server] = copy
-    count(one, server, now, 1)
-    copy_f[copy, SERVICE], copy_f[copy, SIZE] = service, size
-    copy_i[copy, SERVER], copy_i[copy, TWIN] = server, -1
-    return copy
+    server.area += server.queue * (now - server.since)
+    server.since = now
+    server.queue += change
 
 
 @njit
-def _find_hedge(one: Any) -> None:
+def _join(
+    rules: Any, w: Any, servers: Any, copies: Any, s: int, now: float, size: float, slow: bool
+) -> int:
+    """A copy joins the queue of server `s`, in a free place: which is returned."""
+    if rules.slow_ms > 0.0:
+        slow = _is_slow_server(rules, w.seed, s, now)
+    server, place = servers[s], w.free
+    copy, last = copies[place], server.tail
+    copy.service = size * rules.slow_factor if slow else size
+    copy.size, copy.server, copy.twin = size, s, -1
+    w.free = copy.behind
+    copy.behind = -1
+    if last < 0:
+        copy.finish = now + copy.service
+        server.head, server.next_finish = place, copy.finish
+    else:
+        copy.finish = copies[last].finish + copy.service
+        copies[last].behind = place
+    server.tail = place
+    count(server, now, 1)
+    return place
+
+
+@njit
+def _find_hedge(w: Any, copies: Any) -> None:
     """The next hedge: of the heads of all lists, that which is due first."""
-    w = one.w
     w.hedge_time = np.inf
     for i in range(NEVER):
-        copy = w.hedge_head[i]
-        if copy >= 0 and one.copy_f[copy, ARRIVAL] + TIMEOUTS[i] < w.hedge_time:
-            w.hedge_time, w.hedge_list = one.copy_f[copy, ARRIVAL] + TIMEOUTS[i], i
+        place = w.hedge_head[i]
+        if place >= 0 and copies[place].arrival + TIMEOUTS[i] < w.hedge_time:
+            w.hedge_time, w.hedge_list = copies[place].arrival + TIMEOUTS[i], i
 
 
-@njit(inline="always")
-def arrive(rules: Any, one: Any, action: int, size: float, gap: float, coin: int) -> int:
+@njit
+def arrive(rules: Any, w: Any, servers: Any, copies: Any, action: int, job: Any) -> int:
     """A request arrives: its first copy joins the shortest queue, and may be hedged later.
 
     This and `hedge` return the server that was joined.
     """
-    w, now = one.w, one.w.next_arrival
-    server = _shortest(one.server_i, -1)
-    copy = _join(rules, one, server, now, size, (coin & 1) != 0)
-    one.copy_f[copy, ARRIVAL] = now
-    kind = _SLOW_SECOND if coin & 2 else 0
-    wait = TIMEOUTS[action]
-    if wait > 0.0 and now + wait < one.copy_f[copy, FINISH] and one.server_i.shape[1] > 1:
-        kind |= _WAITS
-        one.copy_i[copy, LATER] = -1
+    now, s = w.next_arrival, _shortest(servers, -1)
+    place = _join(rules, w, servers, copies, s, now, job.size, job.slow)
+    copy, wait = copies[place], TIMEOUTS[action]
+    copy.arrival = now
+    copy.kind = _SLOW_SECOND if job.second_slow else 0
+    if wait > 0.0 and now + wait < copy.finish and len(servers) > 1:
+        copy.kind |= _WAITS
+        copy.later = -1
         if w.hedge_head[action] < 0:
-            w.hedge_head[action] = copy
+            w.hedge_head[action] = place
         else:
-            one.copy_i[w.hedge_tail[action], LATER] = copy
-        w.hedge_tail[action] = copy
+            copies[w.hedge_tail[action]].later = place
+        w.hedge_tail[action] = place
         if now + wait < w.hedge_time:
             w.hedge_time, w.hedge_list = now + wait, action
-    one.copy_i[copy, KIND] = kind
     w.arrived += 1
     w.job += 1
-    w.next_arrival = now + gap
+    w.next_arrival = now + job.gap
     w.sums[w.window, 0] += 1.0
     if rules.future_sizes:
-        w.sums[w.window, 1] += gap
+        w.sums[w.window, 1] += job.gap
         w.sums[w.window, 2] += 1.0
-        w.sums[w.window, 3] += one.copy_f[copy, SERVICE]
-    return server
-
-
-@njit(inline="always")
-def hedge(rules: Any, one: Any) -> int:
-    """A request is still unanswered at its timeout: a second copy, at another server."""
-    w, now, copy_i = one.w, one.w.hedge_time, one.copy_i
-    first = w.hedge_head[w.hedge_list]
-    w.hedge_head[w.hedge_list] = copy_i[first, LATER]
-    slow = (copy_i[first, KIND] & _SLOW_SECOND) != 0
-    server = _shortest(one.server_i, copy_i[first, SERVER])
-    second = _join(rules, one, server, now, one.copy_f[first, SIZE], slow)
-    one.copy_f[second, ARRIVAL] = one.copy_f[first, ARRIVAL]
-    copy_i[first, KIND] &= ~_WAITS
-    copy_i[second, KIND] = _SECOND
-    copy_i[first, TWIN], copy_i[second, TWIN] = second, first
-    w.hedged += 1
-    _find_hedge(one)
-    return server
+        w.sums[w.window, 3] += copy.service
+    return s
 
 
 @njit
-def _withdraw_hedge(one: Any, copy: int) -> None:
+def hedge(rules: Any, w: Any, servers: Any, copies: Any) -> int:
+    """A request is still unanswered at its timeout: a second copy, at another server."""
+    place = w.hedge_head[w.hedge_list]
+    first = copies[place]
+    w.hedge_head[w.hedge_list] = first.later
+    s, slow = _shortest(servers, first.server), (first.kind & _SLOW_SECOND) != 0
+    twin = _join(rules, w, servers, copies, s, w.hedge_time, first.size, slow)
+    second = copies[twin]
+    second.arrival, second.kind, second.twin = first.arrival, _SECOND, place
+    first.kind, first.twin = first.kind & ~_WAITS, twin
+    w.hedged += 1
+    _find_hedge(w, copies)
+    return s
+
+
+@njit
+def _withdraw_hedge(w: Any, copies: Any, place: int) -> None:
     """A request was answered before its timeout, thanks to a cancelled copy ahead of it."""
-    w, later = one.w, one.copy_i[:, LATER]
     for i in range(NEVER):
         before, found = -1, w.hedge_head[i]
-        while found >= 0 and found != copy:
-            before, found = found, later[found]
-        if found == copy:
+        while found >= 0 and found != place:
+            before, found = found, copies[found].later
+        if found == place:
             if before < 0:
-                w.hedge_head[i] = later[copy]
+                w.hedge_head[i] = copies[place].later
             else:
-                later[before] = later[copy]
-            if w.hedge_tail[i] == copy:
+                copies[before].later = copies[place].later
+            if w.hedge_tail[i] == place:
                 w.hedge_tail[i] = before
-    _find_hedge(one)
+    _find_hedge(w, copies)
 
 
 @njit
-def _cancel(one: Any, copy: int, now: float) -> None:
+def _cancel(w: Any, servers: Any, copies: Any, place: int, now: float) -> None:
     """A copy leaves its queue, or its server; those behind it move up."""
-    finish, behind = one.copy_f[:, FINISH], one.copy_i[:, BEHIND]
-    server = one.copy_i[copy, SERVER]
-    before, found = -1, one.server_i[HEAD, server]
-    while found != copy:
-        before, found = found, behind[found]
-    follower = behind[copy]
+    copy = copies[place]
+    server = servers[copy.server]
+    before, found = -1, server.head
+    while found != place:
+        before, found = found, copies[found].behind
+    follower = copy.behind
     if before < 0:
-        one.server_i[HEAD, server] = follower
+        server.head = follower
         free_at = now
     else:
-        behind[before] = follower
-        free_at = finish[before]
+        copies[before].behind = follower
+        free_at = copies[before].finish
     if follower < 0:
-        one.server_i[TAIL, server] = before
+        server.tail = before
     while follower >= 0:
-        free_at += one.copy_f[follower, SERVICE]
-        finish[follower] = free_at
-        follower = behind[follower]
-    head = one.server_i[HEAD, server]
-    one.server_f[NEXT, server] = finish[head] if head >= 0 else np.inf
-    count(one, server, now, -1)
-    behind[copy], one.w.free = one.w.free, copy
-    one.w.cancelled += 1
+        free_at += copies[follower].service
+        copies[follower].finish = free_at
+        follower = copies[follower].behind
+    server.next_finish = copies[server.head].finish if server.head >= 0 else np.inf
+    count(server, now, -1)
+    copy.behind, w.free = w.free, place
+    w.cancelled += 1
 
 
-@njit(inline="always")
-def complete(rules: Any, one: Any, answers: Any, server: int) -> None:
-    """A copy has been served. If it is the first of its request, that is answered."""
-    w, copy_i, now = one.w, one.copy_i, one.server_f[NEXT, server]
-    copy = one.server_i[HEAD, server]
-    head = copy_i[copy, BEHIND]
-    one.server_i[HEAD, server] = head
-    one.server_f[NEXT, server] = one.copy_f[head, FINISH] if head >= 0 else np.inf
-    if head < 0:
-        one.server_i[TAIL, server] = -1
-    count(one, server, now, -1)
-    kind = copy_i[copy, KIND]
+@njit
+def complete(rules: Any, w: Any, servers: Any, copies: Any, answers: Any, s: int) -> None:
+    """Server `s` has served a copy. If it is the first of its request, that is answered."""
+    server = servers[s]
+    now, place = server.next_finish, server.head
+    copy = copies[place]
+    server.head = copy.behind
+    if server.head >= 0:
+        server.next_finish = copies[server.head].finish
+    else:
+        server.next_finish, server.tail = np.inf, -1
+    count(server, now, -1)
     w.finished += 1
-    if not (rules.future_sizes or kind & _SECOND):
+    if not (rules.future_sizes or copy.kind & _SECOND):
         w.sums[w.window, 2] += 1.0
-        w.sums[w.window, 3] += one.copy_f[copy, SERVICE]
-    if kind & _WAITS:
-        _withdraw_hedge(one, copy)
-    if not kind & ANSWERED:
-        arrival = one.copy_f[copy, ARRIVAL]
-        answers[0, w.num_answers], answers[1, w.num_answers] = now - arrival, arrival
+        w.sums[w.window, 3] += copy.service
+    if copy.kind & _WAITS:
+        _withdraw_hedge(w, copies, place)
+    if not copy.kind & ANSWERED:
+        answer = answers[w.num_answers]
+        answer.latency, answer.arrival = now - copy.arrival, copy.arrival
         w.num_answers += 1
         w.answered += 1
-        twin = copy_i[copy, TWIN]
-        if twin >= 0 and rules.cancel:
-            _cancel(one, twin, now)
-        elif twin >= 0:
-            copy_i[twin, KIND] |= ANSWERED
-    copy_i[copy, BEHIND], w.free = w.free, copy
+        if copy.twin >= 0 and rules.cancel:
+            _cancel(w, servers, copies, copy.twin, now)
+        elif copy.twin >= 0:
+            copies[copy.twin].kind |= ANSWERED
+    copy.behind, w.free = w.free, place

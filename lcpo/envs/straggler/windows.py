@@ -17,23 +17,7 @@ import numpy as np
 from numba import njit
 
 from lcpo.envs.straggler import events, task
-from lcpo.envs.straggler.events import (
-    ANSWERED,
-    AREA,
-    ARRIVAL,
-    BEHIND,
-    HEAD,
-    KIND,
-    NEXT,
-    NUM_DECAYS,
-    NUM_WINDOWS,
-    QUEUE,
-    One,
-    arrive,
-    complete,
-    count,
-    hedge,
-)
+from lcpo.envs.straggler.events import ANSWERED, arrive, complete, count, hedge
 from lcpo.envs.straggler.task import NEVER
 
 DONE, START, NEEDS_JOBS, NEEDS_ROOM, FULL = range(5)
@@ -48,16 +32,13 @@ _TINY = 1e-8
 
 
 class Arrays(NamedTuple):
-    """The state of N worlds; the first five are those of `One`."""
+    """The state of N worlds, each row of records that `events` explains."""
 
     world: Any  # [N] of WORLD
-    server_f: np.ndarray  # [N, 3, S]
-    server_i: np.ndarray  # [N, 3, S]
-    copy_f: np.ndarray  # [N, K, 4]
-    copy_i: np.ndarray  # [N, K, 5]
-    jobs: np.ndarray  # [N, 2, B]: sizes and gaps of a block of jobs
-    coins: np.ndarray  # [N, B]: bit 0: the first copy is slow, bit 1: the second
-    answers: np.ndarray  # [N, 2, L]: latency and arrival of the requests answered in this window
+    servers: Any  # [N, S] of SERVER
+    copies: Any  # [N, K] of COPY
+    jobs: Any  # [N, B] of JOB: the block of jobs that a world is in
+    answers: Any  # [N, L] of ANSWER: to the requests that were answered in this window
     obs: np.ndarray  # [N, D]
 
 
@@ -73,80 +54,72 @@ def _advance(
     for i in range(first, last):
         if status[i] == DONE:
             continue
-        one = One(
-            arrays.world[i], arrays.server_f[i], arrays.server_i[i], arrays.copy_f[i],
-            arrays.copy_i[i],
-        )  # fmt: skip
-        answers = arrays.answers[i]
+        w, servers, copies = arrays.world[i], arrays.servers[i], arrays.copies[i]
         if status[i] == START:
-            _begin(one)
-        played = NEVER if one.w.unsafe else action[i]
-        jobs = arrays.jobs[i]
-        status[i] = _play(rules, one, played, jobs[0], jobs[1], arrays.coins[i], answers)
+            _begin(w, servers)
+        played = NEVER if w.unsafe else action[i]
+        answers = arrays.answers[i]
+        status[i] = _play(rules, w, servers, copies, played, arrays.jobs[i], answers)
         if status[i] == DONE:
-            _close(rules, one, answers, arrays.obs[i], out[i])
+            _close(rules, w, servers, copies, answers, arrays.obs[i], out[i])
 
 
 @njit
-def _begin(one: Any) -> None:
-    w = one.w
+def _begin(w: Any, servers: Any) -> None:
     w.began = w.clock
     w.num_answers, w.hedged_before = 0, w.hedged
-    w.window = (w.window + 1) % NUM_WINDOWS
+    w.window = (w.window + 1) % events.NUM_WINDOWS
     w.sums[w.window, :] = 0.0
-    one.server_f[AREA, :] = 0.0
+    for s in range(len(servers)):
+        servers[s].area = 0.0
 
 
 @njit
 def _play(
-    rules: Any, one: Any, action: int, sizes: Any, gaps: Any, coins: Any, answers: Any
+    rules: Any, w: Any, servers: Any, copies: Any, action: int, jobs: Any, answers: Any
 ) -> int:
     """The events of a window. At equal times copies finish first, then come hedges."""
-    w, upcoming = one.w, one.server_f[NEXT]
-    end = w.base + rules.window
-    server = _soonest(upcoming)
+    end, s = w.base + rules.window, _soonest(servers)
     while True:
-        soonest = upcoming[server]
         event = w.hedge_time if w.hedge_time <= w.next_arrival else w.next_arrival
-        finishes = soonest <= event
+        finishes = servers[s].next_finish <= event
         if finishes:
-            event = soonest
+            event = servers[s].next_finish
         if event > end and (not rules.late_windows or w.num_answers > 0):
             return DONE
         if finishes:
-            if w.num_answers == answers.shape[1]:
+            if w.num_answers == len(answers):
                 return NEEDS_ROOM
-            complete(rules, one, answers, server)
-            server = _soonest(upcoming)
+            complete(rules, w, servers, copies, answers, s)
+            s = _soonest(servers)
         elif w.free < 0:
             return FULL
-        elif w.hedge_time <= w.next_arrival:
-            joined = hedge(rules, one)
-            server = joined if upcoming[joined] < upcoming[server] else server
         else:
-            place = w.job - w.block * len(sizes)
-            if place == len(sizes):
-                return NEEDS_JOBS
-            joined = arrive(rules, one, action, sizes[place], gaps[place], coins[place])
-            server = joined if upcoming[joined] < upcoming[server] else server
+            if w.hedge_time <= w.next_arrival:
+                joined = hedge(rules, w, servers, copies)
+            else:
+                place = w.job - w.block * len(jobs)
+                if place == len(jobs):
+                    return NEEDS_JOBS
+                joined = arrive(rules, w, servers, copies, action, jobs[place])
+            s = joined if servers[joined].next_finish < servers[s].next_finish else s
         w.clock = event
 
 
-@njit(inline="always")
-def _soonest(upcoming: Any) -> int:
+@njit
+def _soonest(servers: Any) -> int:
     """The server at which the next copy finishes."""
-    server, soonest = 0, np.inf
-    for s in range(len(upcoming)):
-        at = upcoming[s]
-        server = s if at < soonest else server  # no branches: none could be foreseen
+    best, soonest = 0, np.inf
+    for s in range(len(servers)):
+        at = servers[s].next_finish
+        best = s if at < soonest else best  # no branches: none could be foreseen
         soonest = at if at < soonest else soonest
-    return server
+    return best
 
 
 @njit
-def _close(rules: Any, one: Any, answers: Any, obs: Any, out: Any) -> None:
+def _close(rules: Any, w: Any, servers: Any, copies: Any, answers: Any, obs: Any, out: Any) -> None:
     """The window is over: reward, and the next observation."""
-    w, queue = one.w, one.server_i[QUEUE]
     end = w.base + rules.window
     if not rules.late_windows:
         w.clock = w.base = end
@@ -154,33 +127,35 @@ def _close(rules: Any, one: Any, answers: Any, obs: Any, out: Any) -> None:
         w.base = end
     else:
         w.base += w.clock - w.began
-    elapsed = w.clock - w.began
-    was_unsafe = w.unsafe
-    deep = False
-    for s in range(len(queue)):
-        deep |= obs[2 * s] > UNSAFE
-    w.p95 = _p95(answers[0, : w.num_answers]) if w.num_answers > 0 else _oldest(one)
-    cost = w.p95 * (PENALTY if deep else 1.0) + rules.price * (w.hedged - w.hedged_before)
-    for s in range(len(queue)):
-        count(one, s, w.clock, 0)
-        obs[2 * s] = queue[s]
-        obs[2 * s + 1] = one.server_f[AREA, s] / elapsed if elapsed > 0.0 else queue[s]
+    elapsed, was_unsafe = w.clock - w.began, w.unsafe
+    w.p95 = _p95(answers, w.num_answers) if w.num_answers > 0 else _oldest(w, servers, copies)
+    longest_before = longest = 0.0
+    for s in range(len(servers)):
+        server = servers[s]
+        count(server, w.clock, 0)
+        longest_before = max(longest_before, obs[2 * s])
+        longest = max(longest, server.queue)
+        obs[2 * s] = server.queue
+        obs[2 * s + 1] = server.area / elapsed if elapsed > 0.0 else server.queue
     if not rules.future_sizes:
         w.sums[w.window, 1] = elapsed
-    _workload(rules, w, len(queue), obs[2 * len(queue) :])
-    longest = queue.max()
+    _workload(rules, w, len(servers), obs[2 * len(servers) :])
     w.unsafe = longest > UNSAFE or (w.unsafe and longest > SAFE)
     obs[-1] = 1.0 if w.unsafe else 0.0
-    out.reward = -cost / rules.reward_ms
+    latency = w.p95 * PENALTY if longest_before > UNSAFE else w.p95
+    out.reward = -(latency + rules.price * (w.hedged - w.hedged_before)) / rules.reward_ms
     out.elapsed = elapsed / rules.window
     out.weight = 0.0 if was_unsafe else 1.0
-    out.terminated = rules.idle_terminal and longest == 0
+    out.terminated = rules.idle_terminal and longest == 0.0
 
 
 @njit
-def _p95(latencies: Any) -> float:
-    """The 95th percentile, interpolated between two requests."""
-    ordered = np.sort(latencies)
+def _p95(answers: Any, num_answers: int) -> float:
+    """The 95th percentile of the latencies, interpolated between two requests."""
+    ordered = np.empty(num_answers)
+    for k in range(num_answers):
+        ordered[k] = answers[k].latency
+    ordered.sort()
     rank = 0.95 * (len(ordered) - 1)
     low = math.floor(rank)
     high = min(low + 1, len(ordered) - 1)
@@ -188,23 +163,23 @@ def _p95(latencies: Any) -> float:
 
 
 @njit
-def _oldest(one: Any) -> float:
+def _oldest(w: Any, servers: Any, copies: Any) -> float:
     """The age of the oldest request without an answer, 0 where there is none."""
-    first = one.w.clock
-    for s in range(one.server_i.shape[1]):
-        copy = one.server_i[HEAD, s]
-        while copy >= 0:
-            if not one.copy_i[copy, KIND] & ANSWERED:
-                first = min(first, one.copy_f[copy, ARRIVAL])
-            copy = one.copy_i[copy, BEHIND]
-    return one.w.clock - first
+    first = w.clock
+    for s in range(len(servers)):
+        place = servers[s].head
+        while place >= 0:
+            if not copies[place].kind & ANSWERED:
+                first = min(first, copies[place].arrival)
+            place = copies[place].behind
+    return w.clock - first
 
 
 @njit
 def _workload(rules: Any, w: Any, num_servers: int, obs: Any) -> None:
     """Rate and size of the last four windows, the largest of one window, load; their averages."""
     n = span = m = work = most_rate = most_size = 0.0
-    for k in range(NUM_WINDOWS):
+    for k in range(events.NUM_WINDOWS):
         row = w.sums[k]
         n, span, m, work = n + row[0], span + row[1], m + row[2], work + row[3]
         if row[1] > 0.0:
@@ -222,7 +197,7 @@ def _workload(rules: Any, w: Any, num_servers: int, obs: Any) -> None:
     obs[0], obs[1] = rate / rules.rate_scale, size / rules.size_scale
     obs[2], obs[3] = most_rate / rules.rate_scale, most_size / rules.size_scale
     obs[4] = load / num_servers
-    for k in range(NUM_DECAYS):
+    for k in range(events.NUM_DECAYS):
         w.ewma_weight[k] = _DECAYS[k] * w.ewma_weight[k] + 1.0
         for j in range(2):
             w.ewma[k, j] = _DECAYS[k] * w.ewma[k, j] + obs[j]

@@ -27,7 +27,7 @@ WORLDS_PER_THREAD = 16
 """Fewer are not worth the waking of a thread."""
 SCALE_SHARE = 0.01
 """Of the trace: what the scales of the features are taken from."""
-_STATE = ("world", "server_f", "server_i", "copy_f", "copy_i", "obs")
+_STATE = ("world", "servers", "copies", "obs")
 """Arrays that are saved; the others follow from them."""
 
 
@@ -79,15 +79,13 @@ class StragglerWorlds:
         world["hedge_time"], world["hedge_head"], world["hedge_tail"] = np.inf, -1, -1
         world["ewma_weight"], world["block"] = 1.0, -1  # zeros are the first that is averaged
         arrays = self._compiled.Arrays(
-            world, np.zeros((n, 3, servers)), np.full((n, 3, servers), -1, np.int32),
-            np.zeros((n, copies, 4)), np.full((n, copies, 5), -1, np.int32),
-            np.zeros((n, 2, BLOCK)), np.zeros((n, BLOCK), np.uint8), np.zeros((n, 2, 256)),
+            world, np.zeros((n, servers), events.SERVER), np.zeros((n, copies), events.COPY),
+            np.zeros((n, BLOCK), events.JOB), np.zeros((n, 256), events.ANSWER),
             np.zeros((n, 2 * servers + names.NUM_COMMON)),
         )  # fmt: skip
-        arrays.server_f[:, events.NEXT], arrays.server_i[:, events.QUEUE] = np.inf, 0
-        arrays.copy_i[:, :, events.BEHIND] = np.append(
-            np.arange(1, copies), -1
-        )  # the list of free places
+        arrays.servers["next_finish"] = np.inf
+        arrays.servers["head"] = arrays.servers["tail"] = -1
+        arrays.copies["behind"] = np.append(np.arange(1, copies), -1)  # the list of free places
         return arrays
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
@@ -141,7 +139,7 @@ class StragglerWorlds:
             self._next_block(world)
         if (status == c.NEEDS_ROOM).any():
             answers = self.arrays.answers
-            more = np.concatenate([answers, np.zeros_like(answers)], axis=2)
+            more = np.concatenate([answers, np.zeros_like(answers)], axis=1)
             self.arrays = self.arrays._replace(answers=more)
 
     def _next_block(self, world: int) -> None:
@@ -162,19 +160,18 @@ class StragglerWorlds:
         if slow is None:
             rng = sources.generator(seed, index, stream=1)
             slow = rng.random((BLOCK, 2)) < self.task.slow_share
-        self.arrays.jobs[world] = sizes, gaps
-        self.arrays.coins[world] = slow[:, 0] + 2 * slow[:, 1].astype(np.uint8)
+        jobs = self.arrays.jobs[world]
+        jobs["size"], jobs["gap"] = sizes, gaps
+        jobs["slow"], jobs["second_slow"] = slow[:, 0], slow[:, 1]
 
     def answers(self, world: int) -> tuple[np.ndarray, np.ndarray]:
         """Latencies and arrivals, in ms, of the requests that were answered in the last step."""
-        latency, arrival = self.arrays.answers[world, :, : self.arrays.world["num_answers"][world]]
-        return latency.copy(), arrival.copy()
+        found = self.arrays.answers[world, : self.arrays.world["num_answers"][world]]
+        return found["latency"].copy(), found["arrival"].copy()
 
     def get_state(self) -> dict[str, np.ndarray]:
         """All that is needed to continue exactly: leaves [N, ...]."""
-        state = {name: getattr(self.arrays, name).copy() for name in _STATE}
-        state["world"] = state["world"].view(np.uint8).reshape(self.num_worlds, -1)
-        return state
+        return {name: _bytes(getattr(self.arrays, name)).copy() for name in _STATE}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Continue from what `get_state` returned, here or in other worlds of the same task."""
@@ -182,10 +179,8 @@ class StragglerWorlds:
             if name not in state or np.shape(state[name]) != value.shape:
                 given = list(np.shape(state[name])) if name in state else "missing"
                 raise InputError(f"state[{name!r}] is {given}: needs {list(value.shape)}")
-        rows = np.ascontiguousarray(state["world"]).view(self._compiled.events.WORLD)
-        self.arrays.world[:] = rows.reshape(self.num_worlds)
-        for name in _STATE[1:]:
-            getattr(self.arrays, name)[:] = state[name]
+        for name in _STATE:
+            _bytes(getattr(self.arrays, name))[:] = state[name]
         for world in np.flatnonzero(self.arrays.world["block"] >= 0).tolist():
             self._load_block(world)
         self._begun = bool((self.arrays.world["block"] >= 0).all())
@@ -221,6 +216,11 @@ def _import_compiled() -> Any:
         raise MissingPackage(
             f'the straggler task needs numba ({error}): pip install "lcpo[straggler]"'
         ) from error
+
+
+def _bytes(records: np.ndarray) -> np.ndarray:
+    """A view of records [N, ...] as plain bytes [N, size]."""
+    return records.reshape(len(records), -1).view(np.uint8)
 
 
 def _num_cores() -> int:
