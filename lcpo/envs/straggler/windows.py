@@ -151,15 +151,23 @@ def _close(rules: Any, w: Any, servers: Any, copies: Any, answers: Any, obs: Any
 
 @njit
 def _p95(answers: Any, num_answers: int) -> float:
-    """The 95th percentile of the latencies, interpolated between two requests."""
-    ordered = np.empty(num_answers)
-    for k in range(num_answers):
-        ordered[k] = answers[k].latency
-    ordered.sort()
-    rank = 0.95 * (len(ordered) - 1)
-    low = math.floor(rank)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (rank - low) * (ordered[high] - ordered[low])
+    """The 95th percentile of the latencies, interpolated between two requests.
+
+    It puts the largest last, one after the other: with ten requests, two are all that it takes.
+    """
+    rank = 0.95 * (num_answers - 1)
+    low, above = math.floor(rank), 0.0
+    for last in range(num_answers - 1, low - 1, -1):
+        largest = last
+        for k in range(last):
+            largest = k if answers[k].latency > answers[largest].latency else largest
+        a, b = answers[largest], answers[last]
+        a.latency, b.latency = b.latency, a.latency
+        a.arrival, b.arrival = b.arrival, a.arrival
+        if last == low + 1:
+            above = b.latency
+    at = answers[low].latency
+    return at + (rank - low) * (above - at) if rank > low else at
 
 
 @njit
