@@ -196,6 +196,15 @@ def test_windows_are_exact_and_silence_is_not_free() -> None:
     assert late.arrays.world["clock"][0] == 1200.0  # a cluster goes on through resets
 
 
+def test_late_windows_drift_as_published() -> None:
+    """Answers at 490 and 1100 ms: the second window begins at 490, but counts from 500 on."""
+    jobs = ArrayJobs([490.0, 500.0], [600.0, 9000.0], np.zeros((2, 2), bool))
+    worlds = opened(Straggler(faults=(LATE_WINDOWS,)), 1, jobs)
+    steps, w = [play(worlds), play(worlds)], worlds.arrays.world[0]
+    close([s.elapsed[0] * 500.0 for s in steps], [490.0, 610.0], rtol=1e-6)
+    close([w["clock"], w["base"]], [1100.0, 500.0 + 610.0])
+
+
 @pytest.mark.parametrize(("faults", "leaks"), [((), False), ((FUTURE_SIZES,), True)])
 def test_features_tell_nothing_that_is_to_come(faults: tuple[str, ...], leaks: bool) -> None:
     """Until 2500 ms two clusters differ in requests under way, and in the gap after the last."""
@@ -302,6 +311,26 @@ def test_a_source_that_goes_wrong_names_the_world() -> None:
     worlds = opened(Straggler(), 2, Breaking(2000.0, 0.5, 1.0))
     with pytest.raises(WorldError, match=f"world 1: job {BLOCK} .* needs a finite size above 0"):
         play_randomly(worlds, 10)
+
+
+def test_a_source_is_told_when_its_block_begins() -> None:
+    """And asked the same again after a resume."""
+    asked = []
+
+    class Asked(PoissonJobs):
+        def block(self, seed: int, index: int, time: float) -> Block:
+            asked.append((seed, index, time))
+            return super().block(seed, index, time)
+
+    env, source = Straggler(), Asked(2000.0, 0.5, 1.0)
+    worlds = opened(env, 1, source)
+    play_randomly(worlds, 10)
+    gaps = [source.block(0, i, 0.0).gaps.sum() for i in range(2)]
+    assert [a[:2] for a in asked[:3]] == [(0, 0), (0, 1), (0, 2)]
+    close([a[2] for a in asked[:3]], np.cumsum([0.0, *gaps]), rtol=1e-9)
+    last = asked[2]
+    StragglerWorlds(env, source, 1, [5]).set_state(worlds.get_state())
+    assert asked[-1] == last
 
 
 def test_a_trace_that_ends_begins_again() -> None:
