@@ -63,10 +63,11 @@ class StragglerWorlds:
         task, faults = self.task, self.task.faults
         share = 1.0 if names.WHOLE_TRACE_SCALES in faults else SCALE_SHARE
         size, gap = self.jobs.means(share)
+        copied = ("slow_factor", "slow_share", "slow_ms", "price", "reward_ms")
         return self._compiled.events.Rules(
-            window=names.WINDOW_MS, slow_factor=task.slow_factor, slow_share=task.slow_share,
-            slow_ms=task.slow_ms, price=task.price, reward_ms=task.reward_ms,
-            rate_scale=10.0 / gap, size_scale=10.0 * size, cancel=task.cancel,
+            **{name: float(getattr(task, name)) for name in copied},  # an int is another program
+            window=names.WINDOW_MS, rate_scale=10.0 / gap, size_scale=10.0 * size,
+            cancel=task.cancel,
             late_windows=names.LATE_WINDOWS in faults, future_sizes=names.FUTURE_SIZES in faults,
             idle_terminal=names.IDLE_TERMINAL in faults,
         )  # fmt: skip
