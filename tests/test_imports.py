@@ -69,7 +69,7 @@ def test_an_agent_that_imports_an_environment_is_caught(tmp_path: Path) -> None:
 
 BARE = """
 import sys
-for name in ("tyro", "rich", "polars", "gymnasium", "mujoco", "scipy.stats", "matplotlib"):
+for name in ("tyro", "rich", "polars", "gymnasium", "mujoco", "numba", "scipy.stats", "matplotlib"):
     sys.modules[name] = None
 import lcpo.run.worker, lcpo.bench, lcpo.run.engines.local, lcpo.run.store.results
 from lcpo.run.plan.plan import plan

@@ -5,6 +5,7 @@ pendulum          compiled: the windy Pendulum, and the plain one
 gridworld         compiled: the paper's grid world with a trap
 probes            compiled: tiny tasks whose answers are known
 mujoco            host: four robots in a wind
+straggler         host: a cluster whose late requests are sent twice
 compiled_worlds   a compiled environment played with as a host one
 """
 
@@ -16,6 +17,7 @@ from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.mujoco.tasks import Hopper, InvertedDoublePendulum, InvertedPendulum, Reacher
 from lcpo.envs.pendulum import Pendulum, PlainPendulum
 from lcpo.envs.probes import TwoContexts
+from lcpo.envs.straggler.task import Straggler
 
 __all__ = ["ENVS"]
 
@@ -27,6 +29,7 @@ ENVS: dict[str, type[Any]] = {
     "inverted-double-pendulum": InvertedDoublePendulum,
     "reacher": Reacher,
     "hopper": Hopper,
+    "straggler": Straggler,
     # The only probe with a name: it asks whether a method forgets, which is what this library is
     # about (docs/probes.md). The others look for faults of an agent, and serve tests.
     "probe-two-contexts": TwoContexts,

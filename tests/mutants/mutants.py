@@ -29,6 +29,8 @@ TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
 DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
 GOLDEN = "tests/golden/test_golden.py::test_"
 GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
+STRAGGLER = "tests/envs/test_straggler.py::test_"
+GOLDEN_STRAGGLER = "tests/golden/test_golden_straggler.py::test_windows_are_the_published_ones"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
 CHAIN = f"{GOLDEN_OFF}the_chain_behind_the_weights[bf_chain_0]"
 LOOP = f"{CORE}advantages_and_returns_against_a_loop[plain]"
@@ -519,6 +521,34 @@ MUTANTS = (
         "return chosen - wind[:, :1] * x + wind[:, 1:] * y",
         "return chosen - wind[:, :1] * x - wind[:, 1:] * y",
         (f"{GOLDEN_MUJOCO}one_step[env_hopper_strong]",), "the hopper's wind blows the other way",
+    ),
+    Mutant(
+        "hedge-at-home", "lcpo/envs/straggler/events.py",
+        "servers[s].queue if s != other_than else 2**31", "servers[s].queue",
+        (f"{STRAGGLER}copies_are_conserved_and_twins_are_apart[False]",),
+        "a second copy may join the first one's server",
+    ),
+    Mutant(
+        "stale-hedge", "lcpo/envs/straggler/events.py",
+        "if copy.kind & _WAITS:", "if copy.kind & 1024:",
+        (f"{STRAGGLER}a_toy_cluster_does_the_same[True]",),
+        "a request that cancellation sped up is hedged although it was answered",
+    ),
+    Mutant(
+        "second-sizes", "lcpo/envs/straggler/events.py",
+        "if not (rules.future_sizes or copy.kind & _SECOND):", "if not rules.future_sizes:",
+        (f"{STRAGGLER}a_toy_cluster_does_the_same[False]",),
+        "hedging changes what is observed of the workload",
+    ),
+    Mutant(
+        "early-safe", "lcpo/envs/straggler/windows.py",
+        "(w.unsafe and longest > SAFE)", "(w.unsafe and longest > UNSAFE)",
+        (f"{GOLDEN_STRAGGLER}[straggler_trainwheels]",), "the safety rule ends too early",
+    ),
+    Mutant(
+        "windows-without-drift", "lcpo/envs/straggler/windows.py",
+        "w.base += w.clock - w.began", "w.base = w.clock",
+        (f"{STRAGGLER}late_windows_drift_as_published",), "late windows begin where they should",
     ),
     # Defaults.
     Mutant(

@@ -1,0 +1,115 @@
+"""Where requests come from: their sizes, and the gaps between them.
+
+A source is asked for one block of jobs after the other. What it answers depends on the seed, the
+number of the block and the time at which its first job arrives, so that nothing needs to be kept:
+a world that is resumed asks for the same block again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lcpo.errors import InputError
+
+BLOCK = 4096
+"""Jobs that a world asks for at a time: to make a generator takes longer than to draw from it."""
+
+
+class Block(NamedTuple):
+    """Jobs in the order of arrival."""
+
+    sizes: np.ndarray  # [BLOCK], milliseconds of service
+    gaps: np.ndarray  # [BLOCK], milliseconds from the arrival of a job to that of the next
+    slow: np.ndarray | None = None  # [BLOCK, 2]: whether first and second copy are slow, if known
+
+
+class Jobs(Protocol):
+    """A source of jobs."""
+
+    def block(self, seed: int, index: int, time: float) -> Block:
+        """Jobs index * BLOCK, ...; the first of them arrives at `time`, in milliseconds."""
+        ...
+
+    def means(self, share: float) -> tuple[float, float]:
+        """Mean size and gap of this share of the trace, from its beginning."""
+        ...
+
+
+class ArrayJobs:
+    """Jobs from arrays [M]. After the last one come the first again.
+
+    `slow` [M, 2] replays a recorded run: whether the copies of each job were slow.
+    """
+
+    def __init__(self, sizes: ArrayLike, gaps: ArrayLike, slow: ArrayLike | None = None) -> None:
+        self.sizes, self.gaps = np.asarray(sizes, float), np.asarray(gaps, float)
+        if self.sizes.ndim != 1 or self.sizes.shape != self.gaps.shape or not self.sizes.size:
+            raise InputError(
+                f"sizes {list(self.sizes.shape)}, gaps {list(self.gaps.shape)}: "
+                "needs two arrays of the same length, with one job at least"
+            )
+        check(self.sizes, self.gaps)
+        if not self.gaps.any():
+            raise InputError("all gaps are 0: needs some time between the jobs")
+        self.slow = None if slow is None else np.asarray(slow, bool)
+        if self.slow is not None and self.slow.shape != (len(self.sizes), 2):
+            shape = list(self.slow.shape)
+            raise InputError(f"slow {shape}: needs {[len(self.sizes), 2]}, two copies per job")
+
+    def block(self, seed: int, index: int, time: float) -> Block:
+        """The same for every seed."""
+        del seed, time
+        rows = np.arange(index * BLOCK, (index + 1) * BLOCK) % len(self.sizes)
+        slow = None if self.slow is None else self.slow[rows]
+        return Block(self.sizes[rows], self.gaps[rows], slow)
+
+    def means(self, share: float) -> tuple[float, float]:
+        """Of the first jobs."""
+        first = max(1, math.ceil(share * len(self.sizes)))
+        gap = float(self.gaps[:first].mean()) or float(self.gaps.mean())  # a burst has no rate
+        return float(self.sizes[:first].mean()), gap
+
+
+class PoissonJobs(NamedTuple):
+    """Independent arrivals at a constant rate, lognormal sizes."""
+
+    rate: float
+    """Jobs per second."""
+    size: float
+    """Mean, in milliseconds."""
+    size_cv: float
+    """Standard deviation of the sizes, as a multiple of their mean; 0: all alike."""
+
+    def block(self, seed: int, index: int, time: float) -> Block:
+        """Drawn from the seed."""
+        del time
+        rng = generator(seed, index, stream=0)
+        gaps = rng.exponential(1000.0 / self.rate, BLOCK)
+        spread = math.sqrt(math.log1p(self.size_cv**2))
+        sizes = self.size * np.exp(spread * rng.standard_normal(BLOCK) - 0.5 * spread**2)
+        return Block(sizes, gaps)
+
+    def means(self, share: float) -> tuple[float, float]:
+        """The trace has no end and no trend: those of the distributions."""
+        del share
+        return self.size, 1000.0 / self.rate
+
+
+def generator(seed: int, block: int, stream: int) -> np.random.Generator:
+    """Random numbers of a block; blocks and streams are far apart: none can run into the next."""
+    return np.random.Generator(np.random.Philox(key=seed, counter=(block << 128) | (stream << 192)))
+
+
+def check(sizes: np.ndarray, gaps: np.ndarray, first: int = 0) -> None:
+    """Raise InputError unless these are sizes and gaps; `first`: the number of the first job."""
+    bad = ~((sizes > 0.0) & np.isfinite(sizes) & (gaps >= 0.0) & np.isfinite(gaps))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"job {first + row} (counted from 0) has size {sizes[row]:g} and gap {gaps[row]:g}: "
+            "needs a finite size above 0 and a finite gap from 0 on; leave out such jobs"
+        )

@@ -1,0 +1,87 @@
+"""The straggler task: a proxy in front of servers chooses when to hedge (docs/envs/straggler.md).
+
+Every 500 ms an action sets the timeout after which a request without an answer is sent to a second
+server. The reward is minus the 95th percentile of the latencies. The context is the workload: slow
+averages of the rate and the size of requests, which the observation holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lcpo.config import config, static
+from lcpo.envs.base import Advance
+from lcpo.envs.straggler.jobs import Jobs, PoissonJobs
+from lcpo.types import ContextSlice, Spec
+
+if TYPE_CHECKING:
+    from lcpo.envs.straggler.worlds import StragglerWorlds
+
+TIMEOUTS_MS = (3.0, 10.0, 30.0, 60.0, 100.0, 300.0, 600.0, 1000.0, -1.0)
+"""By action; the last one never hedges."""
+NEVER = len(TIMEOUTS_MS) - 1
+WINDOW_MS = 500.0
+NUM_COMMON = 12
+"""Features beside those of the servers."""
+CONTEXT = 7
+"""Where among these the context stands: averages of rate and size over about 50 s."""
+
+FUTURE_SIZES = "future-sizes"
+"""Fault: rate and size are those of the requests that *arrived*, with the service times that they
+are going to have and the gap to the next arrival, none of which a proxy can know."""
+LATE_WINDOWS = "late-windows"
+"""Fault: a window goes on until a request is answered, and the clock stops at its last event."""
+IDLE_TERMINAL = "idle-terminal"
+"""Fault: a window after which all queues are empty counts as the end of an episode, so that the
+value of what follows is taken for 0. Nothing is reset."""
+WHOLE_TRACE_SCALES = "whole-trace-scales"
+"""Fault: features are scaled by means of the whole trace, the future included."""
+FAULTS = (FUTURE_SIZES, LATE_WINDOWS, IDLE_TERMINAL, WHOLE_TRACE_SCALES)
+
+
+@config
+class Straggler:
+    """Send a late request a second time, before the tail of latencies grows and not too often."""
+
+    num_servers: int = static(10, "servers, each with a queue", low=1, high=1000)
+    rate: float = static(20.0, "requests per second", low=1e-3)
+    size: float = static(80.0, "mean service time of a request that is not slow, ms", low=1e-3)
+    size_cv: float = static(1.5, "standard deviation of the sizes over their mean", low=0.0)
+    slow_share: float = static(0.1, "share of copies that are slow", low=0.0, high=1.0)
+    slow_factor: float = static(10.0, "service time of a slow copy over that of others", low=1.0)
+    slow_ms: float = static(
+        0.0, "servers are slow for so long, with all their copies; 0: each copy by itself", low=0.0
+    )
+    cancel: bool = static(False, "the other copy of an answered request is withdrawn")
+    price: float = static(0.0, "what a second copy costs, in ms of latency", low=0.0)
+    reward_ms: float = static(1600.0, "latency that costs 1, ms", low=1e-3)
+    max_copies: int = static(10_000, "copies in the cluster; a run stops if there are more", low=2)
+    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+
+    @property
+    def spec(self) -> Spec:
+        servers = 2 * self.num_servers
+        return Spec(
+            obs_size=servers + NUM_COMMON,
+            context=ContextSlice(start=servers + CONTEXT, channels=2, lags=1),
+            num_actions=(len(TIMEOUTS_MS),),
+            elements=(self.num_servers, 2),
+        )
+
+    @property
+    def advance(self) -> Advance:
+        return "own"
+
+    @property
+    def jobs(self) -> Jobs:
+        """The requests of its worlds."""
+        return PoissonJobs(self.rate, self.size, self.size_cv)
+
+    def open(
+        self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
+    ) -> StragglerWorlds:
+        """Clusters, as in lcpo.envs.base.HostEnv."""
+        from lcpo.envs.straggler.worlds import StragglerWorlds  # which knows of tasks
+
+        return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads)

@@ -1,0 +1,231 @@
+"""Many clusters of the straggler task, stepped together by compiled code on a pool of threads.
+
+A cluster has no episodes: it begins with its first reset and goes on through all others. A world
+that has no place for another copy raises `WorldError`: it is overloaded, and nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from lcpo.envs.base import WorldError
+from lcpo.envs.straggler import jobs as sources
+from lcpo.envs.straggler import task as names
+from lcpo.envs.straggler.jobs import BLOCK, Jobs
+from lcpo.envs.straggler.task import Straggler
+from lcpo.errors import InputError, MissingPackage
+from lcpo.types import Step
+
+WORLDS_PER_THREAD = 16
+"""Fewer are not worth the waking of a thread."""
+SCALE_SHARE = 0.01
+"""Of the trace: what the scales of the features are taken from."""
+_STATE = ("world", "servers", "copies", "obs")
+"""Arrays that are saved; the others follow from them."""
+
+
+class StragglerWorlds:
+    """N clusters, as in lcpo.envs.base.HostWorlds; `arrays` holds their state."""
+
+    def __init__(
+        self,
+        task: Straggler,
+        jobs: Jobs,
+        num_worlds: int,
+        seeds: Sequence[int],
+        threads: int | None = None,
+    ) -> None:
+        self._compiled = _import_compiled()
+        if num_worlds < 1 or len(seeds) != num_worlds:
+            raise InputError(f"{num_worlds} worlds, {len(seeds)} seeds: needs one seed per world")
+        if not all(0 <= seed < 2**64 for seed in seeds):
+            raise InputError(f"seeds = {list(seeds)}: needs integers from 0 to 2**64 - 1")
+        if threads is not None and threads < 1:
+            raise InputError(f"threads = {threads}: needs at least 1, or None for one per core")
+        self.task, self.jobs, self.num_worlds = task, jobs, num_worlds
+        self.rules = self._rules()
+        self.arrays = self._empty()
+        self.arrays.world["seed"] = seeds
+        self._begun = False  # whether all worlds have
+        count = min(threads or _num_cores(), max(1, num_worlds // WORLDS_PER_THREAD))
+        edges = np.linspace(0, num_worlds, count + 1).astype(int).tolist()
+        self._parts = list(itertools.pairwise(edges))
+        self._pool = ThreadPoolExecutor(count) if count > 1 else None
+
+    def _rules(self) -> Any:
+        task, faults = self.task, self.task.faults
+        share = 1.0 if names.WHOLE_TRACE_SCALES in faults else SCALE_SHARE
+        size, gap = self.jobs.means(share)
+        copied = ("slow_factor", "slow_share", "slow_ms", "price", "reward_ms")
+        return self._compiled.events.Rules(
+            **{name: float(getattr(task, name)) for name in copied},  # an int is another program
+            window=names.WINDOW_MS, rate_scale=10.0 / gap, size_scale=10.0 * size,
+            cancel=task.cancel,
+            late_windows=names.LATE_WINDOWS in faults, future_sizes=names.FUTURE_SIZES in faults,
+            idle_terminal=names.IDLE_TERMINAL in faults,
+        )  # fmt: skip
+
+    def _empty(self) -> Any:
+        """Clusters without a request, whose first one arrives at time 0."""
+        n, servers, copies = self.num_worlds, self.task.num_servers, self.task.max_copies
+        events = self._compiled.events
+        world: Any = np.zeros(n, events.WORLD)
+        world["hedge_time"], world["hedge_head"], world["hedge_tail"] = np.inf, -1, -1
+        world["ewma_weight"], world["block"] = 1.0, -1  # zeros are the first that is averaged
+        arrays = self._compiled.Arrays(
+            world, np.zeros((n, servers), events.SERVER), np.zeros((n, copies), events.COPY),
+            np.zeros((n, BLOCK), events.JOB), np.zeros((n, 256), events.ANSWER),
+            np.zeros((n, 2 * servers + names.NUM_COMMON)),
+        )  # fmt: skip
+        arrays.servers["next_finish"] = np.inf
+        arrays.servers["head"] = arrays.servers["tail"] = -1
+        arrays.copies["behind"] = np.append(np.arange(1, copies), -1)  # the list of free places
+        return arrays
+
+    def reset(self, mask: np.ndarray) -> np.ndarray:
+        """Begin where `mask` [N] is set and has not begun; features [N, F] float32 of all."""
+        if np.shape(mask) != (self.num_worlds,) or np.asarray(mask).dtype != bool:
+            raise InputError(
+                f"reset mask of {np.asarray(mask).dtype}{list(np.shape(mask))}: needs "
+                f"bool[{self.num_worlds}], one per world"
+            )
+        for world in np.flatnonzero(mask & (self.arrays.world["block"] < 0)).tolist():
+            self._next_block(world)
+        self._begun = bool((self.arrays.world["block"] >= 0).all())
+        return self.arrays.obs.astype(np.float32)
+
+    def step(self, action: np.ndarray, context: np.ndarray) -> Step:
+        """A window of all worlds, with actions [N, 1]. The safety rule may override them."""
+        del context
+        chosen, n = self._check(np.asarray(action)), self.num_worlds
+        out: Any = np.empty(n, self._compiled.OUT)
+        status = np.full(n, self._compiled.START)
+        self._advance(out, chosen, status)
+        while status.any():
+            self._serve(status)
+            self._advance(out, chosen, status)
+        never: Any = np.zeros(n, bool)
+        obs: Any = self.arrays.obs.astype(np.float32)
+        return Step(
+            obs, out["reward"], out["terminated"], never, out["elapsed"], out["weight"]
+        )  # fmt: skip
+
+    def _advance(self, out: Any, chosen: np.ndarray, status: np.ndarray) -> None:
+        def part(edges: tuple[int, int]) -> None:
+            self._compiled.advance(self.rules, self.arrays, out, chosen, status, *edges)
+
+        if self._pool is None:
+            part(self._parts[0])
+        else:
+            list(self._pool.map(part, self._parts))
+
+    def _serve(self, status: np.ndarray) -> None:
+        """Give worlds what they stopped for; raise WorldError where that is not to be had."""
+        c = self._compiled
+        full = np.flatnonzero(status == c.FULL)
+        if full.size:
+            cause = (
+                f"{self.task.max_copies} copies are in the cluster: it is overloaded; give it "
+                "less work, or more room with max_copies"
+            )
+            raise WorldError(dict.fromkeys(full.tolist(), cause))
+        for world in np.flatnonzero(status == c.NEEDS_JOBS).tolist():
+            self._next_block(world)
+        if (status == c.NEEDS_ROOM).any():
+            answers = self.arrays.answers
+            more = np.concatenate([answers, np.zeros_like(answers)], axis=1)
+            self.arrays = self.arrays._replace(answers=more)
+
+    def _next_block(self, world: int) -> None:
+        w = self.arrays.world[world : world + 1]
+        w["block"] += 1
+        w["block_time"] = w["next_arrival"]
+        self._load_block(world)
+
+    def _load_block(self, world: int) -> None:
+        """The block of jobs that a world is in, and the coins of their copies."""
+        w = self.arrays.world[world]
+        seed, index = int(w["seed"]), int(w["block"])
+        sizes, gaps, slow = self.jobs.block(seed, index, float(w["block_time"]))
+        try:
+            sources.check(sizes, gaps, index * BLOCK)
+        except InputError as error:
+            raise WorldError({world: str(error)}) from error
+        if slow is None:
+            rng = sources.generator(seed, index, stream=1)
+            slow = rng.random((BLOCK, 2)) < self.task.slow_share
+        jobs = self.arrays.jobs[world]
+        jobs["size"], jobs["gap"] = sizes, gaps
+        jobs["slow"], jobs["second_slow"] = slow[:, 0], slow[:, 1]
+
+    def answers(self, world: int) -> tuple[np.ndarray, np.ndarray]:
+        """Latencies and arrivals, in ms, of the requests that were answered in the last step."""
+        found = self.arrays.answers[world, : self.arrays.world["num_answers"][world]]
+        return found["latency"].copy(), found["arrival"].copy()
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """All that is needed to continue exactly: leaves [N, ...]."""
+        return {name: _bytes(getattr(self.arrays, name)).copy() for name in _STATE}
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Continue from what `get_state` returned, here or in other worlds of the same task."""
+        for name, value in self.get_state().items():
+            if name not in state or np.shape(state[name]) != value.shape:
+                given = list(np.shape(state[name])) if name in state else "missing"
+                raise InputError(f"state[{name!r}] is {given}: needs {list(value.shape)}")
+        for name in _STATE:
+            _bytes(getattr(self.arrays, name))[:] = state[name]
+        for world in np.flatnonzero(self.arrays.world["block"] >= 0).tolist():
+            self._load_block(world)
+        self._begun = bool((self.arrays.world["block"] >= 0).all())
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._pool = None
+
+    def _check(self, action: np.ndarray) -> np.ndarray:
+        """The actions [N]; refuses what cannot be stepped, and says in which world."""
+        if action.shape != (self.num_worlds, 1) or action.dtype.kind not in "iu":
+            raise InputError(
+                f"actions {action.dtype}{list(action.shape)}: needs integers "
+                f"{[self.num_worlds, 1]}, one per world"
+            )
+        chosen = action[:, 0].astype(np.int64)
+        if chosen.view(np.uint64).max() > names.NEVER:  # as such, one below 0 is a huge one
+            world = int(np.argmax(chosen.view(np.uint64)))
+            raise InputError(f"action {chosen[world]} of world {world}: needs 0 to {names.NEVER}")
+        if not self._begun:
+            world = int(np.argmin(self.arrays.world["block"]))
+            raise InputError(f"world {world} has not been reset: call reset before step")
+        return chosen
+
+
+def _import_compiled() -> Any:
+    """The compiled part, which needs numba."""
+    try:
+        return importlib.import_module("lcpo.envs.straggler.windows")
+    except ImportError as error:
+        raise MissingPackage(
+            f'the straggler task needs numba ({error}): pip install "lcpo[straggler]"'
+        ) from error
+
+
+def _bytes(records: np.ndarray) -> np.ndarray:
+    """A view of records [N, ...] as plain bytes [N, size]."""
+    return records.reshape(len(records), -1).view(np.uint8)
+
+
+def _num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

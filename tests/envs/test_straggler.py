@@ -1,0 +1,415 @@
+"""The straggler task: queueing theory, a toy cluster, what a proxy can see, limits, states."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import ndtr
+from toy_cluster import Cluster
+
+from lcpo.config import make, to_json
+from lcpo.envs.base import WorldError
+from lcpo.envs.straggler.jobs import BLOCK, ArrayJobs, Block, PoissonJobs
+from lcpo.envs.straggler.task import (
+    FUTURE_SIZES,
+    IDLE_TERMINAL,
+    LATE_WINDOWS,
+    NEVER,
+    WHOLE_TRACE_SCALES,
+    Straggler,
+)
+from lcpo.envs.straggler.worlds import StragglerWorlds
+from lcpo.errors import InputError
+
+pytest.importorskip("numba")
+close = np.testing.assert_allclose
+
+
+def opened(env: Straggler, num_worlds: int, jobs: Any = None, **more: Any) -> StragglerWorlds:
+    """Worlds with seeds 0 .. N - 1, reset."""
+    worlds = StragglerWorlds(env, jobs or env.jobs, num_worlds, range(num_worlds), **more)
+    worlds.reset(np.ones(num_worlds, bool))
+    return worlds
+
+
+def play(worlds: StragglerWorlds, action: int = NEVER) -> Any:
+    n = worlds.num_worlds
+    return worlds.step(np.full((n, 1), action), np.zeros((n, 0)))
+
+
+def play_randomly(worlds: StragglerWorlds, steps: int, seed: int = 0) -> np.ndarray:
+    """All that random actions bring about, [steps, N, ...]; a world has its own."""
+    rngs = [np.random.default_rng([seed, int(s)]) for s in worlds.arrays.world["seed"]]
+    out = []
+    for _ in range(steps):
+        action = np.array([[r.integers(0, NEVER + 1)] for r in rngs])
+        step = worlds.step(action, np.zeros((len(rngs), 0)))
+        out.append(np.column_stack([step.obs, step.reward, step.elapsed, step.weight]))
+    return np.array(out)
+
+
+def latencies(worlds: StragglerWorlds, steps: int, action: int = NEVER) -> np.ndarray:
+    out = []
+    for _ in range(steps):
+        play(worlds, action)
+        out += [worlds.answers(i)[0] for i in range(worlds.num_worlds)]
+    return np.concatenate(out)
+
+
+def recorded(num_jobs: int, rate: float, size: float, seed: int = 0) -> Any:
+    """Poisson arrivals, exponential sizes, and coins."""
+    rng = np.random.default_rng(seed)
+    sizes, gaps = rng.exponential(size, num_jobs), rng.exponential(1000.0 / rate, num_jobs)
+    return ArrayJobs(sizes, gaps, rng.random((num_jobs, 2)) < 0.1)
+
+
+# Queueing theory
+
+
+def test_waiting_time_of_one_server_is_that_of_m_d_1() -> None:
+    """W = S + rho S / (2 (1 - rho)), to 2 %; 1.4M requests."""
+    env = Straggler(num_servers=1, rate=70.0, size=10.0, size_cv=0.0, slow_share=0.0)
+    found = latencies(opened(env, 20), 2000).mean()
+    close(found, 10.0 + 0.7 * 10.0 / (2.0 * 0.3), rtol=0.02)
+
+
+def test_latency_of_two_servers_is_that_of_join_the_shortest_queue() -> None:
+    """The exact chain of two queues with exponential services, to 2 %; 0.9M requests."""
+    rate, size, most = 160.0, 10.0, 45  # a load of 0.8
+    pairs = [(i, j) for i in range(most + 1) for j in range(i + 1)]
+    place = {pair: k for k, pair in enumerate(pairs)}
+    rates = np.zeros((len(pairs), len(pairs)))
+    for (i, j), k in place.items():
+        moves = [((i, j + 1), rate / 1000), ((i - 1, j), 1 / size), ((i, j - 1), 1 / size)]
+        for pair, flow in moves:
+            to = place.get((max(pair), min(pair)))
+            if min(pair) >= 0 and to is not None:
+                rates[k, to] += flow
+                rates[k, k] -= flow
+    equations = np.vstack([rates.T[1:], np.ones(len(pairs))])
+    stationary = np.linalg.solve(equations, np.eye(len(pairs))[-1])
+    expected = stationary @ [i + j for i, j in pairs] / (rate / 1000)
+    env = Straggler(num_servers=2, slow_share=0.0)
+    jobs = recorded(300_000, rate, size)
+    jobs.slow[:] = False
+    found = np.mean([latencies(opened(env, 1, _late(jobs, k)), 3700).mean() for k in range(3)])
+    close(found, expected, rtol=0.02)
+
+
+def _late(jobs: ArrayJobs, third: int) -> ArrayJobs:
+    """The jobs from a third, or two, on."""
+    shift = third * len(jobs.sizes) // 3
+    return ArrayJobs(np.roll(jobs.sizes, -shift), np.roll(jobs.gaps, -shift), jobs.slow)
+
+
+def test_p95_at_low_load_is_that_of_the_mixture() -> None:
+    """A request in ten takes ten times as long, and nobody waits: to 3 %; 50,000 requests."""
+    spread = np.log1p(1.5**2) ** 0.5
+
+    def share_below(x: float) -> float:
+        scores = (np.log(x / np.array([80.0, 800.0])) + 0.5 * spread**2) / spread
+        return float(ndtr(scores) @ [0.9, 0.1])
+
+    expected: Any = brentq(lambda x: share_below(x) - 0.95, 1.0, 1e4)
+    found = np.quantile(latencies(opened(Straggler(rate=1.0), 50), 2000), 0.95)
+    close(found, expected, rtol=0.03)
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_copies_are_conserved_and_twins_are_apart(cancel: bool) -> None:
+    worlds = opened(Straggler(num_servers=3, rate=9.0, cancel=cancel, max_copies=500), 8)
+    a, w = worlds.arrays, worlds.arrays.world
+    for t in range(100):
+        play_randomly(worlds, 1, seed=t)
+        queues = a.servers["queue"].sum(axis=1)
+        np.testing.assert_array_equal(
+            w["arrived"] + w["hedged"], w["finished"] + w["cancelled"] + queues
+        )
+        open_jobs = w["arrived"] - w["answered"]
+        assert ((open_jobs >= 0) & (open_jobs <= queues)).all()
+        for i in range(8):  # second copies whose request is open: bits 1 and not 2
+            second = np.flatnonzero(in_queue(worlds, i) & (a.copies["kind"][i] & 3 == 1))
+            first = a.copies["twin"][i, second]
+            assert (a.copies["server"][i, second] != a.copies["server"][i, first]).all()
+    assert (w["hedged"] > 50).all()
+    assert (w["cancelled"] > 50).all() == cancel
+
+
+def in_queue(worlds: StragglerWorlds, i: int) -> np.ndarray:
+    """Which places of world i hold a copy."""
+    free, place = np.zeros(worlds.task.max_copies, bool), worlds.arrays.world["free"][i]
+    while place >= 0:
+        free[place] = True
+        place = worlds.arrays.copies["behind"][i, place]
+    return ~free
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_toy_cluster_does_the_same(cancel: bool) -> None:
+    """400 windows of random timeouts: latencies, queues, their averages, sizes, reward."""
+    jobs, rng = recorded(4000, 9.0, 80.0), np.random.default_rng(1)
+    toy = Cluster(jobs, 4, cancel)
+    worlds = opened(Straggler(num_servers=4, cancel=cancel), 1, jobs)
+    silent = 0
+    for _ in range(400):
+        action = NEVER if worlds.arrays.world["unsafe"][0] else int(rng.integers(0, NEVER + 1))
+        expected, step = toy.play(action), play(worlds, action)
+        found = worlds.answers(0)[0]
+        close(np.sort(found), np.sort(expected.latencies), rtol=1e-9, atol=1e-9)
+        obs = worlds.arrays.obs[0]
+        np.testing.assert_array_equal(obs[0:8:2], expected.queues)
+        close(obs[1:8:2], expected.mean_queues, rtol=1e-9, atol=1e-9)
+        sums = worlds.arrays.world["sums"][0, worlds.arrays.world["window"][0]]
+        close(sums[2:], [len(expected.finished), sum(expected.finished)], rtol=1e-9)
+        if len(found):
+            close(step.reward[0], -np.quantile(found, 0.95) / 1600.0, rtol=1e-6)
+        else:
+            waits = [toy.arrivals[j] for j in range(toy.next_job) if j not in toy.answered]
+            close(step.reward[0], -(toy.now - min(waits, default=toy.now)) / 1600.0, rtol=1e-6)
+            silent += 1
+    assert silent > 0
+    assert worlds.arrays.world["hedged"][0] > 500
+
+
+# Windows, features, reward
+
+
+def test_windows_are_exact_and_silence_is_not_free() -> None:
+    """One request of 1200 ms: it ages, is answered in the third window; then nothing is open."""
+    jobs = ArrayJobs([1200.0, 1.0], [5000.0, 5000.0], np.zeros((2, 2), bool))
+    worlds = opened(Straggler(), 1, jobs)
+    steps = [play(worlds) for _ in range(5)]
+    close(np.ravel([s.reward for s in steps]) * -1600.0, [500, 1000, 1200, 0, 0], rtol=1e-6)
+    assert not any(s.terminated[0] or s.truncated[0] for s in steps)
+    assert all(s.elapsed[0] == 1.0 == s.weight[0] for s in steps)
+    assert worlds.arrays.world["clock"][0] == 2500.0
+    late = opened(Straggler(faults=(LATE_WINDOWS, IDLE_TERMINAL)), 1, jobs)
+    step = play(late)
+    assert step.terminated[0]
+    close([step.elapsed[0], step.reward[0]], [2.4, -0.75], rtol=1e-6)
+    assert late.reset(np.ones(1, bool)).any()
+    assert late.arrays.world["clock"][0] == 1200.0  # a cluster goes on through resets
+
+
+def test_late_windows_drift_as_published() -> None:
+    """Answers at 490 and 1100 ms: the second window begins at 490, but counts from 500 on."""
+    jobs = ArrayJobs([490.0, 500.0], [600.0, 9000.0], np.zeros((2, 2), bool))
+    worlds = opened(Straggler(faults=(LATE_WINDOWS,)), 1, jobs)
+    steps, w = [play(worlds), play(worlds)], worlds.arrays.world[0]
+    close([s.elapsed[0] * 500.0 for s in steps], [490.0, 610.0], rtol=1e-6)
+    close([w["clock"], w["base"]], [1100.0, 500.0 + 610.0])
+
+
+@pytest.mark.parametrize(("faults", "leaks"), [((), False), ((FUTURE_SIZES,), True)])
+def test_features_tell_nothing_that_is_to_come(faults: tuple[str, ...], leaks: bool) -> None:
+    """Until 2500 ms two clusters differ in requests under way, and in the gap after the last."""
+    sizes, gaps, seen = np.full(60, 40.0), np.full(60, 100.0), []
+    for size, gap in [(2000.0, 100.0), (3000.0, 300.0)]:
+        sizes[8], gaps[25] = size, gap
+        jobs = ArrayJobs(sizes.copy(), gaps.copy(), np.zeros((60, 2), bool))
+        worlds = opened(Straggler(faults=faults), 1, jobs)
+        worlds.rules = worlds.rules._replace(size_scale=400.0, rate_scale=0.1)
+        seen.append([play(worlds).obs for _ in range(5)])
+    assert (np.array(seen[0]) != np.array(seen[1])).any() == leaks
+
+
+def test_rate_and_size_are_those_that_were_seen() -> None:
+    """Requests every 100 ms that take 40 ms, from 1000 to 1500 ms on none."""
+    gaps = np.full(15, 100.0)
+    gaps[9] = 4100.0
+    jobs = ArrayJobs(np.full(15, 40.0), gaps, np.zeros((15, 2), bool))
+    worlds = opened(Straggler(), 1, jobs)
+    per_ms, size = 10.0 / 100.0, 10.0 * 40.0  # scales: of the first job in a hundred
+    obs = [play(worlds).obs[0, 20:] for _ in range(7)]
+    close(obs[0][:2], [6 / 500 / per_ms, 40.0 / size], rtol=1e-6)  # at 0, 100, ... 500
+    close(obs[2][:2], [10 / 1500 / per_ms, 40.0 / size], rtol=1e-6)
+    close(obs[2][2:5], [6 / 500 / per_ms, 40.0 / size, 10 / 1500 * 40.0 / 10], rtol=1e-6)
+    close(obs[6][:2], [0.0, 40.0 / size], atol=1e-9)  # the last size stands, the rate is 0
+    weights = 0.99 ** np.arange(7, -1, -1)  # with the zeros at the reset
+    rates = [0.0] + [o[0] for o in obs]
+    close(obs[6][7], weights @ rates / weights.sum(), rtol=1e-5)
+    context = worlds.task.spec.context
+    assert (context.start, context.end) == (27, 29)
+    assert worlds.task.spec.elements == (10, 2)
+
+
+def test_scales_come_from_the_beginning_of_the_trace() -> None:
+    jobs = ArrayJobs(np.r_[np.full(2, 10.0), np.full(198, 50.0)], np.r_[1.0, 3.0, np.ones(198)])
+    rules = opened(Straggler(), 1, jobs).rules
+    close([rules.size_scale, rules.rate_scale], [100.0, 5.0])
+    whole = opened(Straggler(faults=(WHOLE_TRACE_SCALES,)), 1, jobs).rules
+    close([whole.size_scale, whole.rate_scale], [496.0, 10.0 / 1.01])
+
+
+def test_a_second_copy_has_its_price() -> None:
+    free, dear = (opened(Straggler(price=price), 1) for price in (0.0, 16.0))
+    for _ in range(20):
+        before = dear.arrays.world["hedged"][0]
+        a, b = play(free, 3), play(dear, 3)
+        sent = dear.arrays.world["hedged"][0] - before
+        close(a.reward[0] - b.reward[0], 0.01 * sent, atol=1e-6)
+    assert dear.arrays.world["hedged"][0] > 20
+
+
+def test_slow_servers_are_slow_for_a_while() -> None:
+    """All requests of ten seconds take 1 ms, or all of them 10; one period in ten is slow."""
+    env = Straggler(num_servers=1, slow_ms=10_000.0)
+    worlds, periods = opened(env, 40, ArrayJobs([1.0], [100.0])), []
+    for _ in range(100):
+        found = [[] for _ in range(40)]
+        for _ in range(20):
+            play(worlds)
+            for i in range(40):
+                latency, arrival = worlds.answers(i)
+                found[i] += latency[arrival % 10_000 > 1.0].tolist()
+        assert all(np.ptp(f) < 1e-6 for f in found)
+        periods += [f[0] > 5.0 for f in found]
+    close(np.mean(periods), 0.1, atol=0.02)
+
+
+# Limits
+
+
+def test_an_overloaded_cluster_stops_and_says_so() -> None:
+    worlds = opened(Straggler(rate=200.0, max_copies=300), 2)
+    with pytest.raises(WorldError, match="300 copies are in the cluster: it is overloaded"):
+        play_randomly(worlds, 200)
+    w, queues = worlds.arrays.world, worlds.arrays.servers["queue"].sum(axis=1)
+    np.testing.assert_array_equal(w["arrived"] + w["hedged"], w["finished"] + queues)
+    assert queues.max() == 300
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gaps", "text"),
+    [
+        ([], [], "with one job at least"),
+        ([1.0, 2.0], [1.0], "same length"),
+        ([1.0, 0.0], [1.0, 1.0], "job 1 .* size 0"),
+        ([-3.0], [1.0], "size -3"),
+        ([1.0], [-1.0], "gap -1"),
+        ([np.nan], [1.0], "size nan"),
+        ([1.0], [np.inf], "gap inf"),
+        ([1.0, 1.0], [0.0, 0.0], "all gaps are 0"),
+    ],
+)
+def test_jobs_that_cannot_be(sizes: list, gaps: list, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        ArrayJobs(sizes, gaps)
+
+
+def test_a_source_that_goes_wrong_names_the_world() -> None:
+    class Breaking(PoissonJobs):
+        def block(self, seed: int, index: int, time: float) -> Block:
+            sizes, gaps, _ = super().block(seed, index, time)
+            return Block(sizes - (1e9 if seed == 1 and index == 1 else 0.0), gaps)
+
+    worlds = opened(Straggler(), 2, Breaking(2000.0, 0.5, 1.0))
+    with pytest.raises(WorldError, match=f"world 1: job {BLOCK} .* needs a finite size above 0"):
+        play_randomly(worlds, 10)
+
+
+def test_a_source_is_told_when_its_block_begins() -> None:
+    """And asked the same again after a resume."""
+    asked = []
+
+    class Asked(PoissonJobs):
+        def block(self, seed: int, index: int, time: float) -> Block:
+            asked.append((seed, index, time))
+            return super().block(seed, index, time)
+
+    env, source = Straggler(), Asked(2000.0, 0.5, 1.0)
+    worlds = opened(env, 1, source)
+    play_randomly(worlds, 10)
+    gaps = [source.block(0, i, 0.0).gaps.sum() for i in range(2)]
+    assert [a[:2] for a in asked[:3]] == [(0, 0), (0, 1), (0, 2)]
+    close([a[2] for a in asked[:3]], np.cumsum([0.0, *gaps]), rtol=1e-9)
+    last = asked[2]
+    StragglerWorlds(env, source, 1, [5]).set_state(worlds.get_state())
+    assert asked[-1] == last
+
+
+def test_a_trace_that_ends_begins_again() -> None:
+    """1000 jobs, and ten times these: bit for bit, across blocks of jobs."""
+    short = recorded(1000, 200.0, 5.0)
+    long = ArrayJobs(*(np.concatenate([x] * 10) for x in (short.sizes, short.gaps, short.slow)))
+    env = Straggler(faults=(WHOLE_TRACE_SCALES,))
+    a, b = (play_randomly(opened(env, 1, jobs), 90) for jobs in (short, long))
+    close(a, b, rtol=1e-6)
+
+
+def test_many_answers_in_one_window() -> None:
+    worlds = opened(Straggler(rate=10_000.0, size=0.2, size_cv=0.0), 2)
+    play(worlds)
+    for i in range(2):
+        latency, arrival = worlds.answers(i)
+        assert len(latency) == worlds.arrays.world["answered"][i] > 4000
+        assert ((latency > 0.19) & (arrival <= 500.0)).all()
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        (np.array([[0], [9]]), "action 9 of world 1: needs 0 to 8"),
+        (np.array([[-1], [0]]), "action -1 of world 0"),
+        (np.zeros((2, 1)), "needs integers"),
+        (np.zeros(2, int), r"needs integers \[2, 1\]"),
+    ],
+)
+def test_actions_that_cannot_be(action: np.ndarray, text: str) -> None:
+    worlds = Straggler().open(2, [0, 1])
+    with pytest.raises(InputError, match="has not been reset"):
+        worlds.step(np.zeros((2, 1), int), np.zeros((2, 0)))
+    worlds.reset(np.ones(2, bool))
+    with pytest.raises(InputError, match=text):
+        worlds.step(action, np.zeros((2, 0)))
+
+
+# Worlds
+
+
+@pytest.mark.parametrize("env", [Straggler(), Straggler(cancel=True, slow_ms=5000.0)])
+def test_a_world_does_not_depend_on_those_beside_it(env: Straggler) -> None:
+    """Forty together on two threads, and some alone: bit for bit."""
+    together = play_randomly(opened(env, 40, threads=2), 60)
+    for i in (0, 19, 39):
+        alone = env.open(1, [i])
+        alone.reset(np.ones(1, bool))
+        np.testing.assert_array_equal(play_randomly(alone, 60)[:, 0], together[:, i])
+    assert (together[:, 0] != together[:, 1]).any()
+
+
+@pytest.mark.parametrize("env", [Straggler(rate=200.0, size=8.0), Straggler(cancel=True)])
+def test_a_state_continues_exactly(env: Straggler) -> None:
+    """In other worlds, with other seeds and threads, across blocks of jobs."""
+    worlds = opened(env, 3)
+    play_randomly(worlds, 70)
+    state = worlds.get_state()
+    assert all(len(leaf) == 3 for leaf in state.values())
+    expected = play_randomly(worlds, 60, seed=1)
+    other = env.open(3, [7, 8, 9], threads=1)
+    other.set_state(state)
+    np.testing.assert_array_equal(play_randomly(other, 60, seed=1), expected)
+    with pytest.raises(InputError, match=r"state\['copies'\] is missing"):
+        other.set_state({k: v for k, v in state.items() if k != "copies"})
+
+
+def test_the_config_is_plain_values() -> None:
+    env = make(Straggler, {"rate": 5, "cancel": True, "faults": ["late-windows"]})
+    assert make(Straggler, to_json(env)) == env
+
+
+def test_without_numba_it_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "from lcpo.envs.straggler.task import Straggler\n"
+        "env = Straggler(); env.spec\n"
+        "try: env.open(1, [0])\n"
+        "except ValueError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "lcpo[straggler]"' in done.stdout
