@@ -65,6 +65,9 @@ def test_default_folders() -> None:
         "ood-vs-cpd": "out/ood-vs-cpd",
         "ewc": "out/ewc",
     }
+    assert STUDIES["ewc"].Options(published=True).folder("ewc").name == "ewc-published"
+    corrected = STUDIES["discretisation"].Options(published=False)
+    assert corrected.folder("discretisation").name == "discretisation-corrected"
     own = PrescientOptions(env="hopper", trace="dir/mine.npy", published=True)
     assert str(own.folder("prescient")) == "out/prescient-hopper-dir_mine.npy-published"
     assert PrescientOptions(out=Path("x")).folder("prescient") == Path("x")
