@@ -17,6 +17,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study import compare, figures, report, tables
 from lcpo.study.compare import Comparison
+from lcpo.study.paper.short import random_phase
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
 from lcpo.study.study import Options, Report, Study, names
@@ -58,22 +59,22 @@ class Point(NamedTuple):
 def plan_runs(options: EwcOptions) -> list[Job]:
     """Every combination, and the agents beside, with every trace and seed."""
     sweep = {ALPHA: _numbers("alphas", options.alphas), BETA: _numbers("betas", options.betas)}
-    others = options.beside if options.beside.strip() else None
-    jobs: list[Job] = []
-    for trace in names(options.traces):
-        for agents, values in ((others, {}), (AGENT, sweep)):
-            if agents:
-                jobs += plan_agents(
-                    agents,
-                    "pendulum",
-                    trace=trace,
-                    steps=options.steps,
-                    seeds=range(options.seeds),
-                    published=options.published,
-                    label="published" if options.published else "",
-                    sweep=values,
-                )
-    return jobs
+    return [
+        job
+        for trace in names(options.traces)
+        for agent in (*names(options.beside), AGENT)
+        for job in plan_agents(
+            agent,
+            "pendulum",
+            trace=trace,
+            steps=options.steps,
+            seeds=range(options.seeds),
+            published=options.published,
+            label="published" if options.published else "",
+            overrides=random_phase(agent, options.steps),
+            sweep=sweep if agent == AGENT else {},
+        )
+    ]
 
 
 def _numbers(name: str, text: str) -> list[float]:

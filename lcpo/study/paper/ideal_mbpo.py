@@ -16,14 +16,13 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, report, stats, tables
 from lcpo.study.compare import Comparison
+from lcpo.study.paper.short import random_phase
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
 from lcpo.study.study import Options, Report, Study, names
 
 METRICS = ("model_reward_error", "model_obs_error", "sample_age")
 HEADERS = ("reward unexplained", "obs unexplained", "sample age")
-SHORT = 2_000_000
-"""Shorter runs explore for a tenth of their steps: the paper's 200,000 would be most of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +41,6 @@ class IdealMbpoOptions(Options):
 
 def plan_runs(options: IdealMbpoOptions) -> list[Job]:
     """Every agent with every trace and seed."""
-    short = options.steps is not None and options.steps < SHORT
-    random = {"random_steps": options.steps // 10} if short and options.steps else {}
     return [
         job
         for trace in names(options.traces)
@@ -56,7 +53,7 @@ def plan_runs(options: IdealMbpoOptions) -> list[Job]:
             seeds=range(options.seeds),
             published=options.published,
             label="published" if options.published else "",
-            overrides=random if "mbpo" in agent else {},
+            overrides=random_phase(agent, options.steps),
         )
     ]
 
