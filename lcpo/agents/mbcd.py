@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.agents import common, sac
+from lcpo.agents import common, off_policy, sac
 from lcpo.config import config, static, traced
 from lcpo.core import blocks, changepoint, dists, dynamics
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -285,16 +285,11 @@ def train_policy(
     config: Config, spec: Spec, state: State, skip: Array, key: Array
 ) -> tuple[sac.Learner, Metrics]:
     """SAC's steps of the policy in use, unless `skip`: a new context has hardly been seen."""
-    shape = (config.updates_per_rollout, config.batch_size)
-    mine = state.memory.rollouts.blocks.owner == state.current
-    data = blocks.owned_sample(state.memory.rollouts, spec, mine, shape[0] * shape[1], key)
-    data = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), data)
-    before = _pick(state.learner, state.current)
-    after, metrics = jax.lax.scan(
-        lambda learner, data: step(config, spec, learner, data), before, data
-    )
-    learner = _put(state.learner, state.current, _choose(skip, before, after))
-    return learner, {name: jnp.mean(values) for name, values in metrics.items()}
+    rollouts, before = state.memory.rollouts, _pick(state.learner, state.current)
+    mine = rollouts.blocks.owner == state.current
+    drawn = blocks.owned_sample(rollouts, spec, mine, off_policy.num_draws(config), key)
+    after, metrics = off_policy.take_steps(config, spec, before, drawn, step)
+    return _put(state.learner, state.current, _choose(skip, before, after)), metrics
 
 
 def step(

@@ -94,14 +94,31 @@ def learn(
     an entry of each after the data. Metrics are means over the steps.
     """
     memory = replay.replay_add(state.memory, spec, batch)
+    drawn = replay.replay_sample(memory, spec, num_draws(config), key)
+    learner, metrics = take_steps(config, spec, state.learner, drawn, step, *more)
+    return State(learner, state.num_steps + batch.reward.size, memory), metrics
+
+
+def num_draws(config: Config) -> int:
+    """Transitions that the gradient steps of an update need."""
+    return config.updates_per_rollout * config.batch_size
+
+
+def take_steps(
+    config: Any,
+    spec: Spec,
+    learner: Any,
+    drawn: Transition,
+    step: Callable[..., tuple[Any, Metrics]],
+    *more: Array,
+) -> tuple[Any, Metrics]:
+    """The steps of `learn` on transitions [num_draws]."""
     shape = (config.updates_per_rollout, config.batch_size)
-    drawn = replay.replay_sample(memory, spec, shape[0] * shape[1], key)
     drawn = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), drawn)
     learner, metrics = jax.lax.scan(
-        lambda learner, each: step(config, spec, learner, *each), state.learner, (drawn, *more)
+        lambda learner, each: step(config, spec, learner, *each), learner, (drawn, *more)
     )
-    state = State(learner, state.num_steps + batch.reward.size, memory)
-    return state, {name: jnp.mean(values) for name, values in metrics.items()}
+    return learner, {name: jnp.mean(values) for name, values in metrics.items()}
 
 
 def td_target(

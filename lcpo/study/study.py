@@ -50,8 +50,15 @@ class Options:
     """Processes at a time; default: one per core."""
 
     def folder(self, study: str) -> Path:
-        """The folder for the runs and the report of the study called `study`."""
-        return self.out or Path("out") / study
+        """For the runs and the report of the study called `study`: one for each setting."""
+        default = type(self).published  # a dataclass keeps it there
+        setting = "-published" if self.published else "-corrected"
+        return self.out or Path("out") / (study + setting * (self.published != default))
+
+
+def names(text: str) -> list[str]:
+    """The names in an option that holds several, separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 class Report(NamedTuple):

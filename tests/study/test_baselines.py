@@ -79,6 +79,7 @@ def test_online_ewc_by_its_hyper_parameters() -> None:
     assert len(jobs) == (2 + 4) * 2
     assert jobs[-1].config["penalty_coef"] == 1.0
     assert jobs[-1].config["averaging_rate"] == 2e-5
+    assert jobs[-1].config["random_steps"] == 800  # the paper's would be all of the run
     results = [result(job, np.full(40, -100.0 - job.seed)) for job in jobs]
     report = ewc.make_report(options, results)
     rows = report.tables["table"].rows

@@ -66,6 +66,9 @@ def test_default_folders() -> None:
         "ewc": "out/ewc",
         "workloads": "out/workloads",
     }
+    assert STUDIES["ewc"].Options(published=True).folder("ewc").name == "ewc-published"
+    corrected = STUDIES["discretisation"].Options(published=False)
+    assert corrected.folder("discretisation").name == "discretisation-corrected"
     own = PrescientOptions(env="hopper", trace="dir/mine.npy", published=True)
     assert str(own.folder("prescient")) == "out/prescient-hopper-dir_mine.npy-published"
     assert PrescientOptions(out=Path("x")).folder("prescient") == Path("x")

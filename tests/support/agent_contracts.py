@@ -193,7 +193,7 @@ def _targets_in_context(spec: Spec, config: Any, state: Any, batch: Any) -> Any:
 def replay_of(state: Any) -> Any:
     """The replay, which may not be all of the memory; None where there is none."""
     memory = getattr(state, "memory", None)
-    memory = getattr(memory, "replay", memory)
+    memory = getattr(memory, "replay", getattr(memory, "real", memory))
     return memory if isinstance(memory, replay.Replay) else None
 
 

@@ -17,7 +17,7 @@ from lcpo.study import compare, report, tables
 from lcpo.study.compare import Comparison
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.study import Options, Report, Study, names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +36,8 @@ class BaselineOptions(Options):
     """Interactions of each run; default: the length of the trace."""
 
     def folder(self, study: str) -> Path:
-        """A folder for each environment and setting."""
-        name = f"{study}-{self.env}{'-published' if self.published else ''}"
+        """A folder for each environment, too."""
+        name = f"{study}-{self.env}"
         return super().folder(name.replace("/", "_").replace(":", "."))
 
 
@@ -45,7 +45,7 @@ def plan_runs(options: BaselineOptions) -> list[Job]:
     """Every agent with every trace and seed."""
     return [
         job
-        for trace in _names(options.traces)
+        for trace in names(options.traces)
         for job in plan_agents(
             options.agents,
             options.env,
@@ -102,10 +102,6 @@ def _printed(agent: str, env: str, trace: str) -> str:
     """What the paper prints; LCPO-P stands in a table of its own."""
     cells = (paper_number(table, agent, env, trace) for table in ("gym-all", "lcpo-variants"))
     return next((cell for cell in cells if cell != tables.NONE), tables.NONE)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 study = Study(

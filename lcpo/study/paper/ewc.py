@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from lcpo.errors import InputError
@@ -18,9 +17,10 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study import compare, figures, report, tables
 from lcpo.study.compare import Comparison
+from lcpo.study.paper.short import random_phase
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.study import Options, Report, Study, names
 
 AGENT = "online-ewc"
 ALPHA, BETA = "penalty_coef", "averaging_rate"
@@ -43,10 +43,6 @@ class EwcOptions(Options):
     steps: int | None = None
     """Interactions of each run, the first ones of the trace; default: all of it."""
 
-    def folder(self, study: str) -> Path:
-        """A folder for each setting."""
-        return super().folder(f"{study}-published" if self.published else study)
-
 
 class Point(NamedTuple):
     """A row of the table: one agent with one setting, on one trace."""
@@ -63,22 +59,22 @@ class Point(NamedTuple):
 def plan_runs(options: EwcOptions) -> list[Job]:
     """Every combination, and the agents beside, with every trace and seed."""
     sweep = {ALPHA: _numbers("alphas", options.alphas), BETA: _numbers("betas", options.betas)}
-    others = options.beside if options.beside.strip() else None
-    jobs: list[Job] = []
-    for trace in (name.strip() for name in options.traces.split(",")):
-        for agents, values in ((others, {}), (AGENT, sweep)):
-            if agents:
-                jobs += plan_agents(
-                    agents,
-                    "pendulum",
-                    trace=trace,
-                    steps=options.steps,
-                    seeds=range(options.seeds),
-                    published=options.published,
-                    label="published" if options.published else "",
-                    sweep=values,
-                )
-    return jobs
+    return [
+        job
+        for trace in names(options.traces)
+        for agent in (*names(options.beside), AGENT)
+        for job in plan_agents(
+            agent,
+            "pendulum",
+            trace=trace,
+            steps=options.steps,
+            seeds=range(options.seeds),
+            published=options.published,
+            label="published" if options.published else "",
+            overrides=random_phase(agent, options.steps),
+            sweep=sweep if agent == AGENT else {},
+        )
+    ]
 
 
 def _numbers(name: str, text: str) -> list[float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 
 from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
@@ -17,14 +16,13 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, report, stats, tables
 from lcpo.study.compare import Comparison
+from lcpo.study.paper.short import random_phase
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.study import Options, Report, Study, names
 
 METRICS = ("model_reward_error", "model_obs_error", "sample_age")
 HEADERS = ("reward unexplained", "obs unexplained", "sample age")
-SHORT = 2_000_000
-"""Shorter runs explore for a tenth of their steps: the paper's 200,000 would be most of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,19 +38,13 @@ class IdealMbpoOptions(Options):
     steps: int | None = None
     """Interactions of each run; default: the length of the trace."""
 
-    def folder(self, study: str) -> Path:
-        """A folder for each setting."""
-        return super().folder(f"{study}-published" if self.published else study)
-
 
 def plan_runs(options: IdealMbpoOptions) -> list[Job]:
     """Every agent with every trace and seed."""
-    short = options.steps is not None and options.steps < SHORT
-    random = {"random_steps": options.steps // 10} if short and options.steps else {}
     return [
         job
-        for trace in _names(options.traces)
-        for agent in _names(options.agents)
+        for trace in names(options.traces)
+        for agent in names(options.agents)
         for job in plan_agents(
             agent,
             "pendulum",
@@ -61,7 +53,7 @@ def plan_runs(options: IdealMbpoOptions) -> list[Job]:
             seeds=range(options.seeds),
             published=options.published,
             label="published" if options.published else "",
-            overrides=random if "mbpo" in agent else {},
+            overrides=random_phase(agent, options.steps),
         )
     ]
 
@@ -135,10 +127,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _lengths(by_trace: dict[str | None, Comparison]) -> str:
     """The lengths of the runs, each once."""
     return " or ".join(f"{n:,}" for n in dict.fromkeys(c.steps for c in by_trace.values()))
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 study = Study(

@@ -47,8 +47,8 @@ class PrescientOptions(Options):
     """Steps of the evaluation that are left out; default: 6 million, or a tenth of a short run."""
 
     def folder(self, study: str) -> Path:
-        """A folder for each environment, trace and setting."""
-        name = f"{study}-{self.env}-{self.trace}{'-published' if self.published else ''}"
+        """A folder for each environment and trace, too."""
+        name = f"{study}-{self.env}-{self.trace}"
         return super().folder(name.replace("/", "_").replace(":", "."))
 
 
