@@ -117,7 +117,8 @@ def _play(env: AnyEnv, seeds: Sequence[int], context: float | None = None) -> Pl
                 touched |= bool((fresh[~ended] != step.obs[~ended]).any())
     finally:
         worlds.close()
-    stacked: Any = [np.stack(x) for x in zip(*steps, strict=True)]
+    fields: Any = zip(*(step[:6] for step in steps), strict=True)
+    stacked: Any = [np.stack(x) for x in fields]
     return Play(starts, Step(*stacked), touched)
 
 

@@ -62,6 +62,22 @@ class ContextSlice(NamedTuple):
         return jnp.concatenate([rest[..., : self.start], entries, rest[..., self.start :]], axis=-1)
 
 
+class Guard(NamedTuple):
+    """A rule of the environment that plays an action of its own, whatever the agent chose.
+
+    Steps under it have weight 0: no policy is to be blamed for them, or praised.
+    """
+
+    entry: int
+    """Of an observation: 1 where the next step is under the rule, else 0."""
+    action: tuple[int, ...]
+    """What is played then."""
+
+    def holds(self, obs: Array) -> Array:
+        """Where the next step is under the rule: obs [..., D], as a model may predict it, too."""
+        return obs[..., self.entry] > 0.5
+
+
 class Spec(NamedTuple):
     """What an agent knows of its environment. Hashable: it is static under jit."""
 
@@ -80,6 +96,11 @@ class Spec(NamedTuple):
     across resets too. Then histories need not be stored, because neighbours hold them."""
     unit_steps: bool = False
     """A promise, for replay: every step has elapsed = 1 and weight = 1."""
+    guard: Guard | None = None
+    """The rule that overrides actions, if there is one."""
+    readings: tuple[str, ...] = ()
+    """Names of what a step tells beside the observation (`Step.readings`), for rules that were made
+    for this environment; the record of a run has their sums, as "total_NAME"."""
 
     @property
     def action_size(self) -> int:
@@ -98,6 +119,7 @@ class Transition(NamedTuple):
     elapsed: Array  # [T, N], the discount of the step is gamma ** elapsed
     weight: Array  # [T, N], 0 where a guard overrode the policy
     extra: Any  # what `act` returned beside the action
+    readings: Any = ()  # [T, N, len(spec.readings)], or nothing where there are none
 
 
 class Step(NamedTuple):
@@ -109,6 +131,8 @@ class Step(NamedTuple):
     truncated: Array
     elapsed: Array | float = 1.0
     weight: Array | float = 1.0
+    action: Array | None = None  # as executed, where a guard may override the agent's
+    readings: Any = ()  # one number for each name in `Spec.readings`
 
 
 class Training(NamedTuple):

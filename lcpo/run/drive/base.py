@@ -18,6 +18,7 @@ from lcpo.core import returns
 from lcpo.envs.base import Advance, AnyEnv, ObsLayout, landmarks_of
 from lcpo.run.plan.phases import ONLINE, Mode
 from lcpo.run.store.checkpoint import Saved
+from lcpo.run.store.record import TOTAL
 from lcpo.types import AnyAgent, Array, Metrics, Spec, Transition, Tree
 
 StateT = TypeVar("StateT")
@@ -186,6 +187,7 @@ def learn(
         **_landmarks(program, run.config, run.env, state.agent),
         "reward": jnp.mean(batch.reward),
         "largest_obs": jnp.max(jnp.abs(batch.obs)),
+        **_totals(program.spec, batch),
     }
     if not program.mode.learns:
         return state, metrics
@@ -205,6 +207,12 @@ def _count_episodes(state: RunState, batch: Transition) -> tuple[RunState, Metri
         "episode_length_sum": jnp.sum(ended * lengths),
     }
     return state._replace(episode_return=carried, episode_length=length), episodes
+
+
+def _totals(spec: Spec, batch: Transition) -> Metrics:
+    """Sums of what the environment tells beside the observation."""
+    names = spec.readings
+    return {f"{TOTAL}{name}": jnp.sum(batch.readings[..., i]) for i, name in enumerate(names)}
 
 
 def _landmarks(program: Program, config: Tree, env: AnyEnv | None, agent_state: Tree) -> Metrics:

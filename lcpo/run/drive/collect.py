@@ -38,6 +38,7 @@ class Buffers(NamedTuple):
     truncated: np.ndarray
     elapsed: np.ndarray
     weight: np.ndarray
+    readings: np.ndarray
 
 
 class StoppedWorlds(RuntimeError):
@@ -105,7 +106,9 @@ class Collector:
             cursor = np.full_like(cursor, first_row + num_steps - 1)
         self._check_finite(batch, obs)
         extra = jax.tree.map(lambda *x: np.stack(x), *extras) if extras else ()
-        return Rollout(Transition(*batch, extra), obs, cursor)  # pyright: ignore
+        *rest, readings = batch
+        readings = readings if self.spec.readings else ()
+        return Rollout(Transition(*rest, extra, readings), obs, cursor)  # pyright: ignore
 
     def _buffers(self, num_steps: int) -> Buffers:
         """Fresh ones for each rollout: the last may still be read."""
@@ -114,7 +117,10 @@ class Collector:
         action = np.empty((*each, self.spec.action_size), np.int32)
         reward, elapsed, weight = (np.empty(each, np.float32) for _ in range(3))
         terminated, truncated = (np.empty(each, bool) for _ in range(2))
-        return Buffers(obs, action, reward, next_obs, terminated, truncated, elapsed, weight)
+        readings = np.empty((*each, len(self.spec.readings)), np.float32)
+        return Buffers(
+            obs, action, reward, next_obs, terminated, truncated, elapsed, weight, readings
+        )
 
     def _rows_ahead(self, first_row: int, num_steps: int) -> tuple[Any, Any]:
         """Histories [T, H] and contexts [T, N, channels] of a rollout along the trace."""
@@ -167,6 +173,10 @@ class Collector:
         batch.next_obs[t, :, self.layout.features] = step.obs
         batch.reward[t], batch.elapsed[t], batch.weight[t] = step.reward, step.elapsed, step.weight
         batch.terminated[t], batch.truncated[t] = step.terminated, step.truncated
+        if step.action is not None:
+            batch.action[t] = step.action
+        if self.spec.readings:
+            batch.readings[t] = step.readings
         return batch.terminated[t] | batch.truncated[t]
 
     def _check_finite(self, batch: Buffers, last: np.ndarray) -> None:

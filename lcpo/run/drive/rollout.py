@@ -122,6 +122,7 @@ def rollout(
         step = Step(step.obs, *others)
         ended = step.terminated | step.truncated
         elapsed, weight = (jnp.broadcast_to(x, (num_worlds,)) for x in (step.elapsed, step.weight))
+        action = action if step.action is None else step.action
         rest = (step.obs, history, action, step.reward, step.terminated, step.truncated)
         if mode.random_starts:
             cursor = jnp.where(ended, start, cursor)
@@ -131,7 +132,7 @@ def rollout(
             history = _history(env, spec, contexts, cursor)
         fresh = Worlds(fresh_state, fresh_features, history, cursor)
         following = select(ended, fresh, Worlds(env_state, step.obs, history, cursor))
-        return following, (*rest, elapsed, weight, extra)
+        return following, (*rest, elapsed, weight, extra, step.readings)
 
     inputs = (jnp.arange(num_steps), act_keys, step_keys, resets, starts)
     before, worlds, (features, history, action, reward, *rest) = packed_scan(

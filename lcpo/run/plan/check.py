@@ -21,7 +21,7 @@ from lcpo import values as plain_values
 from lcpo.envs.base import AnyEnv, CompiledEnv, HostEnv, is_host, obs_layout
 from lcpo.errors import CannotServe, InputError, tell
 from lcpo.run.plan.budget import available_bytes
-from lcpo.types import AnyAgent, ContextSlice, Metrics, Spec, Step, Transition
+from lcpo.types import AnyAgent, ContextSlice, Guard, Metrics, Spec, Step, Transition
 
 MAX_WORKERS = 1000
 """Processes at a time: more than the cores of any machine that this runs on."""
@@ -117,6 +117,15 @@ def _check_spec(spec: Any, fail: Callable[[str], None]) -> None:
     for field, (value, low) in sizes.items():
         if not _is_size(value, low):
             fail(f"spec.{field} = {plain_values.shown(value)}: needs a whole number from {low} on")
+    guard = spec.guard
+    if guard is not None and not (
+        isinstance(guard, Guard)
+        and 0 <= guard.entry < spec.obs_size
+        and len(guard.action) == len(counts)
+        and all(0 <= a < n for a, n in zip(guard.action, counts, strict=True))
+    ):
+        fail(f"spec.guard = {guard}: needs lcpo.types.Guard, an entry of the observation and one "
+             "of the actions")  # fmt: skip
     if spec.context.end > spec.obs_size:
         fail(f"spec.context ends at {spec.context.end}, the observation at {spec.obs_size}")
 
@@ -151,6 +160,7 @@ def _check_host(env: HostEnv, name: str, fail: Callable[[str], None]) -> None:
     for field in ("reward", "terminated", "truncated"):
         if np.shape(getattr(step, field)) != (count,):
             fail(f"step.{field} has shape {np.shape(getattr(step, field))}: needs ({count},)")
+    _check_extras(step, spec, (count,), fail)
 
 
 def _check_compiled(env: CompiledEnv[Any], name: str, fail: Callable[[str], None]) -> None:
@@ -182,6 +192,20 @@ def _check_compiled(env: CompiledEnv[Any], name: str, fail: Callable[[str], None
     for field in ("terminated", "truncated"):
         if jnp.result_type(getattr(step, field)) != jnp.bool_:
             fail(f"step.{field} is {jnp.result_type(getattr(step, field))}: needs bool")
+    _check_extras(step, spec, (), fail)
+
+
+def _check_extras(
+    step: Step, spec: Spec, lead: tuple[int, ...], fail: Callable[[str], None]
+) -> None:
+    """What only some environments have."""
+    if step.action is not None and np.shape(step.action) != (*lead, spec.action_size):
+        wanted = (*lead, spec.action_size)
+        fail(f"step.action has shape {np.shape(step.action)}: needs {wanted}, or None")
+    if spec.readings and np.shape(step.readings) != (*lead, len(spec.readings)):
+        wanted = (*lead, len(spec.readings))
+        fail(f"step.readings has shape {np.shape(step.readings)}: needs {wanted}, a number for "
+             f"each of {', '.join(spec.readings)}")  # fmt: skip
 
 
 def check_rollout_length(agent: AnyAgent, config: Any) -> None:
@@ -229,6 +253,7 @@ def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
     batch = Transition(
         many_obs, array(steps, *action.shape, dtype=action.dtype), scalar, many_obs, flag, flag,
         scalar, scalar, jax.tree.map(lambda x: array(steps, *x.shape, dtype=x.dtype), extra),
+        array(steps, worlds, len(spec.readings)) if spec.readings else (),
     )  # fmt: skip
     with _users_code(f"{name}: update -> (state, metrics)"):
         program, (after, metrics) = jax.make_jaxpr(

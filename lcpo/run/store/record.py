@@ -12,6 +12,8 @@ import numpy as np
 
 MAX_ROWS = 4000
 SUMS = ("episodes", "episode_return_sum", "episode_length_sum")
+TOTAL = "total_"
+"""Metrics whose names begin so are summed, too: `Spec.readings`."""
 Record = dict[str, np.ndarray]
 
 
@@ -26,7 +28,8 @@ def thin(
     """Rows for the updates `first`, `first + 1`, ... whose metrics are given.
 
     `first` is a multiple of `block`. Columns: `step` (of the environment, at the end of the row),
-    `updates`; the mean of each metric; sums over the episodes that ended in the row; and
+    `updates`; the mean of each metric; sums over the episodes that ended in the row and of the
+    environment's readings (`TOTAL`); and
     `epoch_return`, the mean over the `epochs` (updates) in which an episode ended of their mean
     episode return, which is the paper's lifelong return before it is averaged.
     """
@@ -47,7 +50,8 @@ def thin(
     }
     rows["epoch_return"] = totals(means) / np.maximum(rows["epochs"], 1)
     for name, values in metrics.items():
-        rows[name] = totals(values) if name in SUMS else (totals(values) / sizes).astype("f4")
+        summed = name in SUMS or name.startswith(TOTAL)
+        rows[name] = totals(values) if summed else (totals(values) / sizes).astype("f4")
     return rows
 
 
