@@ -261,7 +261,8 @@ def _check_saving(env: AnyEnv) -> Iterator[Finding]:
         other.set_state({k: np.array(v) for k, v in state.items()})
         for _ in range(20):
             a, b = (worlds.step(action, context) for worlds in (first, other))
-            if not all(np.array_equal(x, y) for x, y in zip(a, b, strict=True)):
+            pairs: Any = zip(a, b, strict=True)
+            if not all(np.array_equal(x, y) for x, y in pairs):
                 yield _problem(
                     "worlds went another way after get_state and set_state: save all that changes"
                 )

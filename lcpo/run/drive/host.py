@@ -156,8 +156,8 @@ class HostDriver:
             return x.reshape(len(x), self.num_runs, self.spec.num_worlds, *x.shape[2:])
 
         # What `act` gave beside the action is by run already.
-        parts = {k: by_run(v) for k, v in batch._asdict().items() if k != "extra"}
-        batch = batch._replace(**parts)
+        parts = jax.tree.map(by_run, batch._replace(extra=()))
+        batch = parts._replace(extra=batch.extra)
         sums = state.episode_return, state.episode_length
         learn, seeds = self.functions.learn, self.seeds
         if self.together:
