@@ -6,7 +6,7 @@ and in the probability of improvement it is worse than every run that finished.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import stats
+from lcpo.study import latency, stats
 from lcpo.study.calibrate import RARE
 from lcpo.study.memory import Memory, distance_away, find_memory, revisit_return
 from lcpo.study.seeds import run_label
@@ -52,6 +52,10 @@ class Row(NamedTuple):
     anchor_kl: float | None
     """Mean KL on the anchors after the step, among active updates."""
     seconds: float
+    latency: Estimate | None = None
+    """Mean 5-minute 95th percentile after warm-up, in ms; None: not the straggler task."""
+    extra_load: Estimate | None = None
+    """Work for second copies after warm-up, in percent of that for first ones."""
 
 
 class Comparison(NamedTuple):
@@ -66,6 +70,8 @@ class Comparison(NamedTuple):
     notes: tuple[str, ...]
     memory: Memory | None
     """Where runs show what they remember; None: the trace has no schedule."""
+    endless: bool = False
+    """No run had an episode that ended: returns are mean rewards per step."""
 
 
 def summarise(
@@ -87,12 +93,13 @@ def summarise(
     shortest = min(map(_update_length, finished_runs(results)))
     memory = find_memory(results[0], steps, shortest)
     seeds = {r.job.seed for r in results}
+    endless = is_endless(results)
     rows = tuple(
-        _row(label, members, groups[reference], seeds, warmup, memory)
+        _row(label, members, groups[reference], seeds, warmup, memory, endless)
         for label, members in groups.items()
     )
-    notes = tuple(_notes(groups, rows, memory))
-    return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, memory)
+    notes = tuple(_notes(groups, rows, memory, endless))
+    return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, memory, endless)
 
 
 def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
@@ -122,10 +129,11 @@ def _row(
     seeds: set[int],
     warmup: int,
     memory: Memory | None,
+    endless: bool,
 ) -> Row:
     finished = finished_runs(members)
     found = [r.record for r in finished]
-    own, other = _returns(members, warmup), _returns(reference, warmup)
+    own, other = (_returns(runs, warmup, endless) for runs in (members, reference))
     compared = members is not reference
     active = "constraint_active"
     revisits = distance = None
@@ -139,7 +147,7 @@ def _row(
         failed=len(members) - len(finished),
         missing=len(seeds) - len(members),
         after_warmup=stats.mean_ci(list(own.values())),
-        whole_run=stats.mean_ci([records.lifelong_return(x) for x in found]),
+        whole_run=stats.mean_ci(list(_returns(members, 0, endless).values())),
         revisits=revisits,
         distance=distance,
         difference=stats.paired_difference(own, other) if compared else None,
@@ -148,11 +156,32 @@ def _row(
         step_fraction=_mean([_among(x, "step_fraction", active) for x in found]),
         anchor_kl=_mean([_among(x, "anchor_kl", active) for x in found]),
         seconds=float(np.mean([r.seconds for r in finished])) if finished else stats.NAN,
+        latency=_latency(found, lambda x: latency.mean_latency(x, warmup)),
+        extra_load=_latency(found, lambda x: 100.0 * latency.extra_load(x, warmup)),
     )
 
 
-def _returns(members: Sequence[Result], warmup: int) -> dict[int, float]:
-    return {r.job.seed: records.lifelong_return(r.record, warmup) for r in finished_runs(members)}
+def is_endless(results: Sequence[Result]) -> bool:
+    """Whether no episode ended in any of the runs: then what counts is the reward per step."""
+    return not any(r.record["episodes"].any() for r in finished_runs(results))
+
+
+def run_return(record: records.Record, warmup: int, endless: bool) -> float:
+    """Of a run after its warm-up; mean reward per step where there are no episodes."""
+    measure = records.mean_reward if endless else records.lifelong_return
+    return measure(record, warmup)
+
+
+def _returns(members: Sequence[Result], warmup: int, endless: bool) -> dict[int, float]:
+    finished = finished_runs(members)
+    return {r.job.seed: run_return(r.record, warmup, endless) for r in finished}
+
+
+def _latency(
+    found: Sequence[records.Record], measure: Callable[[records.Record], float]
+) -> Estimate | None:
+    known = [measure(x) for x in found if latency.has_latency(x)]
+    return stats.mean_ci(known) if known else None
 
 
 def _improvement(
@@ -218,10 +247,10 @@ def _same(what: str, field: str, values: Sequence[Any]) -> None:
 
 
 def _notes(
-    groups: Mapping[str, list[Result]], rows: Sequence[Row], memory: Memory | None
+    groups: Mapping[str, list[Result]], rows: Sequence[Row], memory: Memory | None, endless: bool
 ) -> list[str]:
     """What the numbers do not tell."""
-    notes = []
+    notes = ["no episode ended: rewards are means per step"] if endless else []
     for (label, members), row in zip(groups.items(), rows, strict=True):
         training = members[0].job.training
         if training:

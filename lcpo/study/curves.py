@@ -20,17 +20,25 @@ SMOOTH = 0.01
 """Share of a run that a point averages over."""
 
 
-def smooth(record: Record, share: float = SMOOTH) -> np.ndarray:
-    """`epoch_return` as a mean over the epochs of a window around each row; NaN without any."""
+def smooth(record: Record, share: float = SMOOTH, endless: bool = False) -> np.ndarray:
+    """`epoch_return` as a mean over the epochs of a window around each row; NaN without any.
+
+    `endless`: the mean reward of the updates instead, where there are no episodes.
+    """
     window = np.ones(max(1, round(share * len(record["step"]))))
-    epochs = record["epochs"].astype(np.float64)
+    weight, value = ("updates", "reward") if endless else ("epochs", "epoch_return")
+    epochs = record[weight].astype(np.float64)
     count = np.convolve(epochs, window, "same")
-    total = np.convolve(epochs * record["epoch_return"], window, "same")
+    total = np.convolve(epochs * record[value], window, "same")
     return np.where(count > 0.5, total / np.maximum(count, 1.0), np.nan)
 
 
 def draw(
-    groups: Mapping[str, Mapping[int, Record]], reference: str, switches: Sequence[int], title: str
+    groups: Mapping[str, Mapping[int, Record]],
+    reference: str,
+    switches: Sequence[int],
+    title: str,
+    endless: bool = False,
 ) -> bytes:
     """A PNG of the mean return of each agent; below it, how far each is from the reference.
 
@@ -42,7 +50,10 @@ def draw(
     paired = len(groups) > 1 and len(groups[reference]) > 0
     figure = new_figure(7.2, 5.4 if paired else 3.6)
     axes = figure.subplots(2 if paired else 1, sharex=True, squeeze=False)[:, 0]
-    curves = {k: {seed: _curve(r, unit) for seed, r in v.items()} for k, v in groups.items()}
+    curves = {
+        k: {seed: _curve(r, unit, endless) for seed, r in v.items()} for k, v in groups.items()
+    }
+    shown = "reward per step" if endless else "episode return"
     base, names = curves[reference], _names(groups)
     for i, (label, runs) in enumerate(curves.items()):
         style = {"color": COLOURS[i % len(COLOURS)], "ls": STYLES[i // len(COLOURS) % len(STYLES)]}
@@ -52,7 +63,7 @@ def draw(
         elif paired:
             pairs = [(*runs[seed], *base[seed]) for seed in sorted(runs.keys() & base.keys())]
             _band(axes[1], [(x, y - np.interp(x, p, q)) for x, y, p, q in pairs], **style)
-    for axis, label in zip(axes, ("episode return", f"minus {reference}"), strict=False):
+    for axis, label in zip(axes, (shown, f"minus {reference}"), strict=False):
         axis.set(ylabel=label, xlim=(0, last / unit))
         axis.spines[["top", "right"]].set_visible(False)
         for step in switches:
@@ -77,8 +88,9 @@ def _names(groups: Mapping[str, Mapping[int, Record]]) -> dict[str, str]:
     return {**names, **{label: label for label in rest}}
 
 
-def _curve(record: Record, unit: float) -> tuple[np.ndarray, np.ndarray]:
-    return (record["step"] - 0.5 * np.diff(record["step"], prepend=0)) / unit, smooth(record)
+def _curve(record: Record, unit: float, endless: bool) -> tuple[np.ndarray, np.ndarray]:
+    middle = record["step"] - 0.5 * np.diff(record["step"], prepend=0)
+    return middle / unit, smooth(record, endless=endless)
 
 
 def _band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], **style: Any) -> None:

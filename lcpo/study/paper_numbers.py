@@ -16,6 +16,7 @@ TABLES = {
     "lcpo-variants": "LCPO and LCPO-P on the Pendulum",
     "ewc-return": "online EWC on the Pendulum, by its hyper-parameters",
     "ideal-mbpo": "MBPO with a learnt model and with the true one on the Pendulum",
+    "straggler": "latency of hedging policies on two private workloads",
     "discretisation": "Pendulum-v1 without wind, with 15 torques",
 }
 

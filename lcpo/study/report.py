@@ -10,6 +10,7 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, curves, stats, tables
 from lcpo.study.compare import Comparison, Row
+from lcpo.study.latency import extra_load, has_latency, mean_latency
 from lcpo.study.memory import distance_away, revisit_return
 from lcpo.study.output import write_files
 from lcpo.study.seeds import seeds_table
@@ -17,7 +18,10 @@ from lcpo.study.stats import Estimate
 from lcpo.study.study import Report
 from lcpo.study.tables import Table
 
-ESTIMATES = ("after_warmup", "whole_run", "revisits", "distance", "difference", "improvement")
+ESTIMATES = (
+    "after_warmup", "whole_run", "revisits", "distance", "difference", "improvement", "latency",
+    "extra_load",
+)  # fmt: skip
 """Fields of a row that have an interval."""
 
 
@@ -30,10 +34,12 @@ def to_table(comparison: Comparison) -> Table:
         ("agent", lambda r: r.label),
         ("seeds", seeds_cell),
         (
-            f"return after {tables.short_count(c.warmup)}",
+            f"{'reward' if c.endless else 'return'} after {tables.short_count(c.warmup)}",
             lambda r: tables.plus_minus(r.after_warmup),
         ),
         ("whole run", lambda r: tables.plus_minus(r.whole_run)),
+        ("p95 ms", lambda r: tables.plus_minus(r.latency)),
+        ("extra load %", lambda r: tables.plus_minus(r.extra_load)),
         ("revisits", lambda r: tables.plus_minus(r.revisits)),
         ("distance", lambda r: tables.plus_minus(r.distance)),
         (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
@@ -91,9 +97,12 @@ def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | No
     """What seeds.csv says of a finished run."""
     record, memory = result.record, comparison.memory
     numbers: dict[str, float | None] = {
-        "return_after_warmup": records.lifelong_return(record, comparison.warmup),
-        "whole_run": records.lifelong_return(record),
+        "return_after_warmup": compare.run_return(record, comparison.warmup, comparison.endless),
+        "whole_run": compare.run_return(record, 0, comparison.endless),
     }
+    if has_latency(record):
+        numbers["p95_ms"] = mean_latency(record, comparison.warmup)
+        numbers["extra_load"] = extra_load(record, comparison.warmup)
     if memory is not None and memory.switches.seen.any():
         numbers["revisits"] = revisit_return(record, memory)
     if memory is not None and memory.landmarks:
@@ -116,7 +125,11 @@ def make_report(comparison: Comparison, results: Sequence[Result]) -> Report:
         seeds=seeds_table(results, lambda result: seed_numbers(comparison, result)),
         tables={"table": readers},
         numbers={"table": to_data(comparison)},
-        figures={"curves": curves.draw(groups, comparison.reference, lines, readers.title)},
+        figures={
+            "curves": curves.draw(
+                groups, comparison.reference, lines, readers.title, comparison.endless
+            )
+        },
     )
 
 

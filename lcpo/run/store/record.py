@@ -75,6 +75,11 @@ def lifelong_return(
     return float(np.sum(record["epoch_return"][late] * epochs) / epochs.sum())
 
 
+def mean_reward(record: Record, after_step: int = 0) -> float:
+    """Mean reward per step: for tasks without episodes."""
+    return mean_metric(record, "reward", after_step) or 0.0
+
+
 def activity(record: Record, after_step: int = 0) -> float | None:
     """Share of updates in which LCPO's constraint was active; None for other agents."""
     return mean_metric(record, "constraint_active", after_step)

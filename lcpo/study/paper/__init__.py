@@ -13,6 +13,7 @@ from lcpo.study.paper import (
     ood_vs_cpd,
     prescient,
     replay_rate,
+    straggler,
     theorem,
     workloads,
 )
@@ -29,4 +30,5 @@ STUDIES: dict[str, Study[Any]] = {
     "theorem": theorem.study,
     "ood-vs-cpd": ood_vs_cpd.study,
     "workloads": workloads.study,
+    "straggler": straggler.study,
 }

@@ -1,0 +1,185 @@
+"""The paper's table of hedging policies, and what it lacks: the rules that engineers use.
+
+Learners, fixed timeouts and rules, in front of ten servers (docs/envs/straggler.md). A workload is
+passed over several times; the first pass is the warm-up. A pass of the paper takes some 500 hours;
+shortened, it has the same rates and sizes in less time, and whatever an agent counts in
+interactions is shortened with it: rollouts, random phases, memories. The number of updates per pass
+is then that of the paper, but for agents with replay, which take as many as they are given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lcpo.agents import find_agent, on_policy, presets
+from lcpo.contexts import workloads
+from lcpo.envs.straggler.task import WINDOW_MS, Straggler
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan
+from lcpo.run.store.results import Result
+from lcpo.study import hedging, straggler_report
+from lcpo.study.study import Options, Report, Study, names
+from lcpo.values import number, whole
+
+ENV = "straggler"
+FIXED = (
+    "hedge-3ms,hedge-10ms,hedge-30ms,hedge-60ms,hedge-100ms,hedge-300ms,hedge-600ms,"
+    "hedge-1000ms,never-hedge"
+)
+RULES = "hedge-p95,hedge-sketch,hedge-table,hedge-hourly"
+LEARNERS = (
+    "lcpo-agg,lcpo-med,lcpo-cons,lcpo-uniform,a2c,a2c-entropy,trpo,ppo,"
+    "ddqn,sac,online-ewc,mbcd,mbpo"
+)
+PRESCIENT = "prescient-a2c,prescient-trpo,prescient-ddqn,prescient-sac"
+SETTINGS = {
+    "lcpo-agg": ("lcpo", {"sigma": 10.0**0.5}),
+    "lcpo-med": ("lcpo", {"sigma": 12.0**0.5}),
+    "lcpo-cons": ("lcpo", {"sigma": 14.0**0.5}),
+}
+"""LCPO's three: a squared Mahalanobis distance over 20, 24 and 28, of two dimensions."""
+COUNTS = ("random_steps", "epsilon_steps", "min_steps", "forget", "model_memory", "threshold")
+"""Config values that are counted in interactions, or grow with them."""
+TRAINING = 3_072_000
+"""Interactions that the paper's prescient agents are trained on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StragglerOptions(Options):
+    """Options of the study."""
+
+    workloads: str = "workload-1,workload-2"
+    """Workloads: names or files, separated by commas."""
+    agents: str = f"{FIXED},{RULES},{LEARNERS},{PRESCIENT}"
+    """Agents, separated by commas; lcpo-agg, lcpo-med and lcpo-cons are LCPO's three settings."""
+    seeds: int = 5
+    """Seeds of each agent."""
+    shorten: float = 20.0
+    """A pass takes so many times less time than the workload's own."""
+    passes: int = 6
+    """Passes over the workload; the first is the warm-up."""
+    rate: float | None = None
+    """Mean requests per second; default: the workload's own."""
+    replay_rollout: int = 128
+    """Interactions per update of agents with replay; the paper's, not shortened."""
+    model_rollout: int = 512
+    """The same of those that learn a model, which takes most of their time; the paper has 128."""
+    training_steps: int = TRAINING
+    """Interactions that prescient agents are trained on before."""
+
+
+class Case(NamedTuple):
+    """A workload as the study has it."""
+
+    name: str
+    """Of the workload, short enough for the name of a folder."""
+    env: dict[str, Any]
+    """Config values of the environment."""
+    windows: int
+    """Of a pass."""
+
+
+def make_case(workload: str, options: StragglerOptions) -> Case:
+    """The workload with what the options say of it."""
+    env: dict[str, Any] = {"workload": workload, "shorten": options.shorten, "rate": options.rate}
+    found = workloads.get(workload, shorten=options.shorten, rate=options.rate)
+    return Case(Path(workload).stem, env, int(found.length / WINDOW_MS))
+
+
+def plan_runs(options: StragglerOptions) -> list[Job]:
+    """Every agent on every workload with every seed."""
+    number("shorten", options.shorten, 1.0, 1e6)
+    whole("passes", options.passes, 2)
+    jobs = []
+    for workload in names(options.workloads):
+        case = make_case(workload, options)
+        for name in names(options.agents):
+            agent, setting = SETTINGS.get(name, (name, {}))
+            overrides = {**shortened(agent, options), **setting}
+            if agent == "hedge-hourly":
+                overrides |= hourly_plan(case)
+            prescient = find_agent(agent).training is not None
+            jobs += plan(
+                agent,
+                ENV,
+                trace=None,
+                steps=options.passes * case.windows,
+                seeds=options.seeds,
+                env_overrides=case.env,
+                overrides=overrides,
+                training_steps=options.training_steps if prescient else None,
+                published=options.published,
+                label=label_of(case.name, name.removeprefix(agent), options.published),
+            )
+    return jobs
+
+
+def hourly_plan(case: Case) -> dict[str, Any]:
+    """The best timeout of each hour by simulation; so many hours, and so long, that they fit."""
+    hours = max(1, round(case.windows / hedging.HOUR))
+    length = round(case.windows / hours)
+
+    def note(text: str) -> None:
+        print(f"{case.name}: {text}", file=sys.stderr, flush=True)
+
+    plan = hedging.hourly_schedule(
+        Straggler(**case.env), hours, hedging.SEEDS, note=note, num_windows=length
+    )
+    return {"schedule": plan, "num_windows": length}
+
+
+def label_of(workload: str, setting: str, published: bool) -> str:
+    """Of a run: its workload and what its agent has of its own."""
+    return f"{workload}{setting}{'-published' if published else ''}"
+
+
+def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
+    """Config values of an agent for shorter passes; the presets are for the paper's."""
+    chosen = find_agent(agent)
+    values = vars(chosen.config(**presets.settings(chosen, ENV)))
+    if chosen.training is not None:
+        share = options.training_steps / TRAINING
+        phases = ("random_steps", "epsilon_steps")
+        return {k: max(1, round(values[k] * share)) for k in phases if k in values}
+    factor = options.shorten
+    found = {k: type(values[k])(max(1, round(values[k] / factor))) for k in COUNTS if k in values}
+    if issubclass(chosen.Config, on_policy.Config):
+        parts = values.get("minibatches", 1)
+        found["rollout_length"] = max(1, round(values["rollout_length"] / factor / parts)) * parts
+    elif "batch_size" in values:
+        length = options.model_rollout if "model_hidden" in values else options.replay_rollout
+        found["rollout_length"] = length
+        per_update = length / values["rollout_length"]
+        if "averaging_rate" in values:
+            found["averaging_rate"] = min(1.0, values["averaging_rate"] * factor * per_update)
+    return found
+
+
+def make_report(options: StragglerOptions, results: Sequence[Result]) -> Report:
+    """The table, beside the paper's, and latencies over time."""
+    cases: Mapping[str, Case] = {w: make_case(w, options) for w in names(options.workloads)}
+    groups: dict[str, dict[str, list[Result]]] = {workload: {} for workload in cases}
+    for result in results:
+        workload = result.job.env_config["workload"]
+        label = label_of(cases[workload].name, "", False)
+        rest = result.job.name.split(label, 1)[1].removesuffix(f"-s{result.job.seed}")
+        name = result.job.agent + rest.removesuffix("-published")
+        groups[workload].setdefault(name, []).append(result)
+    parts = [
+        straggler_report.Part(cases[w].name, cases[w].windows, options.passes, found)
+        for w, found in groups.items()
+        if found
+    ]
+    return straggler_report.make_report(parts, results, options.published)
+
+
+study = Study(
+    "Table 1, hedging requests: LCPO, learners, fixed timeouts and engineers' rules",
+    StragglerOptions,
+    plan_runs,
+    make_report,
+)
