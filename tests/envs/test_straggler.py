@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from scipy.special import ndtr
 from toy_cluster import Cluster
 
 from lcpo.config import make, to_json
+from lcpo.contexts import workloads
 from lcpo.envs.base import WorldError
 from lcpo.envs.straggler.jobs import BLOCK, ArrayJobs, Block, PoissonJobs
 from lcpo.envs.straggler.task import (
@@ -25,6 +28,7 @@ from lcpo.envs.straggler.task import (
 )
 from lcpo.envs.straggler.worlds import StragglerWorlds
 from lcpo.errors import InputError
+from lcpo.run.plan.check import check_env
 
 pytest.importorskip("numba")
 close = np.testing.assert_allclose
@@ -367,6 +371,50 @@ def test_actions_that_cannot_be(action: np.ndarray, text: str) -> None:
     worlds.reset(np.ones(2, bool))
     with pytest.raises(InputError, match=text):
         worlds.step(action, np.zeros((2, 0)))
+
+
+# Workloads
+
+
+def test_requests_of_a_workload_are_its_jobs(tmp_path: Path) -> None:
+    """A file and a twin, scaled; a file that was written anew is read anew; poisson has means."""
+    path, rng = tmp_path / "mine.npy", np.random.default_rng(0)
+    for scale in (1.0, 2.0):
+        table = rng.exponential([[80.0 * scale, 50.0]], (5000, 2))
+        np.save(path, table)
+        os.utime(path, ns=(0, int(scale)))
+        source = Straggler(workload=str(path)).jobs
+        sizes, gaps, _ = source.block(3, 1, 0.0)
+        again = np.arange(BLOCK, 2 * BLOCK) % 5000
+        close(np.column_stack([sizes, gaps]), table[again])
+        close(source.means(0.01), table[:50].mean(axis=0))
+    assert Straggler(workload=str(path)).jobs is source
+    twin = Straggler(workload="workload-2", shorten=20.0, rate=40.0, size=30.0, size_cv=1.0).jobs
+    same = workloads.get("workload-2", shorten=20.0, rate=40.0, size=30.0, cv=1.0)
+    np.testing.assert_array_equal(twin.block(5, 7, 0.0)[:2], same.jobs(7 * BLOCK, BLOCK, 5))
+    close(twin.means(1.0), (30.0, 25.0), rtol=1e-3)
+    assert Straggler(size=10.0).jobs == PoissonJobs(20.0, 10.0, 1.5)
+    worlds = opened(Straggler(workload="workload-2", shorten=20.0), 2)
+    assert play_randomly(worlds, 100)[-1, :, 20].min() > 0.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"workload": "nope"}, "unknown workload 'nope': known: poisson, workload-1, workload-2"),
+        ({"workload": "nope.csv"}, "nope.csv does not exist"),
+        ({"workload": "FILE", "size_cv": 2.0}, "the sizes in a file are as they are"),
+        ({"workload": "FILE", "shorten": 9.0}, "shorten it by less"),
+        ({"shorten": 2.0}, "'poisson' has no pass that could be shortened"),
+    ],
+)
+def test_workloads_that_cannot_be_are_refused_at_planning(
+    fields: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    np.savetxt(tmp_path / "mine.csv", np.ones((50, 2)), delimiter=",")
+    fields = {k: str(tmp_path / "mine.csv") if v == "FILE" else v for k, v in fields.items()}
+    with pytest.raises(InputError, match=f"the environment: .*{text}"):
+        check_env(Straggler(**fields))
 
 
 # Worlds

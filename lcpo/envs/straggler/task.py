@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lcpo.config import config, static
+from lcpo.contexts import is_file, stamp, workloads
 from lcpo.envs.base import Advance
-from lcpo.envs.straggler.jobs import Jobs, PoissonJobs
+from lcpo.envs.straggler.jobs import Jobs, PoissonJobs, workload_jobs
+from lcpo.errors import InputError
+from lcpo.names import unknown
 from lcpo.types import ContextSlice, Spec
 
 if TYPE_CHECKING:
@@ -22,6 +25,10 @@ TIMEOUTS_MS = (3.0, 10.0, 30.0, 60.0, 100.0, 300.0, 600.0, 1000.0, -1.0)
 """By action; the last one never hedges."""
 NEVER = len(TIMEOUTS_MS) - 1
 WINDOW_MS = 500.0
+POISSON = "poisson"
+"""The workload without a trend: independent arrivals at one rate."""
+POISSON_MEANS = (20.0, 80.0, 1.5)
+"""Its rate, size and size_cv where none are given."""
 NUM_COMMON = 12
 """Features beside those of the servers."""
 CONTEXT = 7
@@ -45,9 +52,19 @@ class Straggler:
     """Send a late request a second time, before the tail of latencies grows and not too often."""
 
     num_servers: int = static(10, "servers, each with a queue", low=1, high=1000)
-    rate: float = static(20.0, "requests per second", low=1e-3)
-    size: float = static(80.0, "mean service time of a request that is not slow, ms", low=1e-3)
-    size_cv: float = static(1.5, "standard deviation of the sizes over their mean", low=0.0)
+    workload: str = static(
+        POISSON, "where requests come from: poisson, workload-1, workload-2, or a file"
+    )
+    shorten: float = static(1.0, "a pass of the workload takes so many times less time", low=1.0)
+    rate: float | None = static(
+        None, "requests per second, on average; none: the workload's own", low=1e-3
+    )
+    size: float | None = static(
+        None, "mean service time if not slow, ms; none: the workload's own", low=1e-3
+    )
+    size_cv: float | None = static(
+        None, "standard deviation of the sizes over their mean; none: the workload's own", low=0.0
+    )
     slow_share: float = static(0.1, "share of copies that are slow", low=0.0, high=1.0)
     slow_factor: float = static(10.0, "service time of a slow copy over that of others", low=1.0)
     slow_ms: float = static(
@@ -76,7 +93,20 @@ class Straggler:
     @property
     def jobs(self) -> Jobs:
         """The requests of its worlds."""
-        return PoissonJobs(self.rate, self.size, self.size_cv)
+        known = (POISSON, *workloads.WORKLOADS)
+        if self.workload not in known and not is_file(self.workload):
+            text = unknown("workload", self.workload, known)
+            raise InputError(f"{text} (or a .csv, .npy or .npz file)")
+        if self.workload != POISSON:
+            given = self.shorten, self.rate, self.size, self.size_cv
+            return workload_jobs(self.workload, *given, stamp(self.workload))
+        if self.shorten != 1.0:
+            raise InputError(
+                f"shorten = {self.shorten:g}, but the workload {POISSON!r} has no pass that could "
+                "be shortened: leave it out, or name another workload"
+            )
+        means = zip((self.rate, self.size, self.size_cv), POISSON_MEANS, strict=True)
+        return PoissonJobs(*(usual if given is None else given for given, usual in means))
 
     def open(
         self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
