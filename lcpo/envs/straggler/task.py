@@ -16,7 +16,7 @@ from lcpo.envs.base import Advance
 from lcpo.envs.straggler.jobs import Jobs, PoissonJobs, workload_jobs
 from lcpo.errors import InputError
 from lcpo.names import unknown
-from lcpo.types import ContextSlice, Spec
+from lcpo.types import ContextSlice, Guard, Spec
 
 if TYPE_CHECKING:
     from lcpo.envs.straggler.worlds import StragglerWorlds
@@ -29,10 +29,21 @@ POISSON = "poisson"
 """The workload without a trend: independent arrivals at one rate."""
 POISSON_MEANS = (20.0, 80.0, 1.5)
 """Its rate, size and size_cv where none are given."""
+BUCKET_MS = 300_000.0
+"""Requests whose latencies are reported together, by arrival."""
 NUM_COMMON = 12
-"""Features beside those of the servers."""
+"""Features beside those of the servers; the last one tells whether the safety rule holds."""
 CONTEXT = 7
 """Where among these the context stands: averages of rate and size over about 50 s."""
+
+READINGS = (
+    "arrived", "hedged", "first_ms", "work_ms", "unsafe", "served", "service_ms",
+    *(f"slower_{int(ms)}" for ms in TIMEOUTS_MS[:NEVER]),
+    "buckets", "p95", "p99", "p999",
+)  # fmt: skip
+"""What a step tells of its window beside the observation (docs/envs/straggler.md)."""
+PERCENTILES = (0.95, 0.99, 0.999)
+"""Of a bucket: the last readings."""
 
 FUTURE_SIZES = "future-sizes"
 """Fault: rate and size are those of the requests that *arrived*, with the service times that they
@@ -84,6 +95,8 @@ class Straggler:
             context=ContextSlice(start=servers + CONTEXT, channels=2, lags=1),
             num_actions=(len(TIMEOUTS_MS),),
             elements=(self.num_servers, 2),
+            guard=Guard(entry=servers + NUM_COMMON - 1, action=(NEVER,)),
+            readings=READINGS,
         )
 
     @property
