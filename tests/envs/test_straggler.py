@@ -309,11 +309,11 @@ def test_percentiles_of_five_minutes_are_those_of_their_requests(faults: tuple[s
         latency, arrival = np.concatenate(answers, axis=1)
         bucket = (arrival // BUCKET_MS).astype(int)
         kept = [b for b in np.unique(bucket) if (b + 2) * BUCKET_MS <= clock]
-        assert 8 < len(kept) <= len(found)
-        for b, (time, *values) in zip(kept, found, strict=False):
+        assert 8 < len(kept)
+        for b, (time, *values) in zip(kept, found, strict=not faults):
             exact = np.percentile(latency[bucket == b], [95, 99, 99.9])
-            close(values[:2] if faults else values, exact[:2] if faults else exact,
-                  rtol=0.05 if faults else 0.003)  # fmt: skip
+            close(values[:2], exact[:2], rtol=0.03 if faults else 0.003)
+            close(values[2], exact[2], rtol=0.2 if faults else 0.003)
             assert time == (b + 2) * BUCKET_MS or faults
 
 
@@ -354,7 +354,7 @@ def test_readings_are_what_a_toy_cluster_counts(cancel: bool) -> None:
     first = jobs.sizes * np.where(jobs.slow[:, 0], 10.0, 1.0)
     close(total["first_ms"], first[: toy.next_job].sum(), rtol=1e-5)
     close(total["work_ms"], toy.worked + toy.left(), rtol=1e-5)
-    assert total["slower_1000"] > 50
+    assert total["slower_1000"] > 10
 
 
 def test_the_safety_rule_tells_what_it_plays() -> None:

@@ -27,35 +27,31 @@ _CLOSED = READINGS.index("buckets")
 
 @njit
 def add(w: Any, histograms: Any, answers: Any) -> None:
-    """Count the answers of a window: histograms [2, B], of even and of odd buckets."""
+    """Count the answers of a window in histograms [2, B], of which `w.newer` is the newer."""
     for k in range(w.num_answers):
         answer = answers[k]
-        late = 1 if answer.arrival < w.bucket * BUCKET_MS else 0
         latency = np.float64(min(max(answer.latency, _SHORTEST), _LONGEST))
         place = (latency.view(np.int64) >> _DROPPED) - _FIRST
-        histograms[(w.bucket + late) % 2, place] += 1
+        late = answer.arrival < w.bucket * BUCKET_MS
+        histograms[1 - w.newer if late else w.newer, place] += 1
 
 
 @njit
 def close_one(w: Any, histograms: Any) -> None:
-    """When a bucket begins, the older of the two is closed: its percentiles are read.
-
-    A window that was longer than a bucket (a published fault) may pass some: of these, empty ones
-    are passed over, and another one waits for the next window.
-    """
-    closed = False
-    while w.clock >= (w.bucket + 1) * BUCKET_MS and not closed:
-        histogram, count = histograms[(w.bucket + 1) % 2], 0
-        for k in range(NUM_BINS):
-            count += histogram[k]
-        w.bucket += 1
-        if count > 0:
-            closed = True
-            w.readings[_CLOSED] = 1.0
-            for k in range(len(PERCENTILES)):
-                rank = PERCENTILES[k] * (count - 1)
-                w.readings[_CLOSED + 1 + k] = _latency_at(histogram, rank)
-            histogram[:] = 0
+    """When a bucket begins, the older one is closed: its percentiles are read."""
+    if w.clock < (w.bucket + 1) * BUCKET_MS:
+        return
+    w.bucket = math.floor(w.clock / BUCKET_MS)  # late windows, a published fault, may pass some
+    w.newer = 1 - w.newer
+    histogram, count = histograms[w.newer], 0
+    for k in range(NUM_BINS):
+        count += histogram[k]
+    if count > 0:
+        w.readings[_CLOSED] = 1.0
+        for k in range(len(PERCENTILES)):
+            rank = PERCENTILES[k] * (count - 1)
+            w.readings[_CLOSED + 1 + k] = _latency_at(histogram, rank)
+        histogram[:] = 0
 
 
 @njit

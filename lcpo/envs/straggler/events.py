@@ -38,7 +38,7 @@ WORLD = np.dtype(
         ("cancelled", "i8"), ("hedged_before", "i8"), ("num_answers", "i8"), ("p95", "f8"),
         ("window", "i8"), ("sums", "f8", (NUM_WINDOWS, 4)), ("last_size", "f8"),
         ("ewma", "f8", (NUM_DECAYS, 2)), ("ewma_weight", "f8", NUM_DECAYS),
-        ("bucket", "i8"), ("readings", "f8", len(READINGS)), ("unsafe", "?"),
+        ("bucket", "i8"), ("newer", "i8"), ("readings", "f8", len(READINGS)), ("unsafe", "?"),
     ],
     align=True,
 )  # fmt: skip
