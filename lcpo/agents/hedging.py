@@ -52,16 +52,19 @@ class Config:
 
 @config
 class TableConfig:
-    """Hedge after a multiple of the mean service time, by load (hedge-table)."""
+    """Hedge after a multiple of the mean service time, by load (hedge-table).
+
+    The default is `lcpo.study.hedging.load_table(size=80, size_cv=1.5)`.
+    """
 
     rollout_length: int = static(10, "windows per update, for which a timeout holds", low=1)
     memory: float = traced(100.0, "windows that counts are kept for, on average", low=1.0)
     loads: tuple[float, ...] = static(
-        (0.1, 0.2, 0.3, 0.4), "loads up to which each multiple holds; above the last: never",
-        low=0.0,
+        (0.125, 0.175, 0.225, 0.275, 0.325, 0.425),
+        "loads up to which each multiple holds; above the last: never", low=0.0,
     )  # fmt: skip
     multiples: tuple[float, ...] = static(
-        (0.02, 0.2, 0.4, 0.6), "timeouts, over the mean service time", low=1e-6
+        (0.02, 0.066, 0.197, 0.395, 0.658, 1.974), "timeouts, over the mean service time", low=1e-6
     )
 
 

@@ -303,8 +303,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "hedge-p95": HEDGE,
     "hedge-sketch": {**HEDGE, "quantile": 0.9, "memory": 2400.0, "budget": 1.0, "refill": 0.1},
     "hedge-table": {
-        "rollout_length": 10, "memory": 100.0, "loads": [0.1, 0.2, 0.3, 0.4],
-        "multiples": [0.02, 0.2, 0.4, 0.6],
+        "rollout_length": 10, "memory": 100.0,
+        "loads": [0.125, 0.175, 0.225, 0.275, 0.325, 0.425],
+        "multiples": [0.02, 0.066, 0.197, 0.395, 0.658, 1.974],
     },
     "hedge-hourly": {"rollout_length": 10, "schedule": [], "num_windows": 7200},
     "prescient-a2c": {**A2C, "rollout_length": 3200},

@@ -82,7 +82,7 @@ class Hedging:
 
 
 def env_for(agent: AnyAgent) -> Any:
-    """The Pendulum; the grid world for agents that need finite observations; `Hedging` for rules."""
+    """The Pendulum; for agents that need finite observations the grid world; for rules theirs."""
     if agent.root.name in RULES:
         return Hedging()
     return GridWorld() if agent.name.startswith("tabular") else Pendulum()
