@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,18 +15,24 @@ from scipy.special import ndtr
 from toy_cluster import Cluster
 
 from lcpo.config import make, to_json
+from lcpo.contexts import workloads
 from lcpo.envs.base import WorldError
 from lcpo.envs.straggler.jobs import BLOCK, ArrayJobs, Block, PoissonJobs
 from lcpo.envs.straggler.task import (
+    BUCKET_MS,
+    FAULTS,
     FUTURE_SIZES,
     IDLE_TERMINAL,
     LATE_WINDOWS,
     NEVER,
+    READINGS,
+    TIMEOUTS_MS,
     WHOLE_TRACE_SCALES,
     Straggler,
 )
 from lcpo.envs.straggler.worlds import StragglerWorlds
 from lcpo.errors import InputError
+from lcpo.run.plan.check import check_env
 
 pytest.importorskip("numba")
 close = np.testing.assert_allclose
@@ -272,6 +280,100 @@ def test_slow_servers_are_slow_for_a_while() -> None:
     close(np.mean(periods), 0.1, atol=0.02)
 
 
+# Readings
+
+
+def reading(step: Any, name: str) -> np.ndarray:
+    return step.readings[:, READINGS.index(name)]
+
+
+@pytest.mark.parametrize("faults", [(), FAULTS])
+def test_percentiles_of_five_minutes_are_those_of_their_requests(faults: tuple[str, ...]) -> None:
+    """By arrival, from all answers, to 0.3 %; an hour without requests is left out.
+
+    Late windows do not end with the bucket: a few requests may count in the one before.
+    """
+    sizes, gaps = np.random.default_rng(0).lognormal(3.0, 1.5, (2, 30_000))
+    gaps[10_000] = 3.6e6
+    worlds = opened(Straggler(faults=faults), 2, ArrayJobs(sizes, gaps))
+    seen, told = [[], []], [[], []]
+    for _ in range(17_000 if not faults else 9_000):
+        step = play(worlds, 4)
+        for i in range(2):
+            seen[i].append(np.array(worlds.answers(i)))
+            if reading(step, "buckets")[i]:
+                told[i].append((worlds.arrays.world["clock"][i], *step.readings[i, -3:]))
+        assert not step.readings[reading(step, "buckets") == 0.0, -3:].any()
+    clock = worlds.arrays.world["clock"].min()
+    for answers, found in zip(seen, told, strict=True):
+        latency, arrival = np.concatenate(answers, axis=1)
+        bucket = (arrival // BUCKET_MS).astype(int)
+        kept = [b for b in np.unique(bucket) if (b + 2) * BUCKET_MS <= clock]
+        assert 8 < len(kept)
+        for b, (time, *values) in zip(kept, found, strict=not faults):
+            exact = np.percentile(latency[bucket == b], [95, 99, 99.9])
+            close(values[:2], exact[:2], rtol=0.03 if faults else 0.003)
+            close(values[2], exact[2], rtol=0.2 if faults else 0.003)
+            assert time == (b + 2) * BUCKET_MS or faults
+
+
+def test_an_answer_that_comes_late_counts_in_the_oldest_open_bucket() -> None:
+    """A request of 1000 s, which arrived in bucket 0, is answered in bucket 3: it is in bucket 2.
+
+    The others take 0.05 ms, less than the histogram tells apart.
+    """
+    sizes, gaps = np.full(4000, 0.05), np.full(4000, 1000.0)
+    sizes[0] = 1e6
+    worlds = opened(Straggler(num_servers=2), 1, ArrayJobs(sizes, gaps, np.zeros((4000, 2), bool)))
+    told = [s.readings[0] for s in (play(worlds) for _ in range(4200)) if s.readings[0, -4]]
+    close([r[-2] for r in told], [0.1] * 6, rtol=0.003)
+    over = [(r[-1] > 1.0) for r in told]
+    assert over == [False, False, True, False, False, False]
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_readings_are_what_a_toy_cluster_counts(cancel: bool) -> None:
+    """400 windows of random timeouts. Work is what servers did, and what they still have to do."""
+    jobs, rng = recorded(4000, 9.0, 80.0), np.random.default_rng(1)
+    toy = Cluster(jobs, 4, cancel)
+    worlds = opened(Straggler(num_servers=4, cancel=cancel), 1, jobs)
+    total = dict.fromkeys(READINGS, 0.0)
+    for _ in range(400):
+        unsafe = bool(worlds.arrays.world["unsafe"][0])
+        action = NEVER if unsafe else int(rng.integers(0, NEVER + 1))
+        before, expected, step = toy.next_job, toy.play(action), play(worlds, action)
+        found = {name: float(reading(step, name)[0]) for name in READINGS}
+        assert found["arrived"] == toy.next_job - before
+        assert found["unsafe"] == unsafe
+        assert found["served"] == len(expected.finished)
+        close(found["service_ms"], sum(expected.finished), rtol=1e-5)
+        slower = [sum(x > ms for x in expected.first_latencies) for ms in TIMEOUTS_MS[:NEVER]]
+        assert list(step.readings[0, 7:15]) == slower
+        total = {name: total[name] + found[name] for name in READINGS}
+    assert total["hedged"] == worlds.arrays.world["hedged"][0] > 500
+    first = jobs.sizes * np.where(jobs.slow[:, 0], 10.0, 1.0)
+    close(total["first_ms"], first[: toy.next_job].sum(), rtol=1e-5)
+    close(total["work_ms"], toy.worked + toy.left(), rtol=1e-5)
+    assert total["slower_1000"] > 10
+
+
+def test_the_safety_rule_tells_what_it_plays() -> None:
+    """The guard foretells it, the executed action and the weight are its own."""
+    worlds, guard = opened(Straggler(rate=40.0), 3), Straggler().spec.guard
+    assert guard is not None
+    obs, under = worlds.arrays.obs.copy(), []
+    for _ in range(300):
+        step = play(worlds, 0)
+        under.append(guard.holds(obs))
+        played: Any = step.action
+        np.testing.assert_array_equal(played[:, 0] == guard.action[0], under[-1])
+        np.testing.assert_array_equal(step.weight == 0.0, under[-1])
+        np.testing.assert_array_equal(reading(step, "unsafe") == 1.0, under[-1])
+        assert (played[~under[-1]] == 0).all()
+        obs = step.obs
+    assert 0.1 < np.mean(under) < 0.9
+
+
 # Limits
 
 
@@ -367,6 +469,50 @@ def test_actions_that_cannot_be(action: np.ndarray, text: str) -> None:
     worlds.reset(np.ones(2, bool))
     with pytest.raises(InputError, match=text):
         worlds.step(action, np.zeros((2, 0)))
+
+
+# Workloads
+
+
+def test_requests_of_a_workload_are_its_jobs(tmp_path: Path) -> None:
+    """A file and a twin, scaled; a file that was written anew is read anew; poisson has means."""
+    path, rng = tmp_path / "mine.npy", np.random.default_rng(0)
+    for scale in (1.0, 2.0):
+        table = rng.exponential([[80.0 * scale, 50.0]], (5000, 2))
+        np.save(path, table)
+        os.utime(path, ns=(0, int(scale)))
+        source = Straggler(workload=str(path)).jobs
+        sizes, gaps, _ = source.block(3, 1, 0.0)
+        again = np.arange(BLOCK, 2 * BLOCK) % 5000
+        close(np.column_stack([sizes, gaps]), table[again])
+        close(source.means(0.01), table[:50].mean(axis=0))
+    assert Straggler(workload=str(path)).jobs is source
+    twin = Straggler(workload="workload-2", shorten=20.0, rate=40.0, size=30.0, size_cv=1.0).jobs
+    same = workloads.get("workload-2", shorten=20.0, rate=40.0, size=30.0, cv=1.0)
+    np.testing.assert_array_equal(twin.block(5, 7, 0.0)[:2], same.jobs(7 * BLOCK, BLOCK, 5))
+    close(twin.means(1.0), (30.0, 25.0), rtol=1e-3)
+    assert Straggler(size=10.0).jobs == PoissonJobs(20.0, 10.0, 1.5)
+    worlds = opened(Straggler(workload="workload-2", shorten=20.0), 2)
+    assert play_randomly(worlds, 100)[-1, :, 20].min() > 0.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"workload": "nope"}, "unknown workload 'nope': known: poisson, workload-1, workload-2"),
+        ({"workload": "nope.csv"}, "nope.csv does not exist"),
+        ({"workload": "FILE", "size_cv": 2.0}, "the sizes in a file are as they are"),
+        ({"workload": "FILE", "shorten": 9.0}, "shorten it by less"),
+        ({"shorten": 2.0}, "'poisson' has no pass that could be shortened"),
+    ],
+)
+def test_workloads_that_cannot_be_are_refused_at_planning(
+    fields: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    np.savetxt(tmp_path / "mine.csv", np.ones((50, 2)), delimiter=",")
+    fields = {k: str(tmp_path / "mine.csv") if v == "FILE" else v for k, v in fields.items()}
+    with pytest.raises(InputError, match=f"the environment: .*{text}"):
+        check_env(Straggler(**fields))
 
 
 # Worlds

@@ -22,6 +22,7 @@ class Window(NamedTuple):
     queues: list[int]
     mean_queues: list[float]
     finished: list[float]  # service times of first copies
+    first_latencies: list[float]  # theirs, whether they were the answer or not
 
 
 class Copy(NamedTuple):
@@ -49,10 +50,10 @@ class Cluster:
         self.timers: list[tuple[float, int]] = []
         self.homes: dict[int, list[int]] = {}
         self.answered: set[int] = set()
-        self.next_job, self.now = 0, 0.0
+        self.next_job, self.now, self.worked = 0, 0.0, 0.0
 
     def play(self, action: int) -> Window:
-        end, latencies, finished = self.now + WINDOW_MS, [], []
+        end, latencies, finished, first_latencies = self.now + WINDOW_MS, [], [], []
         start, areas = self.now, np.zeros(len(self.servers))
         while True:
             s = min(range(len(self.servers)), key=lambda i: self.servers[i].finish)
@@ -60,13 +61,16 @@ class Cluster:
                    self.arrivals[self.next_job]]  # fmt: skip
             event = min(*due, end)
             areas += np.array(self.queues()) * (event - self.now)
+            self.worked += np.count_nonzero(self.queues()) * (event - self.now)
             self.now = event
             if min(due) > end:
-                return Window(latencies, self.queues(), list(areas / (end - start)), finished)
+                means = list(areas / (end - start))
+                return Window(latencies, self.queues(), means, finished, first_latencies)
             if due[0] == event:
                 copy = self.leave(s, self.servers[s].copies[0])
                 if not copy.second:
                     finished.append(copy.service)
+                    first_latencies.append(event - self.arrivals[copy.job])
                 if copy.job not in self.answered:
                     self.answered.add(copy.job)
                     latencies.append(event - self.arrivals[copy.job])
@@ -84,6 +88,12 @@ class Cluster:
 
     def queues(self) -> list[int]:
         return [len(server.copies) for server in self.servers]
+
+    def left(self) -> float:
+        """Service time that is still to be given."""
+        at_work = [server for server in self.servers if server.copies]
+        done = sum(self.now - server.since for server in at_work)
+        return sum(copy.service for server in at_work for copy in server.copies) - done
 
     def send(self, job: int, second: bool) -> None:
         homes = self.homes.setdefault(job, [])

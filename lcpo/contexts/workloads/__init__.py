@@ -32,25 +32,32 @@ def get(
     shorten: float = 1.0,
     rate: float | None = None,
     size: float | None = None,
+    cv: float | None = None,
 ) -> Workload:
     """The workload called `name`.
 
     `shorten`: a pass takes so many times less time, at the same rates and sizes. `rate` (jobs per
-    second) and `size` (ms): the means of a pass; None leaves them as they are.
+    second) and `size` (ms): the means of a pass; `cv`: standard deviation of the sizes over their
+    mean, where jobs are drawn. None leaves them as they are.
     """
-    found = _load(name).shorten(shorten)
+    found = _load(name, cv).shorten(shorten)
     means = found.means()
     by_rate = 1.0 if rate is None else number("rate", rate, 1e-6, 1e6) * means.gap / SECOND
     by_size = 1.0 if size is None else number("size", size, 1e-6, 1e9) / means.size
     return found if by_rate == by_size == 1.0 else found.scale(by_rate, by_size)
 
 
-def _load(name: Any) -> Workload:
+def _load(name: Any, cv: float | None) -> Workload:
     text = checked_name("workload", os.fspath(name) if isinstance(name, os.PathLike) else name)
     if text in WORKLOADS:
-        return WORKLOADS[text]()
+        return WORKLOADS[text]() if cv is None else WORKLOADS[text](cv=cv)
     if not trace_files.is_file(text):
         raise InputError(unknown("workload", text, WORKLOADS) + " (or a .csv, .npy or .npz file)")
+    if cv is not None:
+        raise InputError(
+            f"workload {text}: cv = {cv:g}, but the sizes in a file are as they are: leave it out; "
+            f"it goes with {', '.join(WORKLOADS)}"
+        )
     path = files.open_file(text)
     if path.suffix.lower() != ".npz":
         return files.read_jobs(path)

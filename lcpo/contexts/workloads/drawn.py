@@ -35,6 +35,8 @@ Factor = Callable[[Rng, int], np.ndarray]
 
 BLOCK_JOBS = 4096
 """About as many jobs are drawn at a time: enough that the start of a stream costs little."""
+KEPT = 128
+"""Seeds whose counts are kept, and blocks: two for each of the worlds that run side by side."""
 _COUNTS, _JOBS = 0, 1
 """Streams of a seed."""
 
@@ -137,7 +139,7 @@ class _Index(NamedTuple):
     starts: np.ndarray  # [B + 1], the first job of each block, and the end of the last
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=KEPT)
 def _index(workload: Drawn, seed: int) -> _Index:
     counts = workload.counts(_stream(seed, _COUNTS, 0, 0)).astype(np.int32)
     cells = workload.block_cells()
@@ -154,7 +156,7 @@ def _block_of(starts: np.ndarray, place: int) -> int:
     return int(np.searchsorted(starts, place, side="right")) - 1
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=KEPT)
 def _draw(workload: Drawn, seed: int, turn: int, block: int) -> tuple[np.ndarray, np.ndarray]:
     """Arrivals and sizes of a block in pass `turn`. Kept: who asks for few comes again soon."""
     counts, edges, _ = _index(workload, seed)

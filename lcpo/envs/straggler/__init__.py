@@ -4,6 +4,7 @@
     jobs      where requests come from: sizes and gaps, block by block
     worlds    StragglerWorlds: N clusters that step together
     windows   compiled: one window of 500 ms, what is observed, what is paid
+    buckets   compiled: percentiles of latencies by five minutes
     events    compiled: a request arrives, is hedged, a copy finishes
 
 Importing the first two needs no numba; opening worlds does. docs/envs/straggler.md.

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from lcpo.envs.straggler.task import NEVER, TIMEOUTS_MS
+from lcpo.envs.straggler.task import NEVER, READINGS, TIMEOUTS_MS
 
 TIMEOUTS = np.array(TIMEOUTS_MS)
 NUM_WINDOWS = 4
 """Windows that the newest features look back on."""
 NUM_DECAYS = 3
+ARRIVED, HEDGED, FIRST_MS, WORK_MS, UNSAFE, SERVED, SERVICE_MS, SLOWER = range(8)
+"""Where readings stand; "slower" are several."""
 
 _SECOND, ANSWERED, _WAITS, _SLOW_SECOND = 1, 2, 4, 8
 """Bits of a copy: it is the second one; its request has been answered; it will be hedged; the
@@ -36,11 +38,12 @@ WORLD = np.dtype(
         ("cancelled", "i8"), ("hedged_before", "i8"), ("num_answers", "i8"), ("p95", "f8"),
         ("window", "i8"), ("sums", "f8", (NUM_WINDOWS, 4)), ("last_size", "f8"),
         ("ewma", "f8", (NUM_DECAYS, 2)), ("ewma_weight", "f8", NUM_DECAYS),
-        ("unsafe", "?"),
+        ("bucket", "i8"), ("newer", "i8"), ("readings", "f8", len(READINGS)), ("unsafe", "?"),
     ],
     align=True,
 )  # fmt: skip
-"""A world: its clock, the jobs ahead, counts since the beginning, moving averages."""
+"""A world: its clock, the jobs ahead, counts since the beginning, moving averages, the bucket that
+it is in, readings of the window."""
 
 SERVER = np.dtype(
     [("next_finish", "f8"), ("area", "f8"), ("since", "f8"),
@@ -167,6 +170,9 @@ def arrive(rules: Any, w: Any, servers: Any, copies: Any, action: int, job: Any)
         if now + wait < w.hedge_time:
             w.hedge_time, w.hedge_list = now + wait, action
     w.arrived += 1
+    w.readings[ARRIVED] += 1.0
+    w.readings[FIRST_MS] += copy.service
+    w.readings[WORK_MS] += copy.service
     w.job += 1
     w.next_arrival = now + job.gap
     w.sums[w.window, 0] += 1.0
@@ -189,6 +195,8 @@ def hedge(rules: Any, w: Any, servers: Any, copies: Any) -> int:
     second.arrival, second.kind, second.twin = first.arrival, _SECOND, place
     first.kind, first.twin = first.kind & ~_WAITS, twin
     w.hedged += 1
+    w.readings[HEDGED] += 1.0
+    w.readings[WORK_MS] += second.service
     _find_hedge(w, copies)
     return s
 
@@ -235,6 +243,7 @@ def _cancel(w: Any, servers: Any, copies: Any, place: int, now: float) -> None:
     count(server, now, -1)
     copy.behind, w.free = w.free, place
     w.cancelled += 1
+    w.readings[WORK_MS] -= min(copy.service, copy.finish - now)  # one at work has done a part
 
 
 @njit
@@ -250,6 +259,11 @@ def complete(rules: Any, w: Any, servers: Any, copies: Any, answers: Any, s: int
         server.next_finish, server.tail = np.inf, -1
     count(server, now, -1)
     w.finished += 1
+    if not copy.kind & _SECOND:
+        w.readings[SERVED] += 1.0
+        w.readings[SERVICE_MS] += copy.service
+        for k in range(NEVER):
+            w.readings[SLOWER + k] += 1.0 if now - copy.arrival > TIMEOUTS[k] else 0.0
     if not (rules.future_sizes or copy.kind & _SECOND):
         w.sums[w.window, 2] += 1.0
         w.sums[w.window, 3] += copy.service

@@ -7,12 +7,14 @@ a world that is resumed asks for the same block again.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lcpo.contexts import workloads
 from lcpo.errors import InputError
 
 BLOCK = 4096
@@ -97,6 +99,36 @@ class PoissonJobs(NamedTuple):
         """The trace has no end and no trend: those of the distributions."""
         del share
         return self.size, 1000.0 / self.rate
+
+
+class WorkloadJobs(NamedTuple):
+    """Jobs of a workload (docs/workloads.md)."""
+
+    workload: workloads.Workload
+
+    def block(self, seed: int, index: int, time: float) -> Block:
+        """By index: a workload keeps the time itself."""
+        del time
+        return Block(*self.workload.jobs(index * BLOCK, BLOCK, seed))
+
+    def means(self, share: float) -> tuple[float, float]:
+        """Of the first jobs of a pass."""
+        size, gap = self.workload.means(share)
+        return size, gap or self.workload.means().gap  # a burst has no rate
+
+
+@functools.lru_cache(maxsize=8)
+def workload_jobs(
+    name: str,
+    shorten: float,
+    rate: float | None,
+    size: float | None,
+    cv: float | None,
+    stamp: tuple[int, int] | None,
+) -> WorkloadJobs:
+    """Those of `workloads.get`, which all worlds share. `stamp`: of the file, if it is one."""
+    del stamp
+    return WorkloadJobs(workloads.get(name, shorten=shorten, rate=rate, size=size, cv=cv))
 
 
 def generator(seed: int, block: int, stream: int) -> np.random.Generator:

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lcpo.config import config, static
+from lcpo.contexts import is_file, stamp, workloads
 from lcpo.envs.base import Advance
-from lcpo.envs.straggler.jobs import Jobs, PoissonJobs
-from lcpo.types import ContextSlice, Spec
+from lcpo.envs.straggler.jobs import Jobs, PoissonJobs, workload_jobs
+from lcpo.errors import InputError
+from lcpo.names import unknown
+from lcpo.types import ContextSlice, Guard, Spec
 
 if TYPE_CHECKING:
     from lcpo.envs.straggler.worlds import StragglerWorlds
@@ -22,10 +25,25 @@ TIMEOUTS_MS = (3.0, 10.0, 30.0, 60.0, 100.0, 300.0, 600.0, 1000.0, -1.0)
 """By action; the last one never hedges."""
 NEVER = len(TIMEOUTS_MS) - 1
 WINDOW_MS = 500.0
+POISSON = "poisson"
+"""The workload without a trend: independent arrivals at one rate."""
+POISSON_MEANS = (20.0, 80.0, 1.5)
+"""Its rate, size and size_cv where none are given."""
+BUCKET_MS = 300_000.0
+"""Requests whose latencies are reported together, by arrival."""
 NUM_COMMON = 12
-"""Features beside those of the servers."""
+"""Features beside those of the servers; the last one tells whether the safety rule holds."""
 CONTEXT = 7
 """Where among these the context stands: averages of rate and size over about 50 s."""
+
+READINGS = (
+    "arrived", "hedged", "first_ms", "work_ms", "unsafe", "served", "service_ms",
+    *(f"slower_{int(ms)}" for ms in TIMEOUTS_MS[:NEVER]),
+    "buckets", "p95", "p99", "p999",
+)  # fmt: skip
+"""What a step tells of its window beside the observation (docs/envs/straggler.md)."""
+PERCENTILES = (0.95, 0.99, 0.999)
+"""Of a bucket: the last readings."""
 
 FUTURE_SIZES = "future-sizes"
 """Fault: rate and size are those of the requests that *arrived*, with the service times that they
@@ -45,9 +63,19 @@ class Straggler:
     """Send a late request a second time, before the tail of latencies grows and not too often."""
 
     num_servers: int = static(10, "servers, each with a queue", low=1, high=1000)
-    rate: float = static(20.0, "requests per second", low=1e-3)
-    size: float = static(80.0, "mean service time of a request that is not slow, ms", low=1e-3)
-    size_cv: float = static(1.5, "standard deviation of the sizes over their mean", low=0.0)
+    workload: str = static(
+        POISSON, "where requests come from: poisson, workload-1, workload-2, or a file"
+    )
+    shorten: float = static(1.0, "a pass of the workload takes so many times less time", low=1.0)
+    rate: float | None = static(
+        None, "requests per second, on average; none: the workload's own", low=1e-3
+    )
+    size: float | None = static(
+        None, "mean service time if not slow, ms; none: the workload's own", low=1e-3
+    )
+    size_cv: float | None = static(
+        None, "standard deviation of the sizes over their mean; none: the workload's own", low=0.0
+    )
     slow_share: float = static(0.1, "share of copies that are slow", low=0.0, high=1.0)
     slow_factor: float = static(10.0, "service time of a slow copy over that of others", low=1.0)
     slow_ms: float = static(
@@ -67,6 +95,8 @@ class Straggler:
             context=ContextSlice(start=servers + CONTEXT, channels=2, lags=1),
             num_actions=(len(TIMEOUTS_MS),),
             elements=(self.num_servers, 2),
+            guard=Guard(entry=servers + NUM_COMMON - 1, action=(NEVER,)),
+            readings=READINGS,
         )
 
     @property
@@ -76,7 +106,20 @@ class Straggler:
     @property
     def jobs(self) -> Jobs:
         """The requests of its worlds."""
-        return PoissonJobs(self.rate, self.size, self.size_cv)
+        known = (POISSON, *workloads.WORKLOADS)
+        if self.workload not in known and not is_file(self.workload):
+            text = unknown("workload", self.workload, known)
+            raise InputError(f"{text} (or a .csv, .npy or .npz file)")
+        if self.workload != POISSON:
+            given = self.shorten, self.rate, self.size, self.size_cv
+            return workload_jobs(self.workload, *given, stamp(self.workload))
+        if self.shorten != 1.0:
+            raise InputError(
+                f"shorten = {self.shorten:g}, but the workload {POISSON!r} has no pass that could "
+                "be shortened: leave it out, or name another workload"
+            )
+        means = zip((self.rate, self.size, self.size_cv), POISSON_MEANS, strict=True)
+        return PoissonJobs(*(usual if given is None else given for given, usual in means))
 
     def open(
         self, num_worlds: int, seeds: Sequence[int], threads: int | None = None

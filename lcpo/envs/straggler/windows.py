@@ -1,6 +1,7 @@
 """One step of many worlds, compiled by numba: the events of a window, then what is observed.
 
-    advance(rules, arrays, out, action, status, first, last)    a window of each of these worlds
+    advance(rules, arrays, out, action, status, first, last)    a window of each of these worlds;
+                                                                returns whether all are `DONE`
 
 A world whose status is not `DONE` afterwards stopped between two events, because it needs
 something of the host; called again, it goes on where it stopped.
@@ -16,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from lcpo.envs.straggler import events, task
+from lcpo.envs.straggler import buckets, events, task
 from lcpo.envs.straggler.events import ANSWERED, arrive, complete, count, hedge
-from lcpo.envs.straggler.task import NEVER
+from lcpo.envs.straggler.task import NEVER, READINGS
 
 DONE, START, NEEDS_JOBS, NEEDS_ROOM, FULL = range(5)
 """Status: the window is over; it shall begin; it needs more jobs, or room for more answers; there
@@ -39,18 +40,24 @@ class Arrays(NamedTuple):
     copies: Any  # [N, K] of COPY
     jobs: Any  # [N, B] of JOB: the block of jobs that a world is in
     answers: Any  # [N, L] of ANSWER: to the requests that were answered in this window
+    buckets: Any  # [N, 2, B] int32: histograms of latencies
     obs: np.ndarray  # [N, D]
 
 
-OUT = np.dtype([("reward", "f4"), ("elapsed", "f4"), ("weight", "f4"), ("terminated", "?")])
+OUT = np.dtype(
+    [("reward", "f4"), ("elapsed", "f4"), ("weight", "f4"), ("action", "i4"),
+     ("readings", "f4", len(READINGS)), ("terminated", "?")],
+    align=True,
+)  # fmt: skip
 """What a step returns beside the observations."""
 
 
 @njit
 def _advance(
     rules: Any, arrays: Any, out: Any, action: Any, status: Any, first: int, last: int
-) -> None:
-    """Play a window of the worlds from `first` to `last` that are not `DONE`."""
+) -> bool:
+    """Play a window of the worlds from `first` to `last` that are not `DONE`; whether all are."""
+    all_done = True
     for i in range(first, last):
         if status[i] == DONE:
             continue
@@ -60,14 +67,24 @@ def _advance(
         played = NEVER if w.unsafe else action[i]
         answers = arrays.answers[i]
         status[i] = _play(rules, w, servers, copies, played, arrays.jobs[i], answers)
-        if status[i] == DONE:
-            _close(rules, w, servers, copies, answers, arrays.obs[i], out[i])
+        if status[i] != DONE:
+            all_done = False
+            continue
+        buckets.add(w, arrays.buckets[i], answers)
+        _close(rules, w, servers, copies, answers, arrays.obs[i], out[i])
+        buckets.close_one(w, arrays.buckets[i])
+        out[i].action = played
+        for k in range(len(READINGS)):
+            out[i].readings[k] = w.readings[k]
+    return all_done
 
 
 @njit
 def _begin(w: Any, servers: Any) -> None:
     w.began = w.clock
     w.num_answers, w.hedged_before = 0, w.hedged
+    w.readings[:] = 0.0
+    w.readings[events.UNSAFE] = 1.0 if w.unsafe else 0.0
     w.window = (w.window + 1) % events.NUM_WINDOWS
     w.sums[w.window, :] = 0.0
     for s in range(len(servers)):
@@ -218,16 +235,16 @@ def _with_cache() -> Any:
     numba's cache looks at the file of the function that it keeps, not at those of the functions
     which that calls. It looks at the variables of a closure, too: hence this one.
     """
-    source = Path(events.__file__).read_bytes() + Path(task.__file__).read_bytes()
+    source = b"".join(Path(str(m.__file__)).read_bytes() for m in (buckets, events, task))
     of_what = hashlib.sha256(source).hexdigest()
 
     @njit(cache=True, nogil=True)
     def advance(
         rules: Any, arrays: Any, out: Any, action: Any, status: Any, first: int, last: int
-    ) -> None:
+    ) -> bool:
         """Play a window of the worlds from `first` to `last` that are not `DONE`."""
         len(of_what)
-        _advance(rules, arrays, out, action, status, first, last)
+        return _advance(rules, arrays, out, action, status, first, last)
 
     return advance
 

@@ -27,7 +27,7 @@ WORLDS_PER_THREAD = 16
 """Fewer are not worth the waking of a thread."""
 SCALE_SHARE = 0.01
 """Of the trace: what the scales of the features are taken from."""
-_STATE = ("world", "servers", "copies", "obs")
+_STATE = ("world", "servers", "copies", "buckets", "obs")
 """Arrays that are saved; the others follow from them."""
 
 
@@ -54,6 +54,7 @@ class StragglerWorlds:
         self.arrays = self._empty()
         self.arrays.world["seed"] = seeds
         self._begun = False  # whether all worlds have
+        self._start = np.full(num_worlds, self._compiled.START)
         count = min(threads or _num_cores(), max(1, num_worlds // WORLDS_PER_THREAD))
         edges = np.linspace(0, num_worlds, count + 1).astype(int).tolist()
         self._parts = list(itertools.pairwise(edges))
@@ -82,6 +83,7 @@ class StragglerWorlds:
         arrays = self._compiled.Arrays(
             world, np.zeros((n, servers), events.SERVER), np.zeros((n, copies), events.COPY),
             np.zeros((n, BLOCK), events.JOB), np.zeros((n, 256), events.ANSWER),
+            np.zeros((n, 2, self._compiled.buckets.NUM_BINS), np.int32),
             np.zeros((n, 2 * servers + names.NUM_COMMON)),
         )  # fmt: skip
         arrays.servers["next_finish"] = np.inf
@@ -106,25 +108,25 @@ class StragglerWorlds:
         del context
         chosen, n = self._check(np.asarray(action)), self.num_worlds
         out: Any = np.empty(n, self._compiled.OUT)
-        status = np.full(n, self._compiled.START)
-        self._advance(out, chosen, status)
-        while status.any():
+        status = self._start.copy()
+        while not self._advance(out, chosen, status):
             self._serve(status)
-            self._advance(out, chosen, status)
         never: Any = np.zeros(n, bool)
         obs: Any = self.arrays.obs.astype(np.float32)
         return Step(
-            obs, out["reward"], out["terminated"], never, out["elapsed"], out["weight"]
+            obs, out["reward"], out["terminated"], never, out["elapsed"], out["weight"],
+            out["action"][:, None], out["readings"],
         )  # fmt: skip
 
-    def _advance(self, out: Any, chosen: np.ndarray, status: np.ndarray) -> None:
-        def part(edges: tuple[int, int]) -> None:
-            self._compiled.advance(self.rules, self.arrays, out, chosen, status, *edges)
+    def _advance(self, out: Any, chosen: np.ndarray, status: np.ndarray) -> bool:
+        """Play on; whether the windows of all worlds are over."""
+
+        def part(edges: tuple[int, int]) -> bool:
+            return self._compiled.advance(self.rules, self.arrays, out, chosen, status, *edges)
 
         if self._pool is None:
-            part(self._parts[0])
-        else:
-            list(self._pool.map(part, self._parts))
+            return part(self._parts[0])
+        return all(list(self._pool.map(part, self._parts)))
 
     def _serve(self, status: np.ndarray) -> None:
         """Give worlds what they stopped for; raise WorldError where that is not to be had."""
@@ -200,8 +202,9 @@ class StragglerWorlds:
                 f"{[self.num_worlds, 1]}, one per world"
             )
         chosen = action[:, 0].astype(np.int64)
-        if chosen.view(np.uint64).max() > names.NEVER:  # as such, one below 0 is a huge one
-            world = int(np.argmax(chosen.view(np.uint64)))
+        unsigned = chosen.view(np.uint64)  # as such, one below 0 is a huge one
+        if np.maximum.reduce(unsigned) > names.NEVER:
+            world = int(np.argmax(unsigned))
             raise InputError(f"action {chosen[world]} of world {world}: needs 0 to {names.NEVER}")
         if not self._begun:
             world = int(np.argmin(self.arrays.world["block"]))

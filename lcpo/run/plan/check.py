@@ -149,6 +149,8 @@ def _check_host(env: HostEnv, name: str, fail: Callable[[str], None]) -> None:
         worlds = env.open(count, list(range(count)), 1)
         features, step = worlds.reset(np.ones(count, bool)), worlds.step(action, context)
         worlds.close()
+    except InputError as error:  # says what to do
+        raise InputError(f"{name}: {error}") from error
     except (Exception, SystemExit) as error:  # of the user's code
         why = tell(error)
         raise InputError(f"{name}: its worlds do not open, reset and step ({why})") from error
