@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from lcpo.envs.straggler.task import NEVER, Straggler
 from lcpo.study import hedging
-
-pytest.importorskip("numba")
-
-from lcpo.envs.straggler.task import NEVER, Straggler  # noqa: E402
 
 
 def test_each_timeout_is_played_in_each_seed() -> None:
