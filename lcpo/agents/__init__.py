@@ -9,7 +9,9 @@ from lcpo.agents import (
     a2c,
     bfdqn,
     clear,
+    constant,
     ddqn,
+    hedging,
     ideal_mbpo,
     lcpo,
     lcpo_p,
@@ -70,6 +72,13 @@ _ALL: tuple[AnyAgent, ...] = (
     mbcd.agent,
     tabular_a2c.agent,
     tabular_q.agent,
+    # Rules for hedging requests: docs/agents/hedging.md.
+    constant.agent,
+    *constant.HEDGES,
+    hedging.p95,
+    hedging.sketch,
+    hedging.table,
+    hedging.hourly,
     prescient(a2c.agent, rollout_length=3200),
     prescient(trpo.agent, steps=10_000_000, halve=(), rollout_length=10_000),
     # Random for 1000 updates; DDQN's epsilon falls in the 5000 after them.

@@ -253,6 +253,14 @@ MODEL = {
     "ensemble_size": 5, "model_hidden": [64, 64, 64], "model_passes": 5, "model_batches": 5,
     "model_batch_size": 256,
 }  # fmt: skip
+HEDGE = {
+    "rollout_length": 10, "quantile": 0.95, "memory": 120.0, "budget": 0.05, "refill": 1.0,
+    "capacity": 100.0,
+}  # fmt: skip
+HEDGES = {
+    "never-hedge": 8, "hedge-3ms": 0, "hedge-10ms": 1, "hedge-30ms": 2, "hedge-60ms": 3,
+    "hedge-100ms": 4, "hedge-300ms": 5, "hedge-600ms": 6, "hedge-1000ms": 7,
+}  # fmt: skip
 DEFAULTS: dict[str, dict[str, Any]] = {
     "a2c": A2C,
     "a2c-entropy": {**A2C, **TUNED_ENTROPY},
@@ -289,6 +297,17 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "tabular-q": {
         "rollout_length": 200, "learning_rate": 1.0, "omega": 0.7, "epsilon": 0.1, "gamma": 0.99,
     },
+    # Of no paper: docs/agents/hedging.md.
+    "constant": {"rollout_length": 200, "action": -1.0},
+    **{name: {"rollout_length": 200, "action": float(i)} for name, i in HEDGES.items()},
+    "hedge-p95": HEDGE,
+    "hedge-sketch": {**HEDGE, "quantile": 0.9, "memory": 2400.0, "budget": 1.0, "refill": 0.1},
+    "hedge-table": {
+        "rollout_length": 10, "memory": 100.0,
+        "loads": [0.125, 0.175, 0.225, 0.275, 0.325, 0.425],
+        "multiples": [0.02, 0.066, 0.197, 0.395, 0.658, 1.974],
+    },
+    "hedge-hourly": {"rollout_length": 10, "schedule": [], "num_windows": 7200},
     "prescient-a2c": {**A2C, "rollout_length": 3200},
     "prescient-trpo": {**TRPO, "rollout_length": 10_000},
     "prescient-ddqn": {

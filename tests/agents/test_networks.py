@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small_agents import random_batch, small_config
+from small_agents import RULES, random_batch, small_config
 
 from lcpo.agents import AGENTS, ddqn, off_policy, sac
 from lcpo.core import optim
@@ -25,7 +25,7 @@ SACS = ("mbpo", "ideal-mbpo", "mbcd")
 WITH_NETWORKS = [
     name
     for name, agent in AGENTS.items()
-    if not agent.parent and "tabular" not in name and name not in SACS
+    if not agent.parent and "tabular" not in name and name not in (*SACS, *RULES)
 ]
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 from small_agents import (
+    RULES,
     T,
     assert_close,
     assert_same,
@@ -99,9 +100,12 @@ def test_vmap_over_seeds_and_traced_fields_equals_a_loop(agent: AnyAgent) -> Non
 
     together = jax.jit(jax.vmap(run))(configs.stack(members), keys)
     single = jax.jit(run)
-    for i in (0, 1, 2, len(members) - 1):
+    last = len(members) - 1
+    for i in {0, 1, min(2, last), last}:
         alone = single(jax.tree.map(jnp.float32, members[i]), keys[i])
         assert_close(jax.tree.map(lambda x, i=i: x[i], together), alone, 2e-4)
+    if agent.root.name in ("constant", "hedge-hourly"):
+        return  # it is the same for all seeds
     policies = jax.tree.leaves(together[0])[0]
     assert not np.array_equal(policies[0], policies[1]), "two seeds gave the same parameters"
 
@@ -137,6 +141,8 @@ def test_truncated_bootstraps_and_terminated_does_not(agent: AnyAgent) -> None:
     """The successor of the last step matters where the episode was cut, not where it ended."""
     if agent.name == "mbpo":
         pytest.skip("its model learns from every successor: tests/agents/test_mbpo.py")
+    if agent.root.name in RULES:
+        pytest.skip("learns no values")
     config, spec, warm = started(agent, **unscaled(agent))
     if agent.name == "tabular-q":  # no two rows alike, visited or not
         warm = warm._replace(

@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo.agents import presets
+from lcpo.config import config
+from lcpo.envs.base import Advance
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
-from lcpo.types import AnyAgent, Spec, Transition
+from lcpo.types import AnyAgent, Array, ContextSlice, Spec, Step, Transition
 
 T = 16
 """Steps per rollout."""
@@ -41,13 +43,48 @@ SMALL = {
 SMALL_OF = {
     "pt-dqn": {"batch_size": 16, "updates_per_rollout": 8},
     "ideal-mbpo": {"model_samples": 256, "buffer_size": 256},
+    "constant": {"action": 3},
+    "hedge-hourly": {"schedule": (2, 8, 0), "num_windows": 24},
 }
 """Of one agent: a pass over `permanent_period` transitions takes whole batches; the newest step is
-among those that imagination starts from."""
+among those that imagination starts from; rules for hedging need something to play."""
+RULES = ("constant", "hedge-p95", "hedge-table", "hedge-hourly")
+"""Agents that learn nothing: neither rewards nor observations reach their states."""
+READINGS = (
+    "arrived", "hedged", "first_ms", "work_ms", "unsafe", "served", "service_ms", "slower_3",
+    "slower_10", "slower_30", "slower_60", "slower_100", "slower_300", "slower_600", "slower_1000",
+    "buckets", "p95", "p99", "p999",
+)  # fmt: skip
+"""Of the straggler task."""
+
+
+@config
+class Hedging:
+    """Readings as the straggler task has them, drawn at random, in an environment that compiles."""
+
+    @property
+    def spec(self) -> Spec:
+        context = ContextSlice(4, channels=2, lags=1)
+        return Spec(6, context, (9,), elements=(2, 2), readings=READINGS)
+
+    @property
+    def advance(self) -> Advance:
+        return "step"
+
+    def reset(self, key: Array) -> tuple[tuple, Array]:
+        del key
+        return (), jnp.zeros(4)
+
+    def step(self, state: tuple, action: Array, context: Array, key: Array) -> tuple[tuple, Step]:
+        del action, context
+        no, readings = jnp.bool_(False), jax.random.uniform(key, (len(READINGS),))
+        return state, Step(jnp.zeros(4), jnp.float32(0.0), no, no, readings=readings)
 
 
 def env_for(agent: AnyAgent) -> Any:
-    """The Pendulum, or for agents that need finite observations the grid world."""
+    """The Pendulum; for agents that need finite observations the grid world; for rules theirs."""
+    if agent.root.name in RULES:
+        return Hedging()
     return GridWorld() if agent.name.startswith("tabular") else Pendulum()
 
 
@@ -73,7 +110,10 @@ def random_batch(spec: Spec, key: jax.Array, ends: bool = True) -> Transition:
     action = jax.random.randint(keys[1], (*shape, spec.action_size), 0, min(spec.num_actions))
     terminated, truncated = jax.random.bernoulli(keys[2], 0.1 if ends else 0.0, (2, *shape))
     ones, reward = jnp.ones(shape), jax.random.normal(keys[3], shape)
-    return Transition(obs, action, reward, next_obs, terminated, truncated, ones, ones, ())
+    rest: Any = (terminated, truncated, ones, ones, ())
+    if spec.readings:
+        rest += (jax.random.uniform(keys[4], (*shape, len(spec.readings))),)
+    return Transition(obs, action, reward, next_obs, *rest)
 
 
 @cache
