@@ -19,7 +19,7 @@ from lcpo.config import config, static, traced, with_default
 from lcpo.core import buffers, ood
 from lcpo.core.buffers import Reservoir
 from lcpo.errors import InputError
-from lcpo.types import Array, Spec
+from lcpo.types import Array, Spec, Transition
 
 ADD_BEFORE_SAMPLE = "add-before-sample"
 """Fault: the recent batch enters the reservoir before anchors are drawn from it."""
@@ -62,13 +62,14 @@ def recall(
     recent: Array,
     add_key: Array,
     sample_key: Array,
+    keep: Array | None = None,
 ) -> tuple[Anchors, Reservoir]:
     """S_c, as many states as `batch` [B, D] has, OOD with respect to `recent` [R, D].
 
-    The memory comes back as it was, but under the fault "add-before-sample".
+    The memory comes back as it was, but under the fault "add-before-sample". `keep`: of the batch.
     """
     if ADD_BEFORE_SAMPLE in config.faults:
-        memory = buffers.reservoir_add(memory, batch, add_key)
+        memory = buffers.reservoir_add(memory, batch, add_key, keep)
     distance = ood.find_detector(config.detector).distance
     if ROW_SUM_FILTER in config.faults and distance is ood.mahalanobis_full:
         distance = ood.row_sum_filter
@@ -84,14 +85,25 @@ def recall(
 
 
 def remember(
-    config: AnchorConfig, memory: Reservoir, batch: Array, anchors: Anchors, add_key: Array
+    config: AnchorConfig,
+    memory: Reservoir,
+    batch: Array,
+    anchors: Anchors,
+    add_key: Array,
+    keep: Array | None = None,
 ) -> Reservoir:
     """The memory with the batch [B, D] added, unless the fault has added it already."""
     if ADD_BEFORE_SAMPLE in config.faults:
         return memory
     # The write must depend on what was read: XLA copies a buffer that it may write too early.
     read = jax.lax.bitcast_convert_type(jnp.sum(anchors.obs), jnp.uint32)
-    return buffers.reservoir_add(memory, batch, jax.random.fold_in(add_key, read))
+    return buffers.reservoir_add(memory, batch, jax.random.fold_in(add_key, read), keep)
+
+
+def may_be_anchors(spec: Spec, batch: Transition) -> Array | None:
+    """Which states of a rollout may [B]; None: all. Not those in which a guard acts, not a policy:
+    to hold the policy there would be in vain."""
+    return None if spec.unit_steps else (batch.weight > 0.0).reshape(-1)
 
 
 def check(config: AnchorConfig, spec: Spec) -> None:

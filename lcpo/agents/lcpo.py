@@ -80,14 +80,14 @@ def update(
 ) -> tuple[State, Metrics]:
     """One iteration of Algorithm 1; the driver has sampled the batch B_r (lines 2 and 3)."""
     add_key, sample_key = random.scan_keys(key, (2,))
-    recent = batch.obs.reshape(-1, spec.obs_size)
+    recent, keep = batch.obs.reshape(-1, spec.obs_size), past.may_be_anchors(spec, batch)
     anchors, memory = past.recall(  # line 4
-        config, spec, state.memory, recent, recent, add_key, sample_key
+        config, spec, state.memory, recent, recent, add_key, sample_key, keep
     )
     networks = on_policy.make_networks(config, spec)
     learner, data = on_policy.estimate(config, networks, state.learner, batch)
     learner, metrics = learn(config, spec, learner, data, anchors)  # lines 5-15
-    memory = past.remember(config, memory, recent, anchors, add_key)  # line 16
+    memory = past.remember(config, memory, recent, anchors, add_key, keep)  # line 16
     return State(learner, memory), metrics
 
 

@@ -67,14 +67,16 @@ def update(
     """Find anchors, then PPO with their loss added."""
     order_key, memory_key = jax.random.split(key)
     add_key, sample_key = random.scan_keys(memory_key, (2,))
-    obs = batch.obs.reshape(-1, spec.obs_size)
+    obs, keep = batch.obs.reshape(-1, spec.obs_size), past.may_be_anchors(spec, batch)
     recent, window = look_back(config, state, obs)
-    anchors, memory = past.recall(config, spec, state.memory, obs, recent, add_key, sample_key)
+    anchors, memory = past.recall(
+        config, spec, state.memory, obs, recent, add_key, sample_key, keep
+    )
     networks = on_policy.make_networks(config, spec)
     learner, data = on_policy.estimate(config, networks, state.learner, batch)
     order = jax.random.permutation(order_key, obs.shape[0])
     learner, metrics = learn(config, spec, learner, data, order, anchors)
-    memory = past.remember(config, memory, obs, anchors, add_key)
+    memory = past.remember(config, memory, obs, anchors, add_key, keep)
     return State(learner, memory, window), metrics
 
 
