@@ -9,8 +9,9 @@ import pytest
 from small_agents import T, random_batch, small_config, updater
 
 from lcpo.agents import AGENTS
-from lcpo.core import buffers
+from lcpo.core import buffers, ood
 from lcpo.envs.pendulum import Pendulum
+from lcpo.types import ContextSlice
 
 KEY = jax.random.key(0)
 SPEC = Pendulum().spec
@@ -49,5 +50,33 @@ def test_states_under_a_guard_do_not_become_anchors(name: str) -> None:
     state = agent.init(config, LASTING, KEY)
     state, _ = updater(agent)(config, LASTING, state, batch, KEY)
     kept = batch.obs[np.flatnonzero(np.arange(T) % 3 > 0), 0]
-    np.testing.assert_array_equal(state.memory.items[: len(kept)], kept)
-    assert state.memory.seen == len(kept)
+    np.testing.assert_array_equal(state.memory.past.items[: len(kept)], kept)
+    assert state.memory.past.seen == len(kept)
+
+
+SEEN: list[np.ndarray] = []
+
+
+def noted(context: ContextSlice, recent: jax.Array, data: jax.Array) -> jax.Array:
+    """Distances of a detector that writes down what it is told is recent."""
+    jax.debug.callback(lambda x: SEEN.append(np.asarray(x[:, 0])), recent)
+    return ood.everything(context, recent, data)
+
+
+@pytest.mark.parametrize("name", ["lcpo", "lcpo-p"])
+def test_the_newest_rollouts_count_as_recent(name: str) -> None:
+    """Exactly the last three; before, the first as often as there are some to come."""
+    agent = AGENTS[name]
+    config = small_config(agent, recent_batches=3, detector=f"{__name__}:noted")
+    config = jax.tree.map(jnp.float32, config)
+    state, batch = agent.init(config, SPEC, KEY), random_batch(SPEC, KEY)
+    SEEN.clear()
+    shares = []
+    for number in range(5):
+        batch = batch._replace(obs=jnp.full_like(batch.obs, number))
+        state, metrics = updater(agent)(config, SPEC, state, batch, KEY)
+        jax.effects_barrier()
+        shares.append(float(metrics["ood_share"]))
+    expected = [[0, 0, 0], [1, 0, 0], [2, 1, 0], [3, 2, 1], [4, 3, 2]]
+    assert [sorted(rows) for rows in SEEN] == [sorted(np.repeat(e, T)) for e in expected]
+    assert shares == [0.0, 1.0, 1.0, 1.0, 1.0]

@@ -348,7 +348,7 @@ MUTANTS = (
     ),
     Mutant(
         "one-more-than-enough", "lcpo/core/ood.py",
-        "return drawn[index], rank[-1] >= count", "return drawn[index], rank[-1] > count",
+        "drawn[index], rank[-1] >= count", "drawn[index], rank[-1] > count",
         (f"{CORE}enough_is_exactly_as_many_as_wanted",), "exactly enough anchors are refused",
     ),
     Mutant(
