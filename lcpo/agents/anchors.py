@@ -4,7 +4,8 @@
                             OOD with respect to B_r (Algorithm 3)                       `recall`
     B_a <- B_a + B_r        line 16: reservoir sampling (Algorithm 2)                   `remember`
 
-The published code does the second before the first (fault "add-before-sample").
+The published code does the second before the first (fault "add-before-sample"). With
+`recent_batches` more than 1, omega compares with that many rollouts instead of B_r: `look_back`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lcpo.config import config, static, traced, with_default
 from lcpo.core import buffers, ood
 from lcpo.core.buffers import Reservoir
 from lcpo.errors import InputError
-from lcpo.types import Array, Spec
+from lcpo.types import Array, Spec, Transition
 
 ADD_BEFORE_SAMPLE = "add-before-sample"
 """Fault: the recent batch enters the reservoir before anchors are drawn from it."""
@@ -39,6 +40,9 @@ class AnchorConfig(on_policy.AdamConfig):
         None, "reservoir capacity (paper: n_b); None: 1 % of the steps", low=1, share_of_steps=0.01
     )
     sampling_rounds: int = static(5, "draws per anchor wanted, before giving up", low=1)
+    recent_batches: int = static(
+        1, "newest rollouts that count as recent where contexts are judged", low=1
+    )
 
 
 class Anchors(NamedTuple):
@@ -46,12 +50,34 @@ class Anchors(NamedTuple):
 
     obs: Array  # [B, D]; of no use where `found` is False
     found: Array  # bool: S_c is not empty
+    share: Array | float = 0.0  # of the past that was drawn: how much was OOD
 
 
-def memory_init(config: AnchorConfig, spec: Spec) -> Reservoir:
-    """B_a, empty."""
+class Memory(NamedTuple):
+    """What anchors are drawn from, and what they are compared with beside the newest rollout."""
+
+    past: Reservoir  # B_a, observations
+    rollouts: Array  # [recent_batches - 1, B, D], the newest first
+
+
+def memory_init(config: AnchorConfig, spec: Spec) -> Memory:
+    """B_a, empty, and room for rollouts."""
     assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
-    return buffers.reservoir_init(config.buffer_size, (spec.obs_size,))
+    shape = (config.recent_batches - 1, config.rollout_length * spec.num_worlds, spec.obs_size)
+    past = buffers.reservoir_init(config.buffer_size, (spec.obs_size,))
+    return Memory(past, jnp.zeros(shape))
+
+
+def look_back(memory: Memory, batch: Array) -> tuple[Array, Memory]:
+    """What counts as recent [R, D], the batch [B, D] included; and the memory for the next time.
+
+    Until there are enough rollouts, the first counts as if it had been there all along.
+    """
+    if len(memory.rollouts) == 0:
+        return batch, memory
+    older = jnp.where(memory.past.seen == 0, batch[None], memory.rollouts)
+    rollouts = jnp.concatenate([batch[None], older])
+    return rollouts.reshape(-1, batch.shape[1]), memory._replace(rollouts=rollouts[:-1])
 
 
 def recall(
@@ -62,17 +88,18 @@ def recall(
     recent: Array,
     add_key: Array,
     sample_key: Array,
+    keep: Array | None = None,
 ) -> tuple[Anchors, Reservoir]:
     """S_c, as many states as `batch` [B, D] has, OOD with respect to `recent` [R, D].
 
-    The memory comes back as it was, but under the fault "add-before-sample".
+    The memory comes back as it was, but under the fault "add-before-sample". `keep`: of the batch.
     """
     if ADD_BEFORE_SAMPLE in config.faults:
-        memory = buffers.reservoir_add(memory, batch, add_key)
+        memory = buffers.reservoir_add(memory, batch, add_key, keep)
     distance = ood.find_detector(config.detector).distance
     if ROW_SUM_FILTER in config.faults and distance is ood.mahalanobis_full:
         distance = ood.row_sum_filter
-    obs, found = ood.sample_ood(
+    obs, found, share = ood.sample_ood(
         memory,
         lambda data: distance(spec.context, recent, data),
         config.sigma,
@@ -80,18 +107,29 @@ def recall(
         config.sampling_rounds,
         sample_key,
     )
-    return Anchors(obs, found), memory
+    return Anchors(obs, found, share), memory
 
 
 def remember(
-    config: AnchorConfig, memory: Reservoir, batch: Array, anchors: Anchors, add_key: Array
+    config: AnchorConfig,
+    memory: Reservoir,
+    batch: Array,
+    anchors: Anchors,
+    add_key: Array,
+    keep: Array | None = None,
 ) -> Reservoir:
     """The memory with the batch [B, D] added, unless the fault has added it already."""
     if ADD_BEFORE_SAMPLE in config.faults:
         return memory
     # The write must depend on what was read: XLA copies a buffer that it may write too early.
     read = jax.lax.bitcast_convert_type(jnp.sum(anchors.obs), jnp.uint32)
-    return buffers.reservoir_add(memory, batch, jax.random.fold_in(add_key, read))
+    return buffers.reservoir_add(memory, batch, jax.random.fold_in(add_key, read), keep)
+
+
+def may_be_anchors(spec: Spec, batch: Transition) -> Array | None:
+    """Which states of a rollout may [B]; None: all. Not those in which a guard acts, not a policy:
+    to hold the policy there would be in vain."""
+    return None if spec.unit_steps else (batch.weight > 0.0).reshape(-1)
 
 
 def check(config: AnchorConfig, spec: Spec) -> None:

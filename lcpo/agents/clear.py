@@ -160,6 +160,8 @@ def estimate(
     log_mu = both.extra[..., :-1].reshape(*both.reward.shape, spec.action_size, -1)
     log_pi = dists.log_prob(networks.policy.apply(learner.policy, both.obs), both.action)
     ratio = jnp.exp(log_pi - dists.log_prob(log_mu, both.action))
+    if spec.guard is not None:  # which plays the same action whatever mu and pi are
+        ratio = jnp.where(both.weight > 0.0, ratio, 1.0)
     ends = {TERMINATION_LEAKS: both.terminated, TRUNCATION_LEAKS: both.truncated}
     terminated, truncated = (
         jnp.zeros_like(both.reward) if fault in config.faults else flag.astype(jnp.float32)
@@ -199,7 +201,7 @@ def policy_loss(
     if CLONING_REPELS in config.faults:
         clone = jnp.mean(jnp.exp(dists.log_prob(data.log_mu, data.action)) * log_p)
     else:
-        clone = stats.weighted_mean(dists.kl(data.log_mu, logits), data.is_past)
+        clone = stats.weighted_mean(dists.kl(data.log_mu, logits), data.is_past * data.weight)
     loss = -stats.weighted_mean(gain, data.weight) + config.policy_clone_coef * clone
     return loss, clone
 

@@ -128,7 +128,9 @@ def target(config: Config, spec: Spec, learner: Any, data: Transition) -> Array:
     """y [B]: the online network chooses a*, the target network says what it is worth."""
     network = off_policy.make_network(config, spec)
     best = jnp.argmax(network.apply(learner.q, data.next_obs), axis=-1)
-    next_value = off_policy.total_q(network.apply(learner.target, data.next_obs), best)
+    next_q = network.apply(learner.target, data.next_obs)
+    next_value = off_policy.total_q(next_q, best)
+    next_value = off_policy.guarded_value(spec, data.next_obs, next_q, next_value)
     return off_policy.td_target(config, learner.target_stats, data, next_value)
 
 

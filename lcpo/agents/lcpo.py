@@ -36,7 +36,6 @@ from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, AnchorConfig,
 from lcpo.agents.on_policy import Data
 from lcpo.config import config, static, traced
 from lcpo.core import random, trust_region
-from lcpo.core.buffers import Reservoir
 from lcpo.core.nets import Network
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -59,10 +58,10 @@ class Config(AnchorConfig):
 
 
 class State(NamedTuple):
-    """The on-policy learner and the reservoir of past observations."""
+    """The on-policy learner and past observations."""
 
     learner: on_policy.State
-    memory: Reservoir  # B_a, observations
+    memory: past.Memory  # with B_a
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
@@ -80,15 +79,17 @@ def update(
 ) -> tuple[State, Metrics]:
     """One iteration of Algorithm 1; the driver has sampled the batch B_r (lines 2 and 3)."""
     add_key, sample_key = random.scan_keys(key, (2,))
-    recent = batch.obs.reshape(-1, spec.obs_size)
-    anchors, memory = past.recall(  # line 4
-        config, spec, state.memory, recent, recent, add_key, sample_key
+    obs, keep = batch.obs.reshape(-1, spec.obs_size), past.may_be_anchors(spec, batch)
+    recent, memory = past.look_back(state.memory, obs)
+    anchors, reservoir = past.recall(  # line 4
+        config, spec, memory.past, obs, recent, add_key, sample_key, keep
     )
     networks = on_policy.make_networks(config, spec)
     learner, data = on_policy.estimate(config, networks, state.learner, batch)
     learner, metrics = learn(config, spec, learner, data, anchors)  # lines 5-15
-    memory = past.remember(config, memory, recent, anchors, add_key)  # line 16
-    return State(learner, memory), metrics
+    reservoir = past.remember(config, reservoir, obs, anchors, add_key, keep)  # line 16
+    metrics["ood_share"] = jnp.asarray(anchors.share)
+    return State(learner, memory._replace(past=reservoir)), metrics
 
 
 def learn(

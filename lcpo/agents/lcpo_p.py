@@ -23,7 +23,6 @@ from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, AnchorConfig, Anchors
 from lcpo.agents.on_policy import Data
 from lcpo.config import config, static, traced
 from lcpo.core import dists, random
-from lcpo.core.buffers import Reservoir
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 LONG_WINDOW = "long-window"
@@ -46,7 +45,7 @@ class State(NamedTuple):
     """LCPO's state and, for the fault "long-window", the last observations."""
 
     learner: on_policy.State
-    memory: Reservoir  # B_a, observations
+    memory: past.Memory  # with B_a
     window: Array  # [1000 or 0, D], the newest last; zeros where none has been seen yet
 
 
@@ -67,26 +66,30 @@ def update(
     """Find anchors, then PPO with their loss added."""
     order_key, memory_key = jax.random.split(key)
     add_key, sample_key = random.scan_keys(memory_key, (2,))
-    obs = batch.obs.reshape(-1, spec.obs_size)
-    recent, window = look_back(config, state, obs)
-    anchors, memory = past.recall(config, spec, state.memory, obs, recent, add_key, sample_key)
+    obs, keep = batch.obs.reshape(-1, spec.obs_size), past.may_be_anchors(spec, batch)
+    recent, memory, window = look_back(config, state, obs)
+    anchors, reservoir = past.recall(
+        config, spec, memory.past, obs, recent, add_key, sample_key, keep
+    )
     networks = on_policy.make_networks(config, spec)
     learner, data = on_policy.estimate(config, networks, state.learner, batch)
     order = jax.random.permutation(order_key, obs.shape[0])
     learner, metrics = learn(config, spec, learner, data, order, anchors)
-    memory = past.remember(config, memory, obs, anchors, add_key)
-    return State(learner, memory, window), metrics
+    reservoir = past.remember(config, reservoir, obs, anchors, add_key, keep)
+    metrics["ood_share"] = jnp.asarray(anchors.share)
+    return State(learner, memory._replace(past=reservoir), window), metrics
 
 
-def look_back(config: Config, state: State, obs: Array) -> tuple[Array, Array]:
-    """B_r, whose contexts count as recent; and the window to keep."""
+def look_back(config: Config, state: State, obs: Array) -> tuple[Array, past.Memory, Array]:
+    """What counts as recent; and the memory and the window to keep."""
+    recent, memory = past.look_back(state.memory, obs)
     if LONG_WINDOW not in config.faults:
-        return obs, state.window
+        return recent, memory, state.window
     window = jnp.concatenate([state.window, obs])[-WINDOW:]
-    num_seen = jnp.minimum(state.memory.seen + obs.shape[0], WINDOW)
+    num_seen = jnp.minimum(state.memory.past.seen + obs.shape[0], WINDOW)
     # In the first updates fewer exist: they fill the window, each about as often as the others.
     newest = WINDOW - num_seen + jnp.arange(WINDOW) * num_seen // WINDOW
-    return window[newest], window
+    return window[newest], memory, window
 
 
 def learn(

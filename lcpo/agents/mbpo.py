@@ -10,7 +10,8 @@ After each rollout, which enters a replay of all history,
     SAC learns from draws of the second replay                                   `sac.descend`
 
 The model looks one step ahead. It does not predict the ends of episodes: those of the real
-transition from s are copied. SAC tunes its entropy on the drawn s. With `updates_per_rollout` more
+transition from s are copied, and so is its weight. Where a guard holds in s, the imagined action is
+the guard's. SAC tunes its entropy on the drawn s. With `updates_per_rollout` more
 than 1, SAC takes so many steps, each on a new draw, after the model has imagined once.
 
 The second replay keeps what was imagined long ago, from states that were drawn from a history that
@@ -130,7 +131,7 @@ def learn(
     data = replay.replay_rows(real, spec, step % real.num_rows, world)
     logits = off_policy.make_network(config, spec).apply(state.learner.policy, data.obs)
     action = dists.sample(logits, jax.random.uniform(action_key, data.action.shape))
-    data = data._replace(action=action)
+    data = data._replace(action=off_policy.guarded_action(spec, data.obs, action))
     reward, next_obs = predict(data, predict_key)
     seen = (step * spec.num_worlds).astype(jnp.float32)[:, None]
     data = data._replace(reward=reward, next_obs=next_obs, extra=seen)

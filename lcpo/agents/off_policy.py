@@ -2,6 +2,7 @@
 
     r       <- r / sqrt(Var[y] + offset)                          `td_target`
     y       =  r + gamma^elapsed (1 - terminated) V(s')           `td_target`
+    V(s')   =  Q(s', the guard's action) where a guard holds      `guarded_value`
     target  <- rate * online + (1 - rate) * target                `core.optim.polyak`
 
 Var[y] is the variance of all targets so far, which are themselves in units of scaled rewards. A
@@ -70,6 +71,25 @@ def total_q(q: Array, action: Array) -> Array:
     # A mask, not an index: its gradient is a product, that of an index a slow scatter.
     chosen = action[..., None] == jnp.arange(q.shape[-1]).reshape(*[1] * action.ndim, -1)
     return jnp.sum(jnp.where(chosen, q, 0.0), axis=(-2, -1))
+
+
+def guarded_value(spec: Spec, obs: Array, q: Array, value: Array) -> Array:
+    """`value` [B] of states obs [B, D], but Q of the guard's action where its rule holds.
+
+    What the agent would do there is worth nothing: it is not done. q [B, A, K].
+    """
+    if spec.guard is None:
+        return value
+    forced = jnp.broadcast_to(jnp.asarray(spec.guard.action), q.shape[:-1])
+    return jnp.where(spec.guard.holds(obs), total_q(q, forced), value)
+
+
+def guarded_action(spec: Spec, obs: Array, action: Array) -> Array:
+    """`action` [B, A] in states obs [B, D] as it would be executed."""
+    if spec.guard is None:
+        return action
+    forced = jnp.asarray(spec.guard.action, action.dtype)[None]
+    return jnp.where(spec.guard.holds(obs)[:, None], forced, action)
 
 
 def random_action(spec: Spec, uniform: Array) -> Array:

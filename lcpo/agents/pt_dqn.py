@@ -141,6 +141,7 @@ def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Ar
     """y [B]: the largest value of the permanent network and the transient one's target together."""
     next_q = values(config, spec, learner.permanent, learner.target, data.next_obs)
     next_value = jnp.sum(jnp.max(next_q, axis=-1), axis=-1)
+    next_value = off_policy.guarded_value(spec, data.next_obs, next_q, next_value)
     return off_policy.td_target(config, learner.target_stats, data, next_value)
 
 

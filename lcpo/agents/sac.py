@@ -218,6 +218,7 @@ def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Ar
     logits = network.apply(learner.policy, obs)
     next_q = _smaller(network, learner.targets, data.next_obs)
     next_value = soft_value(logits, next_q, coefficient)
+    next_value = off_policy.guarded_value(spec, data.next_obs, next_q, next_value)
     return off_policy.td_target(config, learner.target_stats, data, next_value)
 
 

@@ -27,22 +27,28 @@ def reservoir_count(reservoir: Reservoir) -> Array:
     return jnp.minimum(reservoir.seen, reservoir.items.shape[0])
 
 
-def reservoir_add(reservoir: Reservoir, items: Array, key: Array) -> Reservoir:
+def reservoir_add(
+    reservoir: Reservoir, items: Array, key: Array, keep: Array | None = None
+) -> Reservoir:
     """Offer a batch [B, ...] (lines 4 to 14 of Algorithm 2, for all items of the batch at once).
 
     The n-th item fills slot n - 1 while there is room; after that it draws a slot from
     {0, ..., n - 1} and replaces what is there if the slot exists. Where two items of a batch fall
-    into one slot the later one wins, as it would one by one.
+    into one slot the later one wins, as it would one by one. Items that are not to be kept
+    (`keep` [B] bool; None: all are) are passed over, as if they had not been offered.
     """
     capacity, batch = reservoir.items.shape[0], items.shape[0]
-    position = reservoir.seen + jnp.arange(batch)  # lines 4, 5: n_s - 1 of each item
+    if keep is None:
+        keep = jnp.ones(batch, bool)
+    total = jnp.cumsum(keep, dtype=jnp.int32)
+    position = reservoir.seen + total - keep.astype(jnp.int32)  # lines 4, 5: n_s - 1 of each item
     drawn = jax.random.randint(key, (batch,), 0, position + 1)  # line 7
     slot = jnp.where(position < capacity, position, drawn)  # lines 6, 13: is there room?
-    slot = jnp.where(slot < capacity, slot, capacity)  # lines 8, 10, 11: beyond the end, dropped
+    slot = jnp.where(keep & (slot < capacity), slot, capacity)  # lines 8, 10, 11: else dropped
     later_same = jnp.triu(slot[:, None] == slot[None, :], k=1).any(axis=1)
     slot = jnp.where(later_same, capacity, slot)
     stored = reservoir.items.at[slot].set(items, mode="drop")  # lines 9, 14
-    return Reservoir(stored, reservoir.seen + batch)
+    return Reservoir(stored, reservoir.seen + total[-1])
 
 
 def reservoir_sample(reservoir: Reservoir, count: int, key: Array) -> Array:

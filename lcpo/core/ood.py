@@ -105,20 +105,22 @@ def sample_ood(
     count: int,
     rounds: int,
     key: Array,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, Array]:
     """Algorithm 3: draw `rounds * count` items, keep the first `count` that are OOD.
 
     The paper draws one by one until it has enough (b of at most s); to draw all s at once and keep
-    the first b is the same rule, without a loop. Returns (items [count, D], found): `found` is
-    False where fewer than `count` were OOD, and the items are then of no use. So the work is
-    bounded, and a history in which few states are OOD (under 1 / rounds of them) gives no anchors.
+    the first b is the same rule, without a loop. Returns (items [count, D], found, share): `found`
+    is False where fewer than `count` were OOD, and the items are then of no use; `share` of all
+    that were drawn was OOD. So the work is bounded, and a history in which few states are OOD
+    (under 1 / rounds of them) gives no anchors.
     """
     drawn = buffers.reservoir_sample(reservoir, rounds * count, key)  # lines 3-5, 9: z [s, D]
     is_ood = (distances(drawn) > jnp.square(sigma)) & (reservoir.seen > 0)  # line 6: omega(z, B_r)
     rank = jnp.cumsum(is_ood)  # 1-based rank among the OOD ones: |B_out|
     slot = jnp.where(is_ood & (rank <= count), rank - 1, count)  # line 4: the first b of them
     index = jnp.zeros(count, jnp.int32).at[slot].set(jnp.arange(rounds * count), mode="drop")
-    return drawn[index], rank[-1] >= count  # lines 2, 7: B_out; lines 11-14: is it full?
+    share = rank[-1].astype(jnp.float32) / (rounds * count)
+    return drawn[index], rank[-1] >= count, share  # lines 2, 7: B_out; lines 11-14: is it full?
 
 
 def _history_mean(context: ContextSlice, obs: Array) -> Array:

@@ -15,7 +15,7 @@ from lcpo.agents import AGENTS, clear, on_policy
 from lcpo.core import dists, replay
 from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError
-from lcpo.types import Transition
+from lcpo.types import Guard, Transition
 
 close = np.testing.assert_allclose
 AGENT = AGENTS["clear"]
@@ -42,6 +42,26 @@ def blocks() -> tuple[Any, on_policy.State, Transition, Transition]:
 def estimate(config: Any, learner: on_policy.State, fresh: Transition, past: Transition) -> Any:
     networks = on_policy.make_networks(config, SPEC)
     return clear.estimate(config, SPEC, networks, learner, fresh, past)
+
+
+def test_what_a_guard_did_is_no_evidence_of_the_policy(blocks: Any) -> None:
+    """It would have done the same under any: ratio 1; and its states are not cloned."""
+    config, learner, fresh, past = blocks
+    past = past._replace(weight=jnp.where(jnp.arange(T) < 9, 0.0, 1.0)[:, None])
+    spec = SPEC._replace(guard=Guard(0, (1,)))
+    networks = on_policy.make_networks(config, spec)
+    data, ratio = clear.estimate(config, spec, networks, learner, fresh, past)
+    ruled = np.asarray(data.weight == 0.0)
+    np.testing.assert_array_equal(ratio[ruled], 1.0)
+    plain = estimate(config, learner, fresh, past)[1]
+    np.testing.assert_array_equal(ratio[~ruled], plain[~ruled])
+    assert np.abs(plain[ruled] - 1.0).max() > 0.1
+    elsewhere = data._replace(obs=jnp.where(ruled[:, None], 5.0, data.obs))
+    losses = [
+        clear.policy_loss(learner.policy, config, networks, d, jnp.float32(0.1))
+        for d in (data, elsewhere)
+    ]
+    close(*losses, rtol=1e-5)
 
 
 def test_what_is_kept_is_what_the_policy_and_value_said(blocks: Any) -> None:

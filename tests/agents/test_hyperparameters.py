@@ -221,6 +221,7 @@ A2C = {**ON, "learning_rate": 4e-4}
 TUNED_ENTROPY = {"entropy_coef": 0.03, "entropy_target": 0.1}
 PAST = {
     **TUNED_ENTROPY, "sigma": 1.0, "detector": "l2", "buffer_size": None, "sampling_rounds": 5,
+    "recent_batches": 1,
 }  # fmt: skip
 LCPO = {**A2C, **PAST, "c_anchor": 1e-4, "c_recent": 0.1, "damping": 0.1, "dual": False}
 TRPO = {**ON, "rollout_length": 3200, "max_kl": 0.01, "damping": 0.1}

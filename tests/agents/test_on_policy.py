@@ -157,8 +157,8 @@ def windows(*faults: str, updates: int, size: int) -> tuple[np.ndarray, np.ndarr
     for i in range(updates):
         numbers = i * size + jnp.arange(size, dtype=jnp.float32)
         obs = jnp.broadcast_to(numbers[:, None], (size, SPEC.obs_size))
-        recent, window = lcpo_p.look_back(config, state, obs)
-        memory = buffers.reservoir_add(state.memory, obs, KEY)
+        recent, memory, window = lcpo_p.look_back(config, state, obs)
+        memory = memory._replace(past=buffers.reservoir_add(memory.past, obs, KEY))
         state = state._replace(memory=memory, window=window)
         means.append(float(recent.mean()))
         counts.append(len(np.unique(recent)))

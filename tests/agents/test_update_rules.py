@@ -266,8 +266,8 @@ def test_the_reservoir_holds_what_was_observed() -> None:
     config = jax.tree.map(jnp.float32, small_config(lcpo.agent))
     state, batch = lcpo.init(config, SPEC, KEY), random_batch(SPEC, KEY)
     after, _ = jax.jit(lcpo.update, static_argnums=1)(config, SPEC, state, batch, KEY)
-    assert_same(after.memory.items[:T], batch.obs[:, 0])
-    assert after.memory.seen == T
+    assert_same(after.memory.past.items[:T], batch.obs[:, 0])
+    assert after.memory.past.seen == T
 
 
 def test_a_step_of_length_two_is_discounted_twice() -> None:

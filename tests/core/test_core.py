@@ -444,10 +444,11 @@ def test_sampler_success_is_the_papers_binomial() -> None:
 def test_anchors_are_the_first_ood_draws() -> None:
     items = jnp.arange(100.0)[:, None]
     reservoir, key = buffers.Reservoir(items, jnp.int32(100)), jax.random.key(3)
-    anchors, found = ood.sample_ood(reservoir, lambda x: x[:, 0], 7.0, 5, 5, key)
+    anchors, found, share = ood.sample_ood(reservoir, lambda x: x[:, 0], 7.0, 5, 5, key)
     drawn = np.asarray(buffers.reservoir_sample(reservoir, 25, key))[:, 0]
     assert found
     close(anchors[:, 0], drawn[drawn > 49.0][:5])
+    close(share, np.mean(drawn > 49.0), rtol=1e-6)
 
 
 def test_enough_is_exactly_as_many_as_wanted() -> None:
@@ -473,10 +474,11 @@ def test_only_slots_that_hold_an_item_are_drawn() -> None:
 
 def test_an_empty_reservoir_gives_no_anchors() -> None:
     reservoir = buffers.reservoir_init(10, (2,))
-    _, found = ood.sample_ood(
+    _, found, share = ood.sample_ood(
         reservoir, lambda x: jnp.full(len(x), 9.0), 1.0, 4, 5, jax.random.key(0)
     )
     assert not found
+    assert share == 0.0
 
 
 def test_mahalanobis_survives_nearly_collinear_columns() -> None:

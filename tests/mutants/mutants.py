@@ -348,7 +348,7 @@ MUTANTS = (
     ),
     Mutant(
         "one-more-than-enough", "lcpo/core/ood.py",
-        "return drawn[index], rank[-1] >= count", "return drawn[index], rank[-1] > count",
+        "drawn[index], rank[-1] >= count", "drawn[index], rank[-1] > count",
         (f"{CORE}enough_is_exactly_as_many_as_wanted",), "exactly enough anchors are refused",
     ),
     Mutant(
@@ -366,8 +366,8 @@ MUTANTS = (
     ),
     Mutant(
         "reservoir-forgets-its-count", "lcpo/core/buffers.py",
-        "return Reservoir(stored, reservoir.seen + batch)",
-        "return Reservoir(stored, jnp.minimum(reservoir.seen + batch, capacity))",
+        "return Reservoir(stored, reservoir.seen + total[-1])",
+        "return Reservoir(stored, jnp.minimum(reservoir.seen + total[-1], capacity))",
         (f"{CORE}reservoir_is_a_uniform_sample_of_the_past",), "late items crowd out early ones",
     ),
     Mutant(
@@ -456,8 +456,7 @@ MUTANTS = (
     ),
     Mutant(
         "successors-remembered", "lcpo/agents/lcpo.py",
-        "recent = batch.obs.reshape(-1, spec.obs_size)",
-        "recent = batch.next_obs.reshape(-1, spec.obs_size)",
+        "batch.obs.reshape(-1, spec.obs_size)", "batch.next_obs.reshape(-1, spec.obs_size)",
         (f"{RULES}the_reservoir_holds_what_was_observed",), "the past holds s', not s",
     ),
     Mutant(
@@ -602,7 +601,7 @@ MUTANTS = (
     ),
     Mutant(
         "clear-clones-the-present", "lcpo/agents/clear.py",
-        "clone = stats.weighted_mean(dists.kl(data.log_mu, logits), data.is_past)",
+        "clone = stats.weighted_mean(dists.kl(data.log_mu, logits), data.is_past * data.weight)",
         "clone = jnp.mean(dists.kl(data.log_mu, logits))",
         (f"{CLEAR}losses_are_those_of_the_docstring",), "the newest block is cloned, too",
     ),
