@@ -88,13 +88,15 @@ def judge(part: Part, result: Result, best: str | None) -> Judged:
     percents = (records.mean_metric(record, x, after) for x in ("constraint_active", "ood_share"))
     active, ood = (None if x is None else 100.0 * x for x in percents)
     return Judged(
-        *(latency.mean_latency(record, after, q) for q in (latency.P95, latency.P99, latency.P999)),
-        100.0 * latency.extra_load(record, after),
-        stats.NAN if never is None else latency.worst_hour(mine, never, first),
-        stats.NAN if never is None else 100.0 * latency.worse_share(mine, never, first),
-        stats.NAN if fixed is None else latency.hours_until_better(mine, fixed, first),
-        active,
-        ood,
+        p95=latency.mean_latency(record, after, latency.P95),
+        p99=latency.mean_latency(record, after, latency.P99),
+        p999=latency.mean_latency(record, after, latency.P999),
+        extra_load=100.0 * latency.extra_load(record, after),
+        worst_hour=stats.NAN if never is None else latency.worst_hour(mine, never, first),
+        worse_hours=stats.NAN if never is None else 100.0 * latency.worse_share(mine, never, first),
+        hours_until=stats.NAN if fixed is None else latency.hours_until_better(mine, fixed, first),
+        active=active,
+        ood=ood,
     )
 
 

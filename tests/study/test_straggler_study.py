@@ -38,7 +38,9 @@ def result(agent: str, hours: list[float], seed: int = 0, workload: str = "workl
         "total_unsafe": np.zeros(len(ends)),
     }
     name = f"{agent}-straggler-none-{Path(workload).stem}-s{seed}"
-    job = Job(name, agent, "straggler", None, 1.0, 2 * HOURS * HOUR, seed, {}, {"workload": workload})
+    job = Job(
+        name, agent, "straggler", None, 1.0, 2 * HOURS * HOUR, seed, {}, {"workload": workload}
+    )
     return Result(job, "finished", None, record, 1.0, {}, Path())
 
 
