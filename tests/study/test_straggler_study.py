@@ -65,7 +65,8 @@ def test_what_is_made_of_records():
     assert mine.worse_hours == 25.0
     assert mine.hours_until == 1  # hours 1 to 4: three of them are equal, one is better
     in_hindsight = hindsight(found)
-    assert in_hindsight is not None and in_hindsight.mean == 7.0
+    assert in_hindsight is not None
+    assert in_hindsight.mean == 7.0
     runs = [r for group in found.groups.values() for r in group]
     report = make_report([found], runs, published=False)
     table = report.tables["table"]
