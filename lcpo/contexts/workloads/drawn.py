@@ -24,10 +24,11 @@ from lcpo.contexts.workloads.base import (
     check_factor,
     check_request,
     check_scale,
+    check_seed,
     check_share,
 )
 from lcpo.errors import InputError
-from lcpo.values import number, whole
+from lcpo.values import number
 
 Rng = np.random.Generator
 Factor = Callable[[Rng, int], np.ndarray]
@@ -118,7 +119,7 @@ class Drawn(abc.ABC):
 
     def num_jobs(self, seed: int) -> int:
         """In every pass."""
-        return int(_index(self, whole("seed", seed, 0)).starts[-1])
+        return int(_index(self, check_seed(seed)).starts[-1])
 
     def _next_arrival(self, seed: int, turn: int, block: int) -> float:
         """When the first job after a block arrives, from the start of the block on."""

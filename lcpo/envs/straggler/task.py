@@ -31,6 +31,8 @@ POISSON_MEANS = (20.0, 80.0, 1.5)
 """Its rate, size and size_cv where none are given."""
 BUCKET_MS = 300_000.0
 """Requests whose latencies are reported together, by arrival."""
+EPISODE = 3600
+"""Windows, half an hour: how long a world that begins anywhere goes on."""
 NUM_COMMON = 12
 """Features beside those of the servers; the last one tells whether the safety rule holds."""
 CONTEXT = 7
@@ -128,3 +130,11 @@ class Straggler:
         from lcpo.envs.straggler.worlds import StragglerWorlds  # which knows of tasks
 
         return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads)
+
+    def open_anywhere(
+        self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
+    ) -> StragglerWorlds:
+        """Clusters that begin at random places of the workload, every half an hour at another."""
+        from lcpo.envs.straggler.worlds import StragglerWorlds
+
+        return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads, anywhere=True)
