@@ -391,6 +391,24 @@ def test_an_overloaded_cluster_stops_and_says_so() -> None:
     assert queues.max() == 300
 
 
+@pytest.mark.parametrize("action", [NEVER, 0])
+def test_a_cluster_survives_an_overload_and_loses_nothing(action: int) -> None:
+    """A minute at twice what ten servers can do, and an hour to recover: all are answered."""
+    sizes, gaps = np.full(12_500, 100.0), np.full(12_500, 5.0)
+    gaps[12_000:] = 10_000.0
+    jobs = ArrayJobs(sizes, gaps, np.zeros((12_500, 2), bool))
+    worlds = opened(Straggler(), 1, jobs)
+    steps = [play(worlds, action) for _ in range(2 * 60 + 2 * 3600)]
+    w, unsafe = worlds.arrays.world[0], np.array([s.weight[0] == 0.0 for s in steps])
+    assert unsafe[:120].sum() > 80
+    assert not unsafe[400:].any()
+    assert w["arrived"] == w["answered"] + worlds.arrays.servers["queue"].sum() > 12_000
+    assert sum(reading(s, "hedged")[0] for s in steps[60:120]) == 0.0
+    reported = [s.readings[0, -3:] for s in steps if reading(s, "buckets")[0]]
+    assert len(reported) == 11
+    close(reported[0][0], 0.95 * 60_000, rtol=0.1)  # the last of 120 s of work waited for 60
+
+
 @pytest.mark.parametrize(
     ("sizes", "gaps", "text"),
     [
@@ -508,14 +526,19 @@ def test_requests_of_a_workload_are_its_jobs(tmp_path: Path) -> None:
         ({"workload": "nope.csv"}, "nope.csv does not exist"),
         ({"workload": "FILE", "size_cv": 2.0}, "the sizes in a file are as they are"),
         ({"workload": "FILE", "shorten": 9.0}, "shorten it by less"),
+        ({"workload": "EMPTY"}, "holds no rows"),
+        ({"workload": "ZERO"}, r"'size_ms' of job 2 \(counted from 1\) is 0"),
+        ({"workload": "BACK"}, "no gap may be below 0"),
         ({"shorten": 2.0}, "'poisson' has no pass that could be shortened"),
     ],
 )
 def test_workloads_that_cannot_be_are_refused_at_planning(
     fields: dict[str, Any], text: str, tmp_path: Path
 ) -> None:
-    np.savetxt(tmp_path / "mine.csv", np.ones((50, 2)), delimiter=",")
-    fields = {k: str(tmp_path / "mine.csv") if v == "FILE" else v for k, v in fields.items()}
+    files = {"FILE": "1,1\n" * 50, "EMPTY": "", "ZERO": "1,1\n0,1\n", "BACK": "1,1\n1,-1\n"}
+    if fields.get("workload") in files:
+        (tmp_path / "mine.csv").write_text(files[fields["workload"]])
+        fields = {**fields, "workload": str(tmp_path / "mine.csv")}
     with pytest.raises(InputError, match=f"the environment: .*{text}"):
         check_env(Straggler(**fields))
 

@@ -86,7 +86,7 @@ class Straggler:
     cancel: bool = static(False, "the other copy of an answered request is withdrawn")
     price: float = static(0.0, "what a second copy costs, in ms of latency", low=0.0)
     reward_ms: float = static(1600.0, "latency that costs 1, ms", low=1e-3)
-    max_copies: int = static(10_000, "copies in the cluster; a run stops if there are more", low=2)
+    max_copies: int = static(20_000, "copies in the cluster; a run stops if there are more", low=2)
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
 
     @property
