@@ -167,7 +167,8 @@ def _draw(workload: Drawn, seed: int, turn: int, block: int) -> tuple[np.ndarray
 
 def _stream(seed: int, kind: int, turn: int, block: int) -> Rng:
     """The lowest word of the counter is left for the draws."""
-    return np.random.Generator(np.random.Philox(key=[seed, kind], counter=[0, block, turn, 0]))
+    key = np.array([seed, kind], np.uint64)  # a list with such a seed would become floats
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, block, turn, 0]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
