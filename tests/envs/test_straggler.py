@@ -568,6 +568,9 @@ def test_a_state_continues_exactly(env: Straggler) -> None:
     other = env.open(3, [7, 8, 9], threads=1)
     other.set_state(state)
     np.testing.assert_array_equal(play_randomly(other, 60, seed=1), expected)
+    for _ in range(1200):  # until five minutes are closed in which they were copied
+        expected = play(worlds).readings
+        np.testing.assert_array_equal(play(other).readings, expected)
     with pytest.raises(InputError, match=r"state\['copies'\] is missing"):
         other.set_state({k: v for k, v in state.items() if k != "copies"})
 
