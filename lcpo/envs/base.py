@@ -11,12 +11,13 @@ a trace. The environment is given the newest row as an argument and never sees t
 the driver appends. An environment that makes its own context declares `advance = "own"`: it is
 given no context and writes those entries into its features itself.
 
-Optional members, each read through one function here: `landmarks`, `notes`, `max_input`.
+Optional members, each read through one function here: `landmarks`, `notes`, `max_input`,
+`open_anywhere`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import jax
@@ -194,6 +195,15 @@ def landmarks_of(env: AnyEnv) -> Mapping[str, Landmark]:
 def notes_of(env: AnyEnv) -> tuple[str, ...]:
     """Optional member `notes`: what a user should know of the environment before a run."""
     return getattr(env, "notes", ())
+
+
+def open_anywhere_of(env: HostEnv) -> Callable[..., HostWorlds] | None:
+    """Optional member `open_anywhere` of a host environment that makes its own context.
+
+    As `open`, for training from random starts: each episode of its worlds begins at a place of its
+    own that is drawn from the world's seed, and ends by itself.
+    """
+    return getattr(env, "open_anywhere", None)
 
 
 def max_input_of(env: AnyEnv) -> float | None:

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
+from stopping import stop_after, stops_change_nothing
 from toy_cluster import Cluster
 
 from lcpo.config import make, to_json
 from lcpo.contexts import workloads
 from lcpo.envs.base import WorldError
+from lcpo.envs.straggler import task
 from lcpo.envs.straggler.jobs import BLOCK, ArrayJobs, Block, PoissonJobs
 from lcpo.envs.straggler.task import (
     BUCKET_MS,
@@ -32,7 +34,10 @@ from lcpo.envs.straggler.task import (
 )
 from lcpo.envs.straggler.worlds import StragglerWorlds
 from lcpo.errors import InputError
+from lcpo.run.drive import group
 from lcpo.run.plan.check import check_env
+from lcpo.run.plan.plan import plan
+from lcpo.run.store.results import load_results
 
 pytest.importorskip("numba")
 close = np.testing.assert_allclose
@@ -386,6 +391,24 @@ def test_an_overloaded_cluster_stops_and_says_so() -> None:
     assert queues.max() == 300
 
 
+@pytest.mark.parametrize("action", [NEVER, 0])
+def test_a_cluster_survives_an_overload_and_loses_nothing(action: int) -> None:
+    """A minute at twice what ten servers can do, and an hour to recover: all are answered."""
+    sizes, gaps = np.full(12_500, 100.0), np.full(12_500, 5.0)
+    gaps[12_000:] = 10_000.0
+    jobs = ArrayJobs(sizes, gaps, np.zeros((12_500, 2), bool))
+    worlds = opened(Straggler(), 1, jobs)
+    steps = [play(worlds, action) for _ in range(2 * 60 + 2 * 3600)]
+    w, unsafe = worlds.arrays.world[0], np.array([s.weight[0] == 0.0 for s in steps])
+    assert unsafe[:120].sum() > 80
+    assert not unsafe[400:].any()
+    assert w["arrived"] == w["answered"] + worlds.arrays.servers["queue"].sum() > 12_000
+    assert sum(reading(s, "hedged")[0] for s in steps[60:120]) == 0.0
+    reported = [s.readings[0, -3:] for s in steps if reading(s, "buckets")[0]]
+    assert len(reported) == 11
+    close(reported[0][0], 0.95 * 60_000, rtol=0.1)  # the last of 120 s of work waited for 60
+
+
 @pytest.mark.parametrize(
     ("sizes", "gaps", "text"),
     [
@@ -503,14 +526,19 @@ def test_requests_of_a_workload_are_its_jobs(tmp_path: Path) -> None:
         ({"workload": "nope.csv"}, "nope.csv does not exist"),
         ({"workload": "FILE", "size_cv": 2.0}, "the sizes in a file are as they are"),
         ({"workload": "FILE", "shorten": 9.0}, "shorten it by less"),
+        ({"workload": "EMPTY"}, "holds no rows"),
+        ({"workload": "ZERO"}, r"'size_ms' of job 2 \(counted from 1\) is 0"),
+        ({"workload": "BACK"}, "no gap may be below 0"),
         ({"shorten": 2.0}, "'poisson' has no pass that could be shortened"),
     ],
 )
 def test_workloads_that_cannot_be_are_refused_at_planning(
     fields: dict[str, Any], text: str, tmp_path: Path
 ) -> None:
-    np.savetxt(tmp_path / "mine.csv", np.ones((50, 2)), delimiter=",")
-    fields = {k: str(tmp_path / "mine.csv") if v == "FILE" else v for k, v in fields.items()}
+    files = {"FILE": "1,1\n" * 50, "EMPTY": "", "ZERO": "1,1\n0,1\n", "BACK": "1,1\n1,-1\n"}
+    if fields.get("workload") in files:
+        (tmp_path / "mine.csv").write_text(files[fields["workload"]])
+        fields = {**fields, "workload": str(tmp_path / "mine.csv")}
     with pytest.raises(InputError, match=f"the environment: .*{text}"):
         check_env(Straggler(**fields))
 
@@ -540,8 +568,70 @@ def test_a_state_continues_exactly(env: Straggler) -> None:
     other = env.open(3, [7, 8, 9], threads=1)
     other.set_state(state)
     np.testing.assert_array_equal(play_randomly(other, 60, seed=1), expected)
+    for _ in range(1200):  # until five minutes are closed in which they were copied
+        expected = play(worlds).readings
+        np.testing.assert_array_equal(play(other).readings, expected)
     with pytest.raises(InputError, match=r"state\['copies'\] is missing"):
         other.set_state({k: v for k, v in state.items() if k != "copies"})
+
+
+def test_worlds_that_begin_anywhere_move_when_an_episode_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To places all over the pass, each seed to its own; a saved state moves to the same ones."""
+    monkeypatch.setattr(task, "EPISODE", 3)
+    size = np.arange(1.0, 40_001.0)  # a job's size tells its place
+    path = [[] for _ in range(8)]
+    source, env = ArrayJobs(size, np.full(40_000, 100.0)), Straggler(slow_share=0.0)
+    worlds = StragglerWorlds(env, source, 8, range(8), anywhere=True)
+    copy = StragglerWorlds(env, source, 8, range(50, 58), anywhere=True)
+    worlds.reset(np.ones(8, bool))
+    for t in range(1, 121):
+        step = play(worlds, 1)
+        assert step.truncated.all() == (t % 3 == 0) == step.truncated.any()
+        if t == 61:
+            copy.set_state(worlds.get_state())
+        elif t > 61:
+            np.testing.assert_array_equal(play(copy, 1).readings, step.readings)
+        if t % 3 == 0:
+            assert not worlds.reset(step.truncated).any()
+            assert not worlds.arrays.servers["queue"].any()
+            if t > 61:
+                copy.reset(step.truncated)
+            for i in range(8):
+                path[i].append(worlds.arrays.jobs["size"][i, 0])
+    assert (worlds.arrays.world["clock"] == 120 * 500.0).all()
+    found = np.array(path) / 40_000
+    assert len(np.unique(found[:, 0])) == 8 == len(np.unique(found[:, -1]))
+    close(np.histogram(found, 4, (0.0, 1.0))[0] / found.size, [0.25] * 4, atol=0.1)
+    some = np.arange(8) < 2  # others go on
+    before = worlds.arrays.world["job"].copy()
+    worlds.reset(some)
+    np.testing.assert_array_equal(worlds.arrays.world["job"] != before, some)
+
+
+def test_a_prescient_run_trains_anywhere_and_is_judged_from_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in both phases and not: the same record. 3 episodes in the training, then none."""
+    monkeypatch.setattr(group, "CHUNK_STEPS", 200)
+    monkeypatch.setattr(task, "EPISODE", 300)
+    begun: list[bool] = []
+    make = StragglerWorlds.__init__
+    monkeypatch.setattr(
+        StragglerWorlds, "__init__",
+        lambda *a, **k: (begun.append(k.get("anywhere", False)), make(*a, **k))[1],
+    )  # fmt: skip
+    jobs = plan(
+        "prescient-a2c", "straggler", trace=None, steps=400, seeds=[0], training_steps=1000,
+        overrides={"rollout_length": 50}, env_overrides={"workload": "workload-1", "shorten": 99.0},
+    )  # fmt: skip
+    assert stops_change_nothing(jobs, tmp_path, stop_after(450)) >= 1
+    assert any(begun)
+    assert not all(begun)
+    (result,) = load_results(tmp_path / "whole")
+    assert result.training["episodes"].sum() == 3
+    assert result.record["episodes"].sum() == 0
 
 
 def test_the_config_is_plain_values() -> None:

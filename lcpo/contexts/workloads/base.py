@@ -171,7 +171,12 @@ class Given:
 def check_request(first: int, count: int, seed: int) -> tuple[int, int, int]:
     """The arguments of `jobs`."""
     first = whole("first", first, 0, LAST_INDEX)
-    return first, whole("count", count), whole("seed", seed, 0)
+    return first, whole("count", count), check_seed(seed)
+
+
+def check_seed(seed: int) -> int:
+    """Any word of 64 bits, as worlds have them."""
+    return whole("seed", seed, 0, 2**64 - 1)
 
 
 def check_share(share: float) -> float:

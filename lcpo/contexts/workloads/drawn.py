@@ -24,10 +24,11 @@ from lcpo.contexts.workloads.base import (
     check_factor,
     check_request,
     check_scale,
+    check_seed,
     check_share,
 )
 from lcpo.errors import InputError
-from lcpo.values import number, whole
+from lcpo.values import number
 
 Rng = np.random.Generator
 Factor = Callable[[Rng, int], np.ndarray]
@@ -118,7 +119,7 @@ class Drawn(abc.ABC):
 
     def num_jobs(self, seed: int) -> int:
         """In every pass."""
-        return int(_index(self, whole("seed", seed, 0)).starts[-1])
+        return int(_index(self, check_seed(seed)).starts[-1])
 
     def _next_arrival(self, seed: int, turn: int, block: int) -> float:
         """When the first job after a block arrives, from the start of the block on."""
@@ -166,7 +167,8 @@ def _draw(workload: Drawn, seed: int, turn: int, block: int) -> tuple[np.ndarray
 
 def _stream(seed: int, kind: int, turn: int, block: int) -> Rng:
     """The lowest word of the counter is left for the draws."""
-    return np.random.Generator(np.random.Philox(key=[seed, kind], counter=[0, block, turn, 0]))
+    key = np.array([seed, kind], np.uint64)  # a list with such a seed would become floats
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, block, turn, 0]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -31,6 +31,8 @@ POISSON_MEANS = (20.0, 80.0, 1.5)
 """Its rate, size and size_cv where none are given."""
 BUCKET_MS = 300_000.0
 """Requests whose latencies are reported together, by arrival."""
+EPISODE = 3600
+"""Windows, half an hour: how long a world that begins anywhere goes on."""
 NUM_COMMON = 12
 """Features beside those of the servers; the last one tells whether the safety rule holds."""
 CONTEXT = 7
@@ -84,7 +86,7 @@ class Straggler:
     cancel: bool = static(False, "the other copy of an answered request is withdrawn")
     price: float = static(0.0, "what a second copy costs, in ms of latency", low=0.0)
     reward_ms: float = static(1600.0, "latency that costs 1, ms", low=1e-3)
-    max_copies: int = static(10_000, "copies in the cluster; a run stops if there are more", low=2)
+    max_copies: int = static(20_000, "copies in the cluster; a run stops if there are more", low=2)
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
 
     @property
@@ -128,3 +130,11 @@ class Straggler:
         from lcpo.envs.straggler.worlds import StragglerWorlds  # which knows of tasks
 
         return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads)
+
+    def open_anywhere(
+        self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
+    ) -> StragglerWorlds:
+        """Clusters that begin at random places of the workload, every half an hour at another."""
+        from lcpo.envs.straggler.worlds import StragglerWorlds
+
+        return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads, anywhere=True)

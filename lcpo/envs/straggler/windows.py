@@ -82,6 +82,7 @@ def _advance(
 @njit
 def _begin(w: Any, servers: Any) -> None:
     w.began = w.clock
+    w.played += 1
     w.num_answers, w.hedged_before = 0, w.hedged
     w.readings[:] = 0.0
     w.readings[events.UNSAFE] = 1.0 if w.unsafe else 0.0

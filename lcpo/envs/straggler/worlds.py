@@ -1,7 +1,9 @@
 """Many clusters of the straggler task, stepped together by compiled code on a pool of threads.
 
-A cluster has no episodes: it begins with its first reset and goes on through all others. A world
-that has no place for another copy raises `WorldError`: it is overloaded, and nothing is dropped.
+A cluster has no episodes: it begins with its first reset and goes on through all others. Only one
+that begins anywhere does: it is truncated after half an hour, and a reset empties it and takes it
+to another place of the workload. A world that has no place for another copy raises `WorldError`:
+it is overloaded, and nothing is dropped.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ WORLDS_PER_THREAD = 16
 """Fewer are not worth the waking of a thread."""
 SCALE_SHARE = 0.01
 """Of the trace: what the scales of the features are taken from."""
+STARTS = 2**20
+"""Blocks at which a world may begin: many passes of any workload, each with jobs of its own."""
 _STATE = ("world", "servers", "copies", "buckets", "obs")
 """Arrays that are saved; the others follow from them."""
 
@@ -41,6 +45,7 @@ class StragglerWorlds:
         num_worlds: int,
         seeds: Sequence[int],
         threads: int | None = None,
+        anywhere: bool = False,
     ) -> None:
         self._compiled = _import_compiled()
         if num_worlds < 1 or len(seeds) != num_worlds:
@@ -51,7 +56,7 @@ class StragglerWorlds:
             raise InputError(f"threads = {threads}: needs at least 1, or None for one per core")
         self.task, self.jobs, self.num_worlds = task, jobs, num_worlds
         self.rules = self._rules()
-        self.arrays = self._empty()
+        self.arrays, self._anywhere = self._empty(num_worlds), anywhere
         self.arrays.world["seed"] = seeds
         self._begun = False  # whether all worlds have
         self._start = np.full(num_worlds, self._compiled.START)
@@ -73,9 +78,9 @@ class StragglerWorlds:
             idle_terminal=names.IDLE_TERMINAL in faults,
         )  # fmt: skip
 
-    def _empty(self) -> Any:
-        """Clusters without a request, whose first one arrives at time 0."""
-        n, servers, copies = self.num_worlds, self.task.num_servers, self.task.max_copies
+    def _empty(self, n: int) -> Any:
+        """`n` clusters without a request, whose first one arrives at time 0."""
+        servers, copies = self.task.num_servers, self.task.max_copies
         events = self._compiled.events
         world: Any = np.zeros(n, events.WORLD)
         world["hedge_time"], world["hedge_head"], world["hedge_tail"] = np.inf, -1, -1
@@ -92,13 +97,19 @@ class StragglerWorlds:
         return arrays
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
-        """Begin where `mask` [N] is set and has not begun; features [N, F] float32 of all."""
+        """Begin where `mask` [N] is set and has not begun; features [N, F] float32 of all.
+
+        Worlds that begin anywhere begin again.
+        """
         if np.shape(mask) != (self.num_worlds,) or np.asarray(mask).dtype != bool:
             raise InputError(
                 f"reset mask of {np.asarray(mask).dtype}{list(np.shape(mask))}: needs "
                 f"bool[{self.num_worlds}], one per world"
             )
-        for world in np.flatnonzero(mask & (self.arrays.world["block"] < 0)).tolist():
+        begins = mask if self._anywhere else mask & (self.arrays.world["block"] < 0)
+        for world in np.flatnonzero(begins).tolist():
+            if self._anywhere:
+                self._move(world)
             self._next_block(world)
         self._begun = bool((self.arrays.world["block"] >= 0).all())
         return self.arrays.obs.astype(np.float32)
@@ -111,10 +122,12 @@ class StragglerWorlds:
         status = self._start.copy()
         while not self._advance(out, chosen, status):
             self._serve(status)
-        never: Any = np.zeros(n, bool)
+        ends: Any = np.zeros(n, bool)
+        if self._anywhere:
+            ends = self.arrays.world["played"] >= names.EPISODE
         obs: Any = self.arrays.obs.astype(np.float32)
         return Step(
-            obs, out["reward"], out["terminated"], never, out["elapsed"], out["weight"],
+            obs, out["reward"], out["terminated"], ends, out["elapsed"], out["weight"],
             out["action"][:, None], out["readings"],
         )  # fmt: skip
 
@@ -144,6 +157,19 @@ class StragglerWorlds:
             answers = self.arrays.answers
             more = np.concatenate([answers, np.zeros_like(answers)], axis=1)
             self.arrays = self.arrays._replace(answers=more)
+
+    def _move(self, world: int) -> None:
+        """An empty cluster before a random block. Its clock goes on: slow servers do not repeat."""
+        fresh, before = self._empty(1), self.arrays.world[world].copy()
+        for name in _STATE:
+            getattr(self.arrays, name)[world] = getattr(fresh, name)[0]
+        w = self.arrays.world[world : world + 1]
+        for name in ("seed", "clock", "base", "bucket", "episode"):
+            w[name] = before[name]
+        rng = sources.generator(int(w["seed"][0]), int(w["episode"][0]), stream=2)
+        block = int(rng.integers(STARTS))
+        w["block"], w["job"], w["next_arrival"] = block - 1, block * BLOCK, w["clock"]
+        w["episode"] += 1
 
     def _next_block(self, world: int) -> None:
         w = self.arrays.world[world : world + 1]

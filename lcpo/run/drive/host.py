@@ -20,7 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
-from lcpo.envs.base import HostEnv, HostWorlds, is_host, landmarks_of, obs_layout
+from lcpo.envs.base import (
+    HostEnv,
+    HostWorlds,
+    is_host,
+    landmarks_of,
+    obs_layout,
+    open_anywhere_of,
+)
 from lcpo.errors import place, trace_of
 from lcpo.run.drive.base import ChunkMetrics, Program, Run, RunState, StoppedRuns, Worlds, rows_of
 from lcpo.run.drive.collect import Collector, Rollout, StoppedWorlds
@@ -109,7 +116,8 @@ class HostDriver:
 
     def _open(self, update: int) -> HostWorlds:
         each = (world_seeds(int(seed), self.spec.num_worlds, update) for seed in self.seeds)
-        return self.env.open(self.num_worlds, [s for seeds in each for s in seeds])
+        anywhere = open_anywhere_of(self.env) if self.mode.random_starts else None
+        return (anywhere or self.env.open)(self.num_worlds, [s for seeds in each for s in seeds])
 
     def chunk(self, state: HostState, first: int, count: int) -> tuple[HostState, ChunkMetrics]:
         """Updates first .. first + count - 1 of the phase.

@@ -15,7 +15,7 @@ from lcpo import contexts
 from lcpo import values as plain_values
 from lcpo.agents import find_agent, presets
 from lcpo.contexts import paper
-from lcpo.envs.base import AnyEnv
+from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
@@ -232,7 +232,7 @@ def _training(
                 "that train before, such as prescient-a2c"
             )
         return None
-    if env.advance == "own":
+    if env.advance == "own" and not (is_host(env) and open_anywhere_of(env)):
         raise InputError(
             f"environment {env_name!r} makes its own context: {agent.name!r} needs a trace, "
             "to start anywhere on it"
