@@ -34,7 +34,7 @@ ELAPSED = "elapsed"
 
 @config
 class Config:
-    """Hedge after a percentile of the response times, within a budget (hedge-p95)."""
+    """Hedge after a percentile of the response times, within a budget."""
 
     rollout_length: int = static(10, "windows per update, for which a timeout holds", low=1)
     quantile: float = traced(
@@ -52,7 +52,7 @@ class Config:
 
 @config
 class TableConfig:
-    """Hedge after a multiple of the mean service time, by load (hedge-table).
+    """Hedge after a multiple of the mean service time, by load.
 
     The default is `lcpo.study.hedging.load_table(size=80, size_cv=1.5)`.
     """
@@ -70,7 +70,7 @@ class TableConfig:
 
 @config
 class HourlyConfig:
-    """Hedge after the timeout that was planned for the hour (hedge-hourly)."""
+    """Hedge after the timeout that was planned for the hour."""
 
     rollout_length: int = static(10, "windows per update, for which a timeout holds", low=1)
     schedule: tuple[int, ...] = static((), "actions, one after the other, then again", low=0)

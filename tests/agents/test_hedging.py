@@ -60,7 +60,9 @@ def test_the_percentile_is_rounded_up_to_a_timeout() -> None:
     assert play(hedging.p95, windows(10, **slow))[0] == NEVER  # all took more than a second
     assert play(hedging.p95, windows(10, arrived=5, slower=()))[0] == NEVER  # none was served
     two = SPEC._replace(num_worlds=2)
-    assert play(hedging.p95, windows(10, two, **LATE), spec=two)[0] == 4
+    batch = windows(10, two, **LATE)
+    batch = batch._replace(readings=batch.readings.at[:, 0].set(0.0))  # of the first: nothing
+    assert play(hedging.p95, batch, spec=two)[0] == 4
 
 
 def test_what_is_old_is_forgotten() -> None:
@@ -83,15 +85,15 @@ def test_hedges_are_held_to_the_budget() -> None:
 
 
 def test_the_bucket_is_filled_by_requests_and_emptied_by_hedges() -> None:
-    late: Any = {"arrived": 10, "served": 10, "slower": (10, 10, 4, 1)}
-    action, metrics = play(hedging.sketch, windows(10, hedged=2, **late))
-    assert (action, metrics["tokens"]) == (3, 90.0)  # 100 + 10 - 20
-    spent = windows(10, hedged=11, **late)
+    late: Any = {"arrived": 20, "served": 10, "slower": (10, 10, 4, 1)}
+    action, metrics = play(hedging.sketch, windows(10, hedged=3, **late))
+    assert (action, metrics["tokens"]) == (3, 90.0)  # 100 + 20 - 30
+    spent = windows(10, hedged=12, **late)
     action, metrics = play(hedging.sketch, spent)
-    assert (action, metrics["tokens"]) == (NEVER, 0.0)
-    assert play(hedging.sketch, spent, windows(1, **late))[0] == 3  # one token
-    action, metrics = play(hedging.sketch, spent, windows(1, **late | {"arrived": 9}))
-    assert (action, metrics["tokens"]) == (NEVER, pytest.approx(0.9))
+    assert (action, metrics["tokens"]) == (NEVER, pytest.approx(0.0, abs=1e-4))
+    for arrived, wanted in ((9, NEVER), (11, 3)):
+        action, metrics = play(hedging.sketch, spent, windows(1, **late | {"arrived": arrived}))
+        assert (action, metrics["tokens"]) == (wanted, pytest.approx(0.1 * arrived, abs=1e-4))
     assert play(hedging.sketch, windows(300, **late))[1]["tokens"] == 100.0  # it is full
 
 

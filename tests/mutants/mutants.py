@@ -25,6 +25,7 @@ MBCD = "tests/agents/test_mbcd.py::test_"
 BLOCKS = "tests/core/test_blocks.py::test_who_draws_draws_from_his_own"
 MODELS = "tests/golden/test_golden_models.py::test_"
 OFF_POLICY = "tests/agents/test_off_policy.py::test_"
+HEDGING = "tests/agents/test_hedging.py::test_"
 TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
 DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
 GOLDEN = "tests/golden/test_golden.py::test_"
@@ -1017,5 +1018,40 @@ MUTANTS = (
         "(_pad(edge, reach), len(disc)) + disc).min(1)",
         ("tests/study/test_workload_study.py::test_a_pen_fills_narrow_valleys_and_keeps_peaks",),
         "widths of lines cannot be compared",
+    ),
+    # Rules for hedging.
+    Mutant(
+        "hedge-percentile", "lcpo/agents/hedging.py",
+        "(1.0 - config.quantile) * read",
+        "config.quantile * read",
+        (f"{HEDGING}the_percentile_is_rounded_up_to_a_timeout",),
+        "the timeout is the 5th percentile: nearly all requests are hedged",
+    ),
+    Mutant(
+        "hedge-without-budget", "lcpo/agents/hedging.py",
+        "(share <= config.budget) & ",
+        "",
+        (f"{HEDGING}hedges_are_held_to_the_budget",), "extra load has no limit",
+    ),
+    Mutant(
+        "hedge-without-tokens", "lcpo/agents/hedging.py",
+        "(tokens >= 1.0) & ",
+        "",
+        (f"{HEDGING}the_bucket_is_filled_by_requests_and_emptied_by_hedges",),
+        "an empty bucket stops nothing",
+    ),
+    Mutant(
+        "hedge-at-any-load", "lcpo/agents/hedging.py",
+        "may = (row < len(config.loads)) & ",
+        "may = ",
+        (f"{HEDGING}the_table_goes_by_load_to_the_nearest_timeout",),
+        "the table hedges where it must not",
+    ),
+    Mutant(
+        "plan-of-the-hour-before", "lcpo/study/hedging.py",
+        "window // BUCKET - 2",
+        "window // BUCKET - 3",
+        ("tests/study/test_hedging_study.py::test_each_timeout_is_played_in_each_seed",),
+        "latencies count for five minutes other than their own",
     ),
 )  # fmt: skip
