@@ -72,11 +72,11 @@ def test_the_newest_rollouts_count_as_recent(name: str) -> None:
     state, batch = agent.init(config, SPEC, KEY), random_batch(SPEC, KEY)
     SEEN.clear()
     shares = []
-    for number in range(5):
+    for number in range(1, 6):
         batch = batch._replace(obs=jnp.full_like(batch.obs, number))
         state, metrics = updater(agent)(config, SPEC, state, batch, KEY)
         jax.effects_barrier()
         shares.append(float(metrics["ood_share"]))
-    expected = [[0, 0, 0], [1, 0, 0], [2, 1, 0], [3, 2, 1], [4, 3, 2]]
+    expected = [[1, 1, 1], [2, 1, 1], [3, 2, 1], [4, 3, 2], [5, 4, 3]]
     assert [sorted(rows) for rows in SEEN] == [sorted(np.repeat(e, T)) for e in expected]
     assert shares == [0.0, 1.0, 1.0, 1.0, 1.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -9,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small_agents import RULES, random_batch, small_config
+from small_agents import RULES, assert_close, random_batch, small_config
 
-from lcpo.agents import AGENTS, ddqn, off_policy, sac
+from lcpo.agents import AGENTS, ddqn, off_policy, on_policy, presets, sac
 from lcpo.core import optim
+from lcpo.envs.straggler.task import Straggler
 from lcpo.types import ContextSlice, Spec, Transition
 
 KEY = jax.random.key(0)
@@ -42,6 +44,30 @@ def test_every_agent_can_have_a_deep_set(name: str) -> None:
     swapped = jnp.concatenate([obs[:, 2:6], obs[:, :2], obs[:, 6:]], axis=1)
     one, other = (agent.probabilities(config, SPEC, state, x) for x in (obs, swapped))
     np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["a2c", "sac"])
+def test_servers_may_change_their_order(name: str) -> None:
+    """On the straggler task, any order of the ten: the same policy, and the same values."""
+    agent, spec = AGENTS[name], Straggler().spec
+    config = agent.config(**presets.settings(agent, "straggler"))
+    more = {"random_steps": 0, "buffer_size": 512} if name == "sac" else {}
+    config = dataclasses.replace(config, **more)
+    state: Any = agent.init(config, spec, KEY)
+    obs = jnp.abs(jax.random.normal(KEY, (20, spec.obs_size))) * 10.0
+    order = jax.random.permutation(jax.random.key(1), 10)
+    servers = obs[:, :20].reshape(20, 10, 2)[:, order].reshape(20, 20)
+    assert agent.probabilities is not None
+    if name == "sac":
+        network, params = off_policy.make_network(config, spec), state.learner.critics[0]
+    else:
+        network, params = on_policy.make_networks(config, spec).value, state.value
+    both = (obs, jnp.concatenate([servers, obs[:, 20:]], axis=1))
+    one, other = (
+        (agent.probabilities(config, spec, state, x), network.apply(params, x)) for x in both
+    )
+    assert_close(one, other, 1e-6)
+    assert np.ptp(np.asarray(one[0]), axis=0).max() > 1e-2
 
 
 def remember_and_drop() -> optax.GradientTransformation:

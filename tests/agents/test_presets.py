@@ -8,6 +8,7 @@ import pytest
 
 from lcpo.agents import AGENTS, a2c, on_policy, presets
 from lcpo.config import config, make, with_default
+from lcpo.envs.straggler.task import Straggler
 from lcpo.errors import InputError
 from lcpo.types import Agent
 
@@ -47,6 +48,56 @@ def test_every_entry_can_be_built(table: dict[tuple[str, str], presets.Values]) 
         config = agent.config(**{**presets.settings(agent, env), **published})
         for field, value in values.items():
             assert getattr(config, field) == value, (name, env, field)
+
+
+STRAGGLER = {
+    "a2c": {"rollout_length": 4608, "learning_rate": 1e-3, "lam": 0.95, "entropy_coef": 0.0},
+    "a2c-entropy": {"entropy_coef": 0.01, "entropy_target": 0.1},
+    "trpo": {"rollout_length": 10_240, "max_kl": 0.01, "damping": 0.1},
+    "lcpo": {
+        "rollout_length": 4608, "learning_rate": 1e-3, "max_grad_norm": 1.0, "c_anchor": 1e-4,
+        "c_recent": 0.1, "damping": 0.1, "entropy_coef": 0.01, "entropy_target": 0.1,
+        "recent_batches": 5, "sampling_rounds": 5, "buffer_size": None, "detector": "mahalanobis",
+    },
+    "lcpo-uniform": {"detector": "everything", "recent_batches": 5},
+    "ddqn": {
+        "rollout_length": 128, "batch_size": 512, "random_steps": 128_000, "target_rate": 0.01,
+        "epsilon_steps": 640_000, "learning_rate": 1e-3, "max_grad_norm": 1.0,
+    },
+    "sac": {"target_rate": 0.005, "entropy_coef": 0.01, "entropy_target": 0.1},
+    "online-ewc": {"learning_rate": 1e-3, "penalty_coef": 0.1, "averaging_rate": 7e-5},
+    "mbcd": {
+        "threshold": 300_000.0, "max_disagreement": 3.0, "new_stds": 2.0, "min_steps": 5000,
+        "ensemble_size": 5, "model_hidden": (64, 64, 64), "model_memory": 100_000,
+    },
+    "mbpo": {"model_samples": 512, "rollout_length": 128, "random_steps": 128_000},
+    "prescient-a2c": {"rollout_length": 512, "gamma": 0.9},
+    "prescient-trpo": {"rollout_length": 8192},
+    "prescient-ddqn": {"random_steps": 512_000, "epsilon_steps": 2_560_000},
+    "prescient-sac": {"rollout_length": 512, "random_steps": 512_000, "target_rate": 0.005},
+}  # fmt: skip
+"""Values of the published runs; that some are defaults here is no matter."""
+
+
+def test_the_straggler_task_is_that_of_the_published_runs() -> None:
+    for name, values in STRAGGLER.items():
+        config = AGENTS[name].config(**presets.settings(AGENTS[name], "straggler"))
+        for field, value in values.items():
+            assert getattr(config, field) == value, (name, field)
+    lcpo = AGENTS["lcpo"].config(**presets.settings(AGENTS["lcpo"], "straggler"))
+    assert 2.0 * lcpo.sigma**2 == pytest.approx(28.0)  # per dimension here, of two
+
+
+def test_all_agents_with_networks_can_take_the_straggler_task() -> None:
+    spec = Straggler().spec
+    for agent in AGENTS.values():
+        fields = {f.name for f in dataclasses.fields(agent.Config)}
+        if "hidden" not in fields or agent.name in ("ideal-mbpo", "tabular-a2c"):
+            continue
+        config = agent.config(**presets.settings(agent, "straggler"))
+        assert (config.hidden, config.gamma, config.scale_rewards) == ((32, 16), 0.9, False)
+        if agent.check is not None:
+            agent.check(config, spec)
 
 
 def test_published_means_all_faults() -> None:

@@ -14,6 +14,8 @@ OTHER_JOBS = f"{JOBS}seeds_and_passes_have_other_jobs[poisson]"
 CLIENTS = f"{JOBS}clients_keep_their_counts_bursts_and_sizes"
 RULES = "tests/agents/test_update_rules.py::test_"
 ON_POLICY = "tests/agents/test_on_policy.py::test_"
+ANCHORS = "tests/agents/test_anchors.py::test_"
+GUARD = "tests/agents/test_guard.py::test_"
 BFDQN = "tests/agents/test_bfdqn.py::test_"
 PT_DQN = "tests/agents/test_pt_dqn.py::test_"
 PT_PASS = f"{PT_DQN}updates_against_a_slow_reference[adam]"
@@ -387,6 +389,50 @@ MUTANTS = (
         "(recent.max(axis=0) > recent.min(axis=0)) & (recent.std", "(recent.std",
         (f"{CORE}a_constant_column_is_left_out_whatever_its_value[0.1]",),
         "a constant 0.1 counts as varying, because its mean is rounded",
+    ),
+    Mutant(
+        "unsafe-anchors", "lcpo/core/buffers.py",
+        "jnp.where(keep & (slot < capacity), slot, capacity)",
+        "jnp.where(slot < capacity, slot, capacity)",
+        (f"{ANCHORS}a_reservoir_passes_over_what_is_not_to_be_kept",),
+        "states in which a guard acts become anchors",
+    ),
+    Mutant(
+        "oldest-rollouts-stay", "lcpo/agents/anchors.py",
+        "rollouts=rollouts[:-1])", "rollouts=rollouts[1:])",
+        (f"{ANCHORS}the_newest_rollouts_count_as_recent[lcpo]",),
+        "the first rollout counts as recent for ever",
+    ),
+    Mutant(
+        "zeros-are-recent", "lcpo/agents/anchors.py",
+        "older = jnp.where(memory.past.seen == 0, batch[None], memory.rollouts)",
+        "older = memory.rollouts",
+        (f"{ANCHORS}the_newest_rollouts_count_as_recent[lcpo]",),
+        "before there are enough rollouts, zeros count as recent",
+    ),
+    # Steps that a guard took over.
+    Mutant(
+        "guard-unknown-to-values", "lcpo/agents/off_policy.py",
+        "return jnp.where(spec.guard.holds(obs), total_q(q, forced), value)", "return value",
+        (f"{GUARD}a_guarded_state_is_worth_what_the_guards_action_is[ddqn]",),
+        "a guarded state is worth what the policy would do there",
+    ),
+    Mutant(
+        "guard-by-the-state-before", "lcpo/agents/sac.py",
+        "guarded_value(spec, data.next_obs, next_q", "guarded_value(spec, data.obs, next_q",
+        (f"{GUARD}a_guarded_state_is_worth_what_the_guards_action_is[sac]",),
+        "SAC asks the guard of s, not of s'",
+    ),
+    Mutant(
+        "guard-not-imagined", "lcpo/agents/mbpo.py",
+        "action=off_policy.guarded_action(spec, data.obs, action)", "action=action",
+        (f"{GUARD}imagined_steps_obey_the_guard",), "MBPO imagines what is never done",
+    ),
+    Mutant(
+        "clear-blames-the-guard", "lcpo/agents/clear.py",
+        "ratio = jnp.where(both.weight > 0.0, ratio, 1.0)", "ratio = 1.0 * ratio",
+        (f"{CLEAR}what_a_guard_did_is_no_evidence_of_the_policy",),
+        "a guard's action counts as one that the old policy chose",
     ),
     # PPO.
     Mutant(
