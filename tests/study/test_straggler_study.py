@@ -97,7 +97,7 @@ def test_what_is_counted_in_interactions_is_shortened():
 
     assert values("lcpo") == {"rollout_length": 230}
     assert values("trpo") == {"rollout_length": 512}
-    assert values("ppo")["rollout_length"] % 8 == 0
+    assert values("ppo") == {"rollout_length": 234}  # whole minibatches
     assert values("ddqn") == {"rollout_length": 128, "random_steps": 6400, "epsilon_steps": 32_000}
     assert values("online-ewc")["averaging_rate"] == pytest.approx(20 * 7e-5)
     assert values("mbcd")["threshold"] == 15_000.0
