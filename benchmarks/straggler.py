@@ -22,7 +22,7 @@ WORK, ROUNDS = 40_000, 5
 
 
 def main() -> None:
-    counts = [int(n) for n in sys.argv[1:]] or [1, 10, 100]
+    counts = [int(n) for n in sys.argv[1:]] or [1, 10, 45]
     print(f"{'us per step':24}" + "".join(f"{rate / 2:>10g} per window" for rate in RATES))
     for count in counts:
         for hedges in (True, False):

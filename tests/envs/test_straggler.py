@@ -573,6 +573,8 @@ def test_a_state_continues_exactly(env: Straggler) -> None:
         np.testing.assert_array_equal(play(other).readings, expected)
     with pytest.raises(InputError, match=r"state\['copies'\] is missing"):
         other.set_state({k: v for k, v in state.items() if k != "copies"})
+    with pytest.raises(InputError, match="requests have changed since this was saved"):
+        StragglerWorlds(env, PoissonJobs(20.0, 80.1, 1.5), 3, range(3)).set_state(state)
 
 
 def test_worlds_that_begin_anywhere_move_when_an_episode_ends(

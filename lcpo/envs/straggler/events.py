@@ -38,13 +38,13 @@ WORLD = np.dtype(
         ("cancelled", "i8"), ("hedged_before", "i8"), ("num_answers", "i8"), ("p95", "f8"),
         ("window", "i8"), ("sums", "f8", (NUM_WINDOWS, 4)), ("last_size", "f8"),
         ("ewma", "f8", (NUM_DECAYS, 2)), ("ewma_weight", "f8", NUM_DECAYS),
-        ("bucket", "i8"), ("newer", "i8"), ("played", "i8"), ("episode", "i8"),
+        ("bucket", "i8"), ("newer", "i8"), ("played", "i8"), ("episode", "i8"), ("means", "f8", 2),
         ("readings", "f8", len(READINGS)), ("unsafe", "?"),
     ],
     align=True,
 )  # fmt: skip
 """A world: its clock, the jobs ahead, counts since the beginning, moving averages, the bucket that
-it is in, windows of this episode, episodes, readings of the window."""
+it is in, windows of this episode, episodes, means of all jobs, readings of the window."""
 
 SERVER = np.dtype(
     [("next_finish", "f8"), ("area", "f8"), ("since", "f8"),

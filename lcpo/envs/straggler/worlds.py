@@ -85,6 +85,7 @@ class StragglerWorlds:
         world: Any = np.zeros(n, events.WORLD)
         world["hedge_time"], world["hedge_head"], world["hedge_tail"] = np.inf, -1, -1
         world["ewma_weight"], world["block"] = 1.0, -1  # zeros are the first that is averaged
+        world["means"] = self.jobs.means(1.0)
         arrays = self._compiled.Arrays(
             world, np.zeros((n, servers), events.SERVER), np.zeros((n, copies), events.COPY),
             np.zeros((n, BLOCK), events.JOB), np.zeros((n, 256), events.ANSWER),
@@ -208,8 +209,16 @@ class StragglerWorlds:
             if name not in state or np.shape(state[name]) != value.shape:
                 given = list(np.shape(state[name])) if name in state else "missing"
                 raise InputError(f"state[{name!r}] is {given}: needs {list(value.shape)}")
+        now = self.arrays.world["means"].copy()
         for name in _STATE:
             _bytes(getattr(self.arrays, name))[:] = state[name]
+        then = self.arrays.world["means"]
+        if not np.allclose(then, now, rtol=1e-9, atol=0.0):
+            raise InputError(
+                f"the requests have changed since this was saved: mean size and gap were "
+                f"{then[0].tolist()} ms, now {now[0].tolist()}: put the old workload file back, or "
+                "start anew in another folder"
+            )
         for world in np.flatnonzero(self.arrays.world["block"] >= 0).tolist():
             self._load_block(world)
         self._begun = bool((self.arrays.world["block"] >= 0).all())
