@@ -127,8 +127,10 @@ def remember(
 
 
 def may_be_anchors(spec: Spec, batch: Transition) -> Array | None:
-    """Which states of a rollout may [B]; None: all. Not those in which a guard acts, not a policy:
-    to hold the policy there would be in vain."""
+    """Which states of a rollout may, [B]; None: all.
+
+    Not those in which a guard acts: to hold the policy there would be in vain.
+    """
     return None if spec.unit_steps else (batch.weight > 0.0).reshape(-1)
 
 
