@@ -155,6 +155,7 @@ def estimate(
     """What each step of both blocks [T, N, ...] is worth, and its ratio pi / mu, [B]."""
     # Side by side, as worlds of their own; with the fault, one after the other.
     axis = 0 if BLOCKS_LEAK in config.faults else 1
+    fresh = fresh._replace(readings=())  # a replay has none
     both: Transition = jax.tree.map(lambda a, b: jnp.concatenate([a, b], axis), fresh, past)
     is_past = jnp.concatenate([jnp.zeros_like(fresh.reward), jnp.ones_like(past.reward)], axis)
     log_mu = both.extra[..., :-1].reshape(*both.reward.shape, spec.action_size, -1)

@@ -48,7 +48,11 @@ def test_published_means_the_same_everywhere(
     from lcpo.config import published_faults
 
     study = STUDIES[name]
-    jobs = study.plan(study.Options(seeds=1, published=published))
+    options = study.Options(seeds=1, published=published)
+    if name == "straggler":  # which has thirty agents: three will do
+        few = {"agents": "lcpo-agg,sac,hedge-hourly", "workloads": "workload-1"}
+        options = dataclasses.replace(options, **few)
+    jobs = study.plan(options)
     for job in jobs:
         faults = published_faults(find_agent(job.agent).Config).get("faults", ())
         assert tuple(job.config.get("faults", ())) == (faults if published else ())
