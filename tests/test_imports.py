@@ -24,7 +24,7 @@ ALLOWED = {
     "core": {"core"} | BASICS,
     "agents": {"agents", "core"} | BASICS,
     "contexts": {"contexts"} | BASICS,
-    "envs": {"envs", "core"} | BASICS,
+    "envs": {"envs", "contexts", "core"} | BASICS,  # a simulator of servers needs its workload
     "gym": {"gym", "envs", "contexts"} | BASICS,
     "run": {"run", "agents", "envs", "gym", "contexts", "core", "lcpo"} | BASICS,
     "bench": {"run", "agents", "envs"} | BASICS,
