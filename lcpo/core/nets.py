@@ -160,7 +160,7 @@ def deep_set(
         return DeepSet(phi.init(element_key), rho.init(whole_key))
 
     def apply(params: DeepSet, x: Array) -> Array:
-        # One row per element: on a CPU the gradient of a product with more axes takes twice as long.
+        # One row per element: on a CPU the gradient of a product with more axes takes double.
         each = x[..., : num * size].reshape(-1, size)
         seen = phi.apply(params.element, each).reshape(*x.shape[:-1], num)
         pooled = jnp.mean(seen, axis=-1, keepdims=True)  # [..., 1]
