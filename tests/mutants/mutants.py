@@ -32,6 +32,8 @@ TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
 DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
 GOLDEN = "tests/golden/test_golden.py::test_"
 GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
+PLAYED = "tests/run/test_host.py::test_agents_learn_from_what_was_played_and_hear_what_was_read"
+LATENCY = "tests/study/test_latency.py::test_"
 STRAGGLER = "tests/envs/test_straggler.py::test_"
 GOLDEN_STRAGGLER = "tests/golden/test_golden_straggler.py::test_windows_are_the_published_ones"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
@@ -1099,5 +1101,36 @@ MUTANTS = (
         "window // BUCKET - 3",
         ("tests/study/test_hedging_study.py::test_each_timeout_is_played_in_each_seed",),
         "latencies count for five minutes other than their own",
+    ),
+    Mutant(
+        "chosen-not-played-host", "lcpo/run/drive/collect.py",
+        "            batch.action[t] = step.action",
+        "            pass",
+        (PLAYED,), "agents learn from actions that a guard overrode",
+    ),
+    Mutant(
+        "chosen-not-played-compiled", "lcpo/run/drive/rollout.py",
+        "action = action if step.action is None else step.action",
+        "action = action",
+        (PLAYED,), "agents learn from actions that a guard overrode",
+    ),
+    Mutant(
+        "means-of-readings", "lcpo/run/drive/base.py",
+        "jnp.sum(batch.readings[..., i])",
+        "jnp.mean(batch.readings[..., i])",
+        (PLAYED,), "records hold means where sums are meant",
+    ),
+    Mutant(
+        "buckets-at-their-closing", "lcpo/study/latency.py",
+        'record["step"].astype(np.float64) - DELAY',
+        'record["step"].astype(np.float64)',
+        (f"{LATENCY}hours",), "latencies count for a later hour than theirs",
+    ),
+    Mutant(
+        "better-for-an-hour", "lcpo/study/latency.py",
+        "np.convolve(gain, np.ones(stretch), \"valid\")",
+        "np.convolve(gain, np.ones(1), \"valid\")",
+        (f"{LATENCY}hours_until_better_looks_at_whole_passes",),
+        "one lucky hour counts as better than the best fixed timeout",
     ),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError
 from lcpo.run.plan.check import RECORDED, RESERVED, RESERVED_STARTS, check_agent, check_env
 from lcpo.study.export import export
-from lcpo.types import Spec, Step
+from lcpo.types import Guard, Spec, Step
 
 SPEC = Pendulum().spec
 
@@ -147,6 +147,14 @@ class Env(Pendulum):
 
     fault: str = configs.static("", "what is wrong")
 
+    @property
+    def spec(self) -> Spec:
+        wrong = {
+            "readings": {"readings": ("heat", "noise")},
+            "guard": {"guard": Guard(entry=0, action=(99,))},
+        }
+        return super().spec._replace(**wrong.get(self.fault, {}))
+
     def reset(self, key: Any) -> Any:
         state, obs = super().reset(key)
         return state, jnp.zeros(9) if self.fault == "whole obs" else obs
@@ -163,6 +171,8 @@ class Env(Pendulum):
             "obs": {"obs": jnp.zeros(4)},
             "reward": {"reward": jnp.zeros(1)},
             "flag": {"terminated": jnp.float32(0.0)},
+            "action": {"action": jnp.zeros(3)},
+            "readings": {"readings": jnp.zeros(1)},
         }
         return after, Step(**{**step._asdict(), **wrong.get(self.fault, {})})
 
@@ -175,6 +185,9 @@ RULES = {
     "obs": "obs of shape \\(4,\\): needs \\(3,\\)",
     "reward": "step.reward has shape \\(1,\\): needs a scalar",
     "flag": "step.terminated is float32: needs bool",
+    "action": "step.action has shape \\(3,\\): needs \\(1,\\), or None",
+    "readings": "step.readings has shape \\(1,\\): needs \\(2,\\), a number for each of heat",
+    "guard": "spec.guard = Guard.*: needs lcpo.types.Guard, an entry of the observation",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -26,7 +27,9 @@ from stopping import (
 )
 
 import lcpo
+from lcpo import config as configs
 from lcpo.agents import AGENTS
+from lcpo.envs.base import Advance
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
 from lcpo.run.drive import base, execute, group, host, rollout
@@ -35,12 +38,14 @@ from lcpo.run.drive.host import HostDriver
 from lcpo.run.drive.host_functions import Acting
 from lcpo.run.engines.local import make_shares
 from lcpo.run.events import Crashed, Event, Finished
+from lcpo.run.plan.check import check_env
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import ONLINE, Mode, Phase, config_at
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.files import load_json
 from lcpo.run.store.layout import run_files
 from lcpo.run.store.results import load_results
+from lcpo.types import ContextSlice, Guard, Spec, Step
 
 UPDATES = 5
 
@@ -153,6 +158,46 @@ def drivers_agree(name: str, env: Any, mode: Mode) -> None:
                 np.testing.assert_allclose(metrics[key][i, u], value, rtol=2e-3, atol=2e-4)
     if name == "lcpo":
         assert metrics["constraint_active"][:, :UPDATES].sum() > 0
+
+
+@configs.config
+class Guarded:
+    """In every second step a guard plays action 2."""
+
+    @property
+    def spec(self) -> Spec:
+        readings = ("chosen", "played")
+        return Spec(1, ContextSlice(1, 0, 0), (3,), guard=Guard(0, (2,)), readings=readings)
+
+    @property
+    def advance(self) -> Advance:
+        return "own"
+
+    def reset(self, key: Any) -> Any:
+        return jnp.float32(0.0), jnp.zeros(1)
+
+    def step(self, state: Any, action: Any, context: Any, key: Any) -> Any:
+        played = jnp.where(state > 0.5, 2, action)
+        read = jnp.concatenate([action, played]).astype(jnp.float32)
+        no, after = jnp.bool_(False), 1.0 - state
+        return after, Step(after[None], after, no, no, 1.0, 1.0 - state, played, read)
+
+
+def test_agents_learn_from_what_was_played_and_hear_what_was_read() -> None:
+    def update(config: Any, spec: Any, state: Any, batch: Any, key: Any) -> Any:
+        return state, {"learnt_from": jnp.mean(batch.action), "counts": jnp.mean(batch.weight)}
+
+    agent = dataclasses.replace(AGENTS["constant"], update=update)
+    config, env, trace = agent.config(action=1.0, rollout_length=50), Guarded(), np.zeros((1, 0))
+    check_env(env)
+    ((_, _, theirs),) = compiled_runs(agent, config, env, [0], trace, ONLINE)
+    setups = setups_of(agent, config, Mirror(env, 50, ONLINE), [0], 250)
+    driver = HostDriver(setups, Phase("run", "record.npz", UPDATES, 50, 1), UPDATES, trace)
+    _, ours = driver.chunk(driver.start(), 0, UPDATES)
+    expected = {"learnt_from": 1.5, "counts": 0.5, "total_chosen": 50.0, "total_played": 75.0}
+    for name, value in expected.items():
+        assert [float(row[name]) for row in theirs] == [value] * UPDATES
+        assert ours[name].tolist() == [value] * UPDATES
 
 
 SMALL: dict[str, Any] = {"hidden": [8, 8], "rollout_length": 20}

@@ -21,6 +21,7 @@ from lcpo import values as plain_values
 from lcpo.envs.base import AnyEnv, CompiledEnv, HostEnv, is_host, obs_layout
 from lcpo.errors import CannotServe, InputError, tell
 from lcpo.run.plan.budget import available_bytes
+from lcpo.run.store.record import TOTAL
 from lcpo.types import AnyAgent, ContextSlice, Guard, Metrics, Spec, Step, Transition
 
 MAX_WORKERS = 1000
@@ -37,8 +38,8 @@ EXPORTED = ("name", "agent", "env", "trace", "seed", "status", "scale", "steps",
 RESERVED = {*RECORDED, *EXPORTED, "file", "allow_pickle"}
 """Names that no metric of an agent may have; the last two are arguments of np.savez,
 with which others may write a record again."""
-RESERVED_STARTS = ("tv_", "config.", "env_config.")
-"""Of the metrics of landmarks, and of settings in an exported table."""
+RESERVED_STARTS = ("tv_", TOTAL, "config.", "env_config.")
+"""Of the metrics of landmarks, of readings, and of settings in an exported table."""
 
 
 def check_running(workers: int | None, checkpoint_seconds: float = 60.0) -> None:
