@@ -68,7 +68,8 @@ def measure(
 
 def _at(times: list[tuple[float, int]], moment: float) -> float:
     """Steps that a run had made at a moment between two reports."""
-    return float(np.interp(moment, *zip(*times, strict=True)))
+    when, steps = np.array(times).T
+    return float(np.interp(moment, when, steps))
 
 
 if __name__ == "__main__":

@@ -32,25 +32,28 @@ def stamp(name: str) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
-def find(name: str, suffixes: Collection[str]) -> Path:
-    """The path of a file that can be opened, and whose name ends in one of `suffixes`."""
+def find(name: str, suffixes: Collection[str], kind: str = "trace") -> Path:
+    """The path of a file that can be opened, and whose name ends in one of `suffixes`.
+
+    `kind`: of what it holds, for messages.
+    """
     try:
         path = Path(name).expanduser()
     except RuntimeError as error:  # ~nobody
-        raise InputError(f"trace file {name}: {error}") from error
+        raise InputError(f"{kind} file {name}: {error}") from error
     if path.suffix.lower() not in suffixes:
-        raise InputError(f"trace file {name}: needs a name that ends in {' or '.join(suffixes)}")
+        raise InputError(f"{kind} file {name}: needs a name that ends in {' or '.join(suffixes)}")
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise InputError(f"trace file {name} is a pipe or a device: give the path of a file")
+            raise InputError(f"{kind} file {name} is a pipe or a device: give the path of a file")
         path.open("rb").close()
     except (FileNotFoundError, IsADirectoryError) as error:
         what = "is a folder" if isinstance(error, IsADirectoryError) else "does not exist"
-        raise MissingFile(f"trace file {name} {what}: give the path of a file") from error
+        raise MissingFile(f"{kind} file {name} {what}: give the path of a file") from error
     except OSError as error:
-        raise InputError(f"trace file {name} cannot be read: {error.strerror}") from error
+        raise InputError(f"{kind} file {name} cannot be read: {error.strerror}") from error
     except ValueError as error:  # a name that no file can have
-        raise InputError(f"trace file {name!r} cannot be read: {error}") from error
+        raise InputError(f"{kind} file {name!r} cannot be read: {error}") from error
     return path
 
 

@@ -23,12 +23,12 @@ LAYOUT = (
 
 def open_file(name: str) -> Path:
     """The path of a file with jobs."""
-    return files.find(name, SUFFIXES)
+    return files.find(name, SUFFIXES, "workload")
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name; pickled objects are not read."""
-    files.find(str(path), (".npz",))
+    files.find(str(path), (".npz",), "workload")
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
