@@ -20,7 +20,7 @@ from lcpo.study.study import Report
 NEVER, ORACLE = "never-hedge", "hedge-hourly"
 FIXED = "hedge-{}ms"
 TIMEOUTS = (3, 10, 30, 60, 100, 300, 600, 1000)
-SHOWN = ("lcpo-cons", "lcpo-uniform", "a2c", "sac", "hedge-p95")
+SHOWN = ("lcpo-cons", "lcpo-uniform", "a2c", "sac", "hedge-table")
 """Curves of the figure, beside the best fixed timeout and the hourly plan."""
 PAPER_VARIANTS = {"lcpo-agg": "agg;sigma=5", "lcpo-med": "med;sigma=6", "lcpo-cons": "cons;sigma=7"}
 
@@ -218,7 +218,9 @@ def printed(workload: str, name: str) -> str:
 
 
 def draw(parts: Sequence[Part]) -> bytes:
-    """Latency over time, a panel per workload: means of 4 hours and their intervals over seeds."""
+    """Latency over time, a panel per workload: means of 2 hours and their intervals over seeds."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
     shape = figures.new_figure(7.6, 3.0 * len(parts) + 0.4)
     axes = shape.subplots(len(parts), squeeze=False)[:, 0]
     named: dict[str, int] = {}
@@ -233,13 +235,16 @@ def draw(parts: Sequence[Part]) -> bytes:
             number = named.setdefault(label, len(named))
             color, style = COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS)]
             hours = np.stack([latency.by_hour(r.record, part.num_hours) for r in runs])
-            x, values = _coarse(hours, 4)
+            x, values = _coarse(hours, 2)
             mean, half = values.mean(axis=0), stats.half_width(values)
             axis.plot(x, mean, color=color, ls=style, lw=1.2, label=label)
             axis.fill_between(x, mean - half, mean + half, color=color, alpha=0.2, lw=0)
         for number in range(1, part.passes):
             axis.axvline(number * part.windows / latency.WINDOWS_PER_HOUR, color="0.85", lw=0.8)
         axis.set(ylabel="p95 latency, ms", yscale="log", xlim=(0, part.num_hours))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axis.minorticks_off()
         axis.set_title(part.workload, loc="left", fontsize=10)
         axis.spines[["top", "right"]].set_visible(False)
     axes[-1].set_xlabel("hours of the run; a line where the workload begins again")

@@ -989,8 +989,8 @@ MUTANTS = (
     ),
     Mutant(
         "jobs-alike-for-every-seed", "lcpo/contexts/workloads/drawn.py",
-        "key=[seed, kind]",
-        "key=[0, kind]",
+        "np.array([seed, kind], np.uint64)",
+        "np.array([0, kind], np.uint64)",
         (OTHER_JOBS,), "intervals over seeds are too small",
     ),
     Mutant(
