@@ -218,7 +218,11 @@ def printed(workload: str, name: str) -> str:
 
 
 def draw(parts: Sequence[Part]) -> bytes:
-    """Latency over time, a panel per workload: means of 2 hours and their intervals over seeds."""
+    """Latency over time, a panel per workload: means of 2 hours.
+
+    The axis is logarithmic: curves are geometric means over seeds, bands Student's intervals of the
+    logarithms.
+    """
     from matplotlib.ticker import FuncFormatter, LogLocator
 
     shape = figures.new_figure(7.6, 3.0 * len(parts) + 0.4)
@@ -236,9 +240,10 @@ def draw(parts: Sequence[Part]) -> bytes:
             color, style = COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS)]
             hours = np.stack([latency.by_hour(r.record, part.num_hours) for r in runs])
             x, values = _coarse(hours, 2)
-            mean, half = values.mean(axis=0), stats.half_width(values)
-            axis.plot(x, mean, color=color, ls=style, lw=1.2, label=label)
-            axis.fill_between(x, mean - half, mean + half, color=color, alpha=0.2, lw=0)
+            mean, half = np.log(values).mean(axis=0), stats.half_width(np.log(values))
+            axis.plot(x, np.exp(mean), color=color, ls=style, lw=1.2, label=label)
+            low, high = np.exp(mean - half), np.exp(mean + half)
+            axis.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
         for number in range(1, part.passes):
             axis.axvline(number * part.windows / latency.WINDOWS_PER_HOUR, color="0.85", lw=0.8)
         axis.set(ylabel="p95 latency, ms", yscale="log", xlim=(0, part.num_hours))
