@@ -163,7 +163,7 @@ def _row(
 
 def is_endless(results: Sequence[Result]) -> bool:
     """Whether no episode ended in any of the runs: then what counts is the reward per step."""
-    return not any(r.record["episodes"].any() for r in finished_runs(results))
+    return not any(r.record["epochs"].any() for r in finished_runs(results))
 
 
 def run_return(record: records.Record, warmup: int, endless: bool) -> float:

@@ -35,7 +35,7 @@ def recorded_jobs(g: dict[str, np.ndarray]) -> ArrayJobs:
     return ArrayJobs(sizes, gaps, slow)
 
 
-@cases("straggler_[hnrt]*")
+@cases("straggler_hedge30", "straggler_nohedge", "straggler_random", "straggler_trainwheels")
 def test_windows_are_the_published_ones(case: Path) -> None:
     """Observation, 95th percentile, every latency, clock: to 1e-9.
 
