@@ -112,8 +112,8 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
         mine, said = _rows(part, judged, best)
         rows, notes = rows + mine, notes + said
     header = [
-        "workload", "agent", "seeds", "p95", "p99", "p99.9", "extra load %", "worst hour",
-        "worse hours %", "hours until", "of the way %", "active %", "OOD %", "paper",
+        "workload", "agent", "seeds", "p95", "minus best fixed", "p99", "p99.9", "extra load %",
+        "worst hour", "worse hours %", "hours until", "of the way %", "active %", "OOD %", "paper",
     ]  # fmt: skip
     setting = "as published, with its faults" if published else "faults corrected"
     first = parts[0]
@@ -169,7 +169,9 @@ def _rows(
                 part.workload,
                 f"{name} (best fixed)" if name == best else name,
                 f"{len(js)} of {total}" if len(js) < total else str(total),
-                *(cell(field) for field in Judged._fields[:6]),
+                cell("p95"),
+                tables.NONE if name == best else _difference(part, judged, name, best),
+                *(cell(field) for field in Judged._fields[1:6]),
                 _until([j.hours_until for j in js]),
                 tables.NONE if is_fixed(name) else tables.number(way),
                 cell("active"),
@@ -185,6 +187,15 @@ def _rows(
             f"itself, would have {tables.plus_minus(in_hindsight)} ms"
         )
     return rows, notes
+
+
+def _difference(part: Part, judged: Mapping[str, Judged], name: str, best: str | None) -> str:
+    """Of the 95th percentile to that of the best fixed timeout, by seed."""
+    mine, other = (
+        {r.job.seed: judged[r.job.name].p95 for r in _finished(part.groups.get(who or "", ()))}
+        for who in (name, best)
+    )
+    return tables.plus_minus(stats.paired_difference(mine, other), sign=True)
 
 
 def hindsight(part: Part) -> Estimate | None:
