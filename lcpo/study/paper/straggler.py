@@ -64,6 +64,8 @@ class StragglerOptions(Options):
     """Passes over the workload; the first is the warm-up."""
     rate: float | None = None
     """Mean requests per second; default: the workload's own."""
+    size: float | None = None
+    """Mean service time in ms of a request that is not slow; default: the workload's own."""
     replay_rollout: int = 128
     """Interactions per update of agents with replay; the paper's, not shortened."""
     model_rollout: int = 512
@@ -85,8 +87,9 @@ class Case(NamedTuple):
 
 def make_case(workload: str, options: StragglerOptions) -> Case:
     """The workload with what the options say of it."""
-    env: dict[str, Any] = {"workload": workload, "shorten": options.shorten, "rate": options.rate}
-    found = workloads.get(workload, shorten=options.shorten, rate=options.rate)
+    given = {"shorten": options.shorten, "rate": options.rate, "size": options.size}
+    env: dict[str, Any] = {"workload": workload, **given}
+    found = workloads.get(workload, **given)
     return Case(Path(workload).stem, env, int(found.length / WINDOW_MS))
 
 
