@@ -169,8 +169,9 @@ def _check_episodes(play: Play) -> Iterator[Finding]:
     ended = steps.terminated | steps.truncated
     if not ended.any():
         yield _note(
-            f"no episode ended in {NUM_STEPS:,} steps: returns are of episodes that end; where none "
-            "does, the mean reward per step counts (truncate long ones: truncated, not terminated)"
+            f"no episode ended in {NUM_STEPS:,} steps: returns are of episodes that end; where "
+            "none does, the mean reward per step counts; truncate long ones (truncated, not "
+            "terminated)"
         )
     else:
         counts = int(steps.terminated.sum()), int(steps.truncated.sum())
