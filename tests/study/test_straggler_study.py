@@ -104,6 +104,8 @@ def test_what_is_counted_in_interactions_is_shortened():
     assert values("mbcd")["threshold"] == 15_000.0
     assert values("prescient-ddqn")["random_steps"] == 256_000
     assert values("never-hedge") == {}
+    own = straggler.StragglerOptions(shorten=1.0, shorten_agents=20.0)
+    assert straggler.shortened("lcpo", own) == {"rollout_length": 230}
 
 
 def test_plan_and_report_agree_on_names(monkeypatch: pytest.MonkeyPatch):

@@ -60,6 +60,9 @@ class StragglerOptions(Options):
     """Seeds of each agent."""
     shorten: float = 20.0
     """A pass takes so many times less time than the workload's own."""
+    shorten_agents: float | None = None
+    """What agents count in interactions is so many times less than the paper's; default: shorten.
+    A day of a workload of one's own is a pass 20 times shorter than the paper's."""
     passes: int = 6
     """Passes over the workload; the first is the warm-up."""
     rate: float | None = None
@@ -95,7 +98,8 @@ def make_case(workload: str, options: StragglerOptions) -> Case:
 
 def plan_runs(options: StragglerOptions) -> list[Job]:
     """Every agent on every workload with every seed."""
-    number("shorten", options.shorten, 1.0, 1e6)
+    for name in ("shorten", "shorten_agents"):
+        number(name, getattr(options, name) or 1.0, 1.0, 1e6)
     whole("passes", options.passes, 2)
     jobs = []
     for workload in names(options.workloads):
@@ -148,7 +152,7 @@ def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
         share = options.training_steps / TRAINING
         phases = ("random_steps", "epsilon_steps")
         return {k: max(1, round(values[k] * share)) for k in phases if k in values}
-    factor = options.shorten
+    factor = options.shorten_agents or options.shorten
     found = {k: type(values[k])(max(1, round(values[k] / factor))) for k in COUNTS if k in values}
     if issubclass(chosen.Config, on_policy.Config):
         parts = values.get("minibatches", 1)
