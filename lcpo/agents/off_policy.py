@@ -76,7 +76,7 @@ def total_q(q: Array, action: Array) -> Array:
 def guarded_value(spec: Spec, obs: Array, q: Array, value: Array) -> Array:
     """`value` [B] of states obs [B, D], but Q of the guard's action where its rule holds.
 
-    What the agent would do there is worth nothing: it is not done. q [B, A, K].
+    What the agent would do there is worth nothing: it is not played. q [B, A, K].
     """
     if spec.guard is None:
         return value

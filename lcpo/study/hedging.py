@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from lcpo.envs.straggler.task import BUCKET_MS, NEVER, TIMEOUTS_MS, WINDOW_MS, Straggler
+from lcpo.study.latency import WINDOWS_PER_HOUR
 
 SEEDS = (1_000_000, 1_000_001, 1_000_002, 1_000_003)
 """Of the worlds that are planned with; runs have seeds from 0 on."""
-HOUR = 7200
-"""Windows."""
+HOUR = WINDOWS_PER_HOUR
 BUCKET = round(BUCKET_MS / WINDOW_MS)
 """Windows, too."""
 LOADS = tuple(round(0.05 * i, 2) for i in range(1, 16))

@@ -39,13 +39,6 @@ def extra_load(record: Record, after_step: int = 0) -> float:
     return float(all_of_it / first - 1.0) if first > 0 else NAN
 
 
-def unsafe_share(record: Record, after_step: int = 0) -> float:
-    """Share of the windows that were under the safety rule."""
-    late = record["step"] > after_step
-    windows = np.diff(record["step"], prepend=0)[late].sum()
-    return float(record[TOTAL + "unsafe"][late].sum() / windows) if windows > 0 else NAN
-
-
 def by_hour(record: Record, num_hours: int, which: str = P95) -> np.ndarray:
     """[num_hours], mean latency of the requests of each hour; NaN where no bucket was closed."""
     hour = (np.maximum(_middle(record), 0.0) // WINDOWS_PER_HOUR).astype(np.int64)

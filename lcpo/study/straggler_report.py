@@ -8,18 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lcpo.agents.constant import HEDGES
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import figures, latency, stats, tables
+from lcpo.study.compare import finished_runs
 from lcpo.study.curves import COLOURS, STYLES
-from lcpo.study.paper_numbers import read_table
+from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
 from lcpo.study.stats import Estimate
 from lcpo.study.study import Report
 
 NEVER, ORACLE = "never-hedge", "hedge-hourly"
-FIXED = "hedge-{}ms"
-TIMEOUTS = (3, 10, 30, 60, 100, 300, 600, 1000)
+FIXED = tuple(agent.name for agent in HEDGES)
 SHOWN = ("lcpo-cons", "lcpo-uniform", "a2c", "sac", "hedge-table")
 """Curves of the figure, beside the best fixed timeout and the hourly plan."""
 PAPER_VARIANTS = {"lcpo-agg": "agg;sigma=5", "lcpo-med": "med;sigma=6", "lcpo-cons": "cons;sigma=7"}
@@ -64,17 +65,12 @@ class Judged(NamedTuple):
     """Percent of what LCPO draws from its reservoir."""
 
 
-def is_fixed(name: str) -> bool:
-    """Whether this plays one timeout always."""
-    return name == NEVER or name in {FIXED.format(ms) for ms in TIMEOUTS}
-
-
 def best_fixed(part: Part) -> str | None:
     """The fixed timeout with the lowest mean after the first pass, chosen in hindsight."""
     means = {
-        name: np.mean([latency.mean_latency(r.record, part.windows) for r in _finished(runs)])
+        name: np.mean([latency.mean_latency(r.record, part.windows) for r in finished_runs(runs)])
         for name, runs in part.groups.items()
-        if is_fixed(name) and _finished(runs)
+        if name in FIXED and finished_runs(runs)
     }
     return min(means, key=lambda name: means[name]) if means else None
 
@@ -108,7 +104,7 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
     for part in parts:
         best = best_fixed(part)
         for runs in part.groups.values():
-            judged |= {r.job.name: judge(part, r, best) for r in _finished(runs)}
+            judged |= {r.job.name: judge(part, r, best) for r in finished_runs(runs)}
         mine, said = _rows(part, judged, best)
         rows, notes = rows + mine, notes + said
     header = [
@@ -123,7 +119,7 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
     )
     notes += [
         "worst hour: the largest ratio to never-hedge with the same requests, of hours after the "
-        "first pass; worse hours: share with a ratio above 1.05",
+        f"first pass; worse hours: share with a ratio above {latency.WORSE:g}",
         "hours until: median over seeds of the first hour from which on a whole pass is better "
         "than with the best fixed timeout",
         "of the way: from the best fixed timeout to the hourly plan, which was made by simulation "
@@ -134,7 +130,7 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
     table = tables.Table(
         [header[i] for i in shown],
         [[row[i] for i in shown] for row in rows],
-        "".join("ll"[i] if i < 2 else "r" for i in shown),
+        "".join("l" if i < 2 else "r" for i in shown),
         title,
         notes,
     )
@@ -151,7 +147,8 @@ def _rows(
 ) -> tuple[list[list[str]], list[str]]:
     """A row per agent, the best first; and what is to be said of the workload."""
     found = {
-        name: [judged[r.job.name] for r in _finished(runs)] for name, runs in part.groups.items()
+        name: [judged[r.job.name] for r in finished_runs(runs)]
+        for name, runs in part.groups.items()
     }
     means = {name: float(np.mean([j.p95 for j in js])) for name, js in found.items() if js}
     start, goal = means.get(best or "", stats.NAN), means.get(ORACLE, stats.NAN)
@@ -173,7 +170,7 @@ def _rows(
                 tables.NONE if name == best else _difference(part, judged, name, best),
                 *(cell(field) for field in Judged._fields[1:6]),
                 _until([j.hours_until for j in js]),
-                tables.NONE if is_fixed(name) else tables.number(way),
+                tables.NONE if name in FIXED else tables.number(way),
                 cell("active"),
                 cell("ood"),
                 printed(part.workload, name),
@@ -192,7 +189,7 @@ def _rows(
 def _difference(part: Part, judged: Mapping[str, Judged], name: str, best: str | None) -> str:
     """Of the 95th percentile to that of the best fixed timeout, by seed."""
     mine, other = (
-        {r.job.seed: judged[r.job.name].p95 for r in _finished(part.groups.get(who or "", ()))}
+        {r.job.seed: judged[r.job.name].p95 for r in finished_runs(part.groups.get(who or "", ()))}
         for who in (name, best)
     )
     return tables.plus_minus(stats.paired_difference(mine, other), sign=True)
@@ -200,10 +197,10 @@ def _difference(part: Part, judged: Mapping[str, Judged], name: str, best: str |
 
 def hindsight(part: Part) -> Estimate | None:
     """Mean over hours of the lowest latency of any fixed timeout, by seed."""
-    fixed = {name: runs for name, runs in part.groups.items() if is_fixed(name)}
+    fixed = {name: runs for name, runs in part.groups.items() if name in FIXED}
     by_seed: dict[int, list[np.ndarray]] = {}
     for runs in fixed.values():
-        for r in _finished(runs):
+        for r in finished_runs(runs):
             hours = latency.by_hour(r.record, part.num_hours)[part.pass_hours :]
             by_seed.setdefault(r.job.seed, []).append(hours)
     whole = [np.stack(v) for v in by_seed.values() if len(v) == len(fixed)]
@@ -225,7 +222,7 @@ def printed(workload: str, name: str) -> str:
     trace = workload.removeprefix("workload-")
     variant = PAPER_VARIANTS.get(name, "best-prescient" if name.startswith("prescient") else "")
     agent = "lcpo" if name in PAPER_VARIANTS else name
-    return str(read_table("straggler").get((agent, "straggler", trace, variant), tables.NONE))
+    return paper_number("straggler", agent, "straggler", trace, variant)
 
 
 def draw(parts: Sequence[Part]) -> bytes:
@@ -243,7 +240,7 @@ def draw(parts: Sequence[Part]) -> bytes:
         best = best_fixed(part)
         curves = [*(name for name in SHOWN if name in part.groups), ORACLE, best]
         for name in curves:
-            runs = _finished(part.groups.get(name or "", ()))
+            runs = finished_runs(part.groups.get(name or "", ()))
             if not runs:
                 continue
             label = "best fixed timeout" if name == best else str(name)
@@ -287,11 +284,7 @@ def _coarse(hours: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _hours_of(part: Part, name: str | None, seed: int) -> np.ndarray | None:
     """Latency by hour of the run of another agent with the same seed."""
-    for result in _finished(part.groups.get(name or "", ())):
+    for result in finished_runs(part.groups.get(name or "", ())):
         if result.job.seed == seed:
             return latency.by_hour(result.record, part.num_hours)
     return None
-
-
-def _finished(runs: Sequence[Result]) -> list[Result]:
-    return [r for r in runs if r.status == "finished"]

@@ -22,7 +22,6 @@ def record(p95, work=1.0):
         "total_p95": p95,
         "total_first_ms": ones,
         "total_work_ms": ones * work,
-        "total_unsafe": 60 * ones,
     }
 
 
@@ -31,7 +30,6 @@ def test_means_are_over_buckets_and_leave_the_warm_up_out():
     assert latency.mean_latency(found) == 2.0
     assert latency.mean_latency(found, after_step=12 * WINDOWS) == 3.0
     assert latency.extra_load(found) == pytest.approx(0.25)
-    assert latency.unsafe_share(found) == pytest.approx(0.1)
     assert math.isnan(latency.mean_latency(found, after_step=10**9))
 
 

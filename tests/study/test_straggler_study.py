@@ -35,7 +35,6 @@ def result(agent: str, hours: list[float], seed: int = 0, workload: str = "workl
         "total_p999": 3 * zero_first,
         "total_first_ms": np.ones(len(ends)),
         "total_work_ms": np.full(len(ends), 1.1),
-        "total_unsafe": np.zeros(len(ends)),
     }
     name = f"{agent}-straggler-none-{Path(workload).stem}-s{seed}"
     job = Job(

@@ -101,20 +101,20 @@ class Drawn(abc.ABC):
         first, count, seed = check_request(first, count, seed)
         starts = _index(self, seed).starts
         sizes, gaps = np.empty(count), np.empty(count)
-        done = 0
-        while done < count:
-            turn, place = divmod(first + done, int(starts[-1]))
+        filled = 0
+        while filled < count:
+            turn, place = divmod(first + filled, int(starts[-1]))
             block = _block_of(starts, place)
             arrivals, drawn = _draw(self, seed, turn, block)
             begin = place - int(starts[block])
-            end = min(begin + count - done, len(arrivals))
+            end = min(begin + count - filled, len(arrivals))
             following = arrivals[begin + 1 : end + 1]
             if end == len(arrivals):
                 following = np.append(following, self._next_arrival(seed, turn, block))
-            here = slice(done, done + end - begin)
+            here = slice(filled, filled + end - begin)
             sizes[here] = drawn[begin:end]
             gaps[here] = np.maximum(following - arrivals[begin:end], 0.0)  # rounding at an edge
-            done += end - begin
+            filled += end - begin
         return sizes, gaps
 
     def num_jobs(self, seed: int) -> int:

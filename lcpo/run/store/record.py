@@ -77,7 +77,9 @@ def lifelong_return(
 
 def mean_reward(record: Record, after_step: int = 0) -> float:
     """Mean reward per step: for tasks without episodes."""
-    return mean_metric(record, "reward", after_step) or 0.0
+    reward = mean_metric(record, "reward", after_step)
+    assert reward is not None, "every record has it"
+    return reward
 
 
 def activity(record: Record, after_step: int = 0) -> float | None:

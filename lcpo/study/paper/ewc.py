@@ -12,36 +12,29 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from lcpo.errors import InputError
-from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study import compare, figures, report, tables
 from lcpo.study.compare import Comparison
-from lcpo.study.paper.short import random_phase
+from lcpo.study.paper.pendulum import PendulumOptions, plan_pendulum
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Options, Report, Study, names
+from lcpo.study.study import Report, Study, names
 
 AGENT = "online-ewc"
 ALPHA, BETA = "penalty_coef", "averaging_rate"
 
 
 @dataclasses.dataclass(frozen=True)
-class EwcOptions(Options):
+class EwcOptions(PendulumOptions):
     """Options of the study."""
 
-    traces: str = "3,4"
-    """Contexts, separated by commas."""
     alphas: str = "0.05,0.1,0.5,1"
     """Strengths of the penalty, separated by commas."""
     betas: str = "2e-4,7e-5,2e-5"
     """Averaging weights, separated by commas: 1/beta of 1M, 3M and 10M interactions."""
     beside: str = "lcpo,sac"
     """Other agents, separated by commas."""
-    seeds: int = 5
-    """Seeds of each agent."""
-    steps: int | None = None
-    """Interactions of each run, the first ones of the trace; default: all of it."""
 
 
 class Point(NamedTuple):
@@ -59,22 +52,7 @@ class Point(NamedTuple):
 def plan_runs(options: EwcOptions) -> list[Job]:
     """Every combination, and the agents beside, with every trace and seed."""
     sweep = {ALPHA: _numbers("alphas", options.alphas), BETA: _numbers("betas", options.betas)}
-    return [
-        job
-        for trace in names(options.traces)
-        for agent in (*names(options.beside), AGENT)
-        for job in plan_agents(
-            agent,
-            "pendulum",
-            trace=trace,
-            steps=options.steps,
-            seeds=range(options.seeds),
-            published=options.published,
-            label="published" if options.published else "",
-            overrides=random_phase(agent, options.steps),
-            sweep=sweep if agent == AGENT else {},
-        )
-    ]
+    return plan_pendulum(options, [*names(options.beside), AGENT], {AGENT: sweep})
 
 
 def _numbers(name: str, text: str) -> list[float]:

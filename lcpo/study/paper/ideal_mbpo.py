@@ -10,52 +10,33 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, report, stats, tables
 from lcpo.study.compare import Comparison
-from lcpo.study.paper.short import random_phase
+from lcpo.study.paper.pendulum import PendulumOptions, plan_pendulum
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Options, Report, Study, names
+from lcpo.study.study import Report, Study, names
 
 METRICS = ("model_reward_error", "model_obs_error", "sample_age")
 HEADERS = ("reward unexplained", "obs unexplained", "sample age")
 
 
 @dataclasses.dataclass(frozen=True)
-class IdealMbpoOptions(Options):
+class IdealMbpoOptions(PendulumOptions):
     """Options of the study."""
 
     traces: str = "1,2,3,4"
     """Contexts, separated by commas."""
     agents: str = "lcpo,mbpo,ideal-mbpo,a2c"
     """Agents, separated by commas."""
-    seeds: int = 5
-    """Seeds of each agent."""
-    steps: int | None = None
-    """Interactions of each run; default: the length of the trace."""
 
 
 def plan_runs(options: IdealMbpoOptions) -> list[Job]:
     """Every agent with every trace and seed."""
-    return [
-        job
-        for trace in names(options.traces)
-        for agent in names(options.agents)
-        for job in plan_agents(
-            agent,
-            "pendulum",
-            trace=trace,
-            steps=options.steps,
-            seeds=range(options.seeds),
-            published=options.published,
-            label="published" if options.published else "",
-            overrides=random_phase(agent, options.steps),
-        )
-    ]
+    return plan_pendulum(options, names(options.agents))
 
 
 def make_report(options: IdealMbpoOptions, results: Sequence[Result]) -> Report:

@@ -22,14 +22,12 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.study import hedging, straggler_report
+from lcpo.study.seeds import name_part
 from lcpo.study.study import Options, Report, Study, names
 from lcpo.values import number, whole
 
 ENV = "straggler"
-FIXED = (
-    "hedge-3ms,hedge-10ms,hedge-30ms,hedge-60ms,hedge-100ms,hedge-300ms,hedge-600ms,"
-    "hedge-1000ms,never-hedge"
-)
+FIXED = ",".join(straggler_report.FIXED)
 RULES = "hedge-p95,hedge-sketch,hedge-table,hedge-hourly"
 LEARNERS = (
     "lcpo-agg,lcpo-med,lcpo-cons,lcpo-uniform,a2c,a2c-entropy,trpo,ppo,"
@@ -93,13 +91,14 @@ def make_case(workload: str, options: StragglerOptions) -> Case:
     given = {"shorten": options.shorten, "rate": options.rate, "size": options.size}
     env: dict[str, Any] = {"workload": workload, **given}
     found = workloads.get(workload, **given)
-    return Case(Path(workload).stem, env, int(found.length / WINDOW_MS))
+    return Case(Path(workload).stem.replace(":", "."), env, int(found.length / WINDOW_MS))
 
 
 def plan_runs(options: StragglerOptions) -> list[Job]:
     """Every agent on every workload with every seed."""
-    for name in ("shorten", "shorten_agents"):
-        number(name, getattr(options, name) or 1.0, 1.0, 1e6)
+    number("shorten", options.shorten, 1.0, 1e6)
+    if options.shorten_agents is not None:
+        number("shorten_agents", options.shorten_agents, 1.0, 1e6)
     whole("passes", options.passes, 2)
     jobs = []
     for workload in names(options.workloads):
@@ -172,9 +171,8 @@ def make_report(options: StragglerOptions, results: Sequence[Result]) -> Report:
     groups: dict[str, dict[str, list[Result]]] = {workload: {} for workload in cases}
     for result in results:
         workload = result.job.env_config["workload"]
-        label = label_of(cases[workload].name, "", False)
-        rest = result.job.name.split(label, 1)[1].removesuffix(f"-s{result.job.seed}")
-        name = result.job.agent + rest.removesuffix("-published")
+        setting = name_part(result.job).removeprefix(cases[workload].name)
+        name = result.job.agent + setting.removesuffix("-published")
         groups[workload].setdefault(name, []).append(result)
     parts = [
         straggler_report.Part(cases[w].name, cases[w].windows, options.passes, found)
