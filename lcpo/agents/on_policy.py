@@ -152,12 +152,14 @@ def estimate(
     reward = batch.reward * common.reward_scale(config, state.return_stats)
     if TRUNCATION_LEAKS in config.faults:
         truncated = jnp.zeros_like(truncated)
-    both = jnp.stack([batch.obs, batch.next_obs])
-    values = networks.value.apply(state.value, both)[..., 0]  # [2, T, N]
-    advantage = returns.advantages(
-        reward, values[0], values[1], discount, terminated, truncated, config.lam
+    now, following = (
+        networks.value.apply(state.value, obs.reshape(-1, obs.shape[-1])).reshape(reward.shape)
+        for obs in (batch.obs, batch.next_obs)
     )
-    target = returns.returns(reward, values[1], discount, terminated, truncated)
+    advantage = returns.advantages(
+        reward, now, following, discount, terminated, truncated, config.lam
+    )
+    target = returns.returns(reward, following, discount, terminated, truncated)
     data = Data(batch.obs, batch.action, advantage, target, batch.weight)
     return state, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), data)
 

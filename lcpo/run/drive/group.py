@@ -95,7 +95,7 @@ class Group:
                 count = min(size, phase.num_updates - first)
                 state, metrics = driver.chunk(state, first, count)
                 if first == begin:
-                    budget.trim()
+                    budget.settle()
                 self._collect(phase, block, metrics, range(first, first + count), rows)
                 if len(self.failed) == len(self.setups):
                     break
