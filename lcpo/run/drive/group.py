@@ -159,7 +159,8 @@ class Group:
     def _save_records(self, phase: Phase, rows: Rows) -> None:
         for files, mine, written in zip(self.files, rows, self.written, strict=True):
             if mine:
-                written[phase.file] = save_arrays(files.record_of(phase.file), records.join(mine))
+                record = records.shorten(records.join(mine))
+                written[phase.file] = save_arrays(files.record_of(phase.file), record)
 
     def _finish(self, driver: Driver[Any], state: Any) -> None:
         """Policy and manifest of each run, the manifest last; then drop checkpoints."""
