@@ -145,7 +145,8 @@ def _interval(
     scores: Scores, function: Function, draw_tasks: bool, level: float, resamples: int, seed: int
 ) -> Estimate:
     found = _resampled(scores, function, draw_tasks, level, resamples, seed) or (NAN, NAN, NAN)
-    return Estimate(*map(float, found), sum(map(len, scores.values())))
+    value, low, high = (float(x) for x in found)
+    return Estimate(value, low, high, sum(map(len, scores.values())))
 
 
 def _resampled(
