@@ -11,7 +11,7 @@ from lcpo.run.store.results import Result
 from lcpo.study import compare, curves, stats, tables
 from lcpo.study.compare import Comparison, Row
 from lcpo.study.latency import extra_load, has_latency, mean_latency
-from lcpo.study.memory import distance_away, revisit_return
+from lcpo.study.memory import memory_numbers
 from lcpo.study.output import write_files
 from lcpo.study.seeds import seeds_table
 from lcpo.study.stats import Estimate
@@ -19,8 +19,8 @@ from lcpo.study.study import Report
 from lcpo.study.tables import Table
 
 ESTIMATES = (
-    "after_warmup", "whole_run", "revisits", "distance", "difference", "improvement", "latency",
-    "extra_load",
+    "after_warmup", "whole_run", "revisits", "forgetting", "recovery", "distance", "difference",
+    "improvement", "latency", "extra_load",
 )  # fmt: skip
 """Fields of a row that have an interval."""
 
@@ -41,6 +41,8 @@ def to_table(comparison: Comparison) -> Table:
         ("p95 ms", lambda r: tables.plus_minus(r.latency)),
         ("extra load %", lambda r: tables.plus_minus(r.extra_load)),
         ("revisits", lambda r: tables.plus_minus(r.revisits)),
+        ("forgetting", lambda r: tables.plus_minus(r.forgetting, sign=True)),
+        ("recovery", lambda r: tables.plus_minus(r.recovery)),
         ("distance", lambda r: tables.plus_minus(r.distance)),
         (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
         ("P(better)", lambda r: tables.with_bounds(r.improvement)),
@@ -103,10 +105,8 @@ def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | No
     if has_latency(record):
         numbers["p95_ms"] = mean_latency(record, comparison.warmup)
         numbers["extra_load"] = extra_load(record, comparison.warmup)
-    if memory is not None and memory.switches.seen.any():
-        numbers["revisits"] = revisit_return(record, memory)
-    if memory is not None and memory.landmarks:
-        numbers["distance"] = distance_away(record, memory)
+    if memory is not None:
+        numbers |= memory_numbers(record, memory)
     if "num_models" in record:  # of an agent that tells contexts apart
         numbers["num_models"] = float(record["num_models"][-1])
     return {**numbers, "constraint_active": records.activity(record)}

@@ -98,6 +98,13 @@ def lifelong_return(
     return float(np.sum(record["epoch_return"][late] * epochs) / epochs.sum())
 
 
+def mean_episode_return(record: Record, after_step: int = 0) -> float:
+    """Mean over the episodes that ended after `after_step`, each with the same weight."""
+    late = record["step"] > after_step
+    count = record["episodes"][late].sum()
+    return float(record["episode_return_sum"][late].sum() / count) if count else float("nan")
+
+
 def mean_reward(record: Record, after_step: int = 0) -> float:
     """Mean reward per step: for tasks without episodes."""
     reward = mean_metric(record, "reward", after_step)

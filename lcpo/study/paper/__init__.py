@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lcpo.study.paper import (
+    anchors,
     baselines,
     discretisation,
     ewc,
@@ -13,6 +14,7 @@ from lcpo.study.paper import (
     ood_vs_cpd,
     prescient,
     replay_rate,
+    rivals,
     straggler,
     theorem,
     workloads,
@@ -31,4 +33,6 @@ STUDIES: dict[str, Study[Any]] = {
     "ood-vs-cpd": ood_vs_cpd.study,
     "workloads": workloads.study,
     "straggler": straggler.study,
+    "anchors": anchors.study,
+    "rivals": rivals.study,
 }

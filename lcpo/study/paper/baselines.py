@@ -24,20 +24,16 @@ from lcpo.study.study import Options, Report, Study, names
 class BaselineOptions(Options):
     """Options of the study."""
 
-    env: str = "pendulum"
+    envs: str = "pendulum"
     """Environment."""
     traces: str = "3,4"
     """Contexts, separated by commas."""
     agents: str = "lcpo,lcpo-noent,a2c,a2c-entropy,lcpo-p,ppo,ppo-entropy,trpo,ddqn,sac"
     """Agents, separated by commas."""
-    seeds: int = 8
-    """Seeds of each agent."""
-    steps: int | None = None
-    """Interactions of each run; default: the length of the trace."""
 
     def folder(self, study: str) -> Path:
         """A folder for each environment, too."""
-        name = f"{study}-{self.env}"
+        name = f"{study}-{self.envs}"
         return super().folder(name.replace("/", "_").replace(":", "."))
 
 
@@ -48,10 +44,10 @@ def plan_runs(options: BaselineOptions) -> list[Job]:
         for trace in names(options.traces)
         for job in plan_agents(
             options.agents,
-            options.env,
+            options.envs,
             trace=trace,
-            steps=options.steps,
-            seeds=range(options.seeds),
+            fraction=options.fraction,
+            seeds=range(options.num_seeds(8)),
             published=options.published,
             label="published" if options.published else "",
         )

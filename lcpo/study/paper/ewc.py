@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
@@ -28,6 +28,8 @@ ALPHA, BETA = "penalty_coef", "averaging_rate"
 @dataclasses.dataclass(frozen=True)
 class EwcOptions(PendulumOptions):
     """Options of the study."""
+
+    without: ClassVar[tuple[str, ...]] = ("agents", "envs")
 
     alphas: str = "0.05,0.1,0.5,1"
     """Strengths of the penalty, separated by commas."""

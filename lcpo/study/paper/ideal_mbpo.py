@@ -28,8 +28,6 @@ HEADERS = ("reward unexplained", "obs unexplained", "sample age")
 class IdealMbpoOptions(PendulumOptions):
     """Options of the study."""
 
-    traces: str = "1,2,3,4"
-    """Contexts, separated by commas."""
     agents: str = "lcpo,mbpo,ideal-mbpo,a2c"
     """Agents, separated by commas."""
 

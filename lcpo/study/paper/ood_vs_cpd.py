@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from lcpo.core.changepoint import ChangePoints, find_changes
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study import figures, tables
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.study import NO_RUNS, Options, Report, Study
 from lcpo.study.trace_figure import COLOURS, block_means
 from lcpo.values import whole
 
@@ -43,6 +43,8 @@ POINTS = 2000
 @dataclasses.dataclass(frozen=True)
 class CpdOptions(Options):
     """Options of the study."""
+
+    without: ClassVar[tuple[str, ...]] = NO_RUNS
 
     seeds: int = 16
     """Draws of the trace's fine noise; the first is trace 2 as it is elsewhere."""

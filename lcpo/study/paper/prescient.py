@@ -31,24 +31,16 @@ TABLE = "gym-all"
 class PrescientOptions(Options):
     """Options of the study."""
 
-    env: str = "pendulum"
+    envs: str = "pendulum"
     """Environment."""
-    trace: str = "4"
+    traces: str = "4"
     """Context: a name or a file."""
     agents: str = ",".join(NAMES)
     """Agents, separated by commas."""
-    seeds: int = 5
-    """Seeds of each agent."""
-    steps: int | None = None
-    """Interactions of the evaluation; default: the length of the trace."""
-    training_steps: int | None = None
-    """Interactions of the training; default: each agent's own."""
-    warmup: int | None = None
-    """Steps of the evaluation that are left out; default: 6 million, or a tenth of a short run."""
 
     def folder(self, study: str) -> Path:
         """A folder for each environment and trace, too."""
-        name = f"{study}-{self.env}-{self.trace}"
+        name = f"{study}-{self.envs}-{self.traces}"
         return super().folder(name.replace("/", "_").replace(":", "."))
 
 
@@ -72,26 +64,24 @@ def plan_runs(options: PrescientOptions) -> list[Job]:
     """Every agent with every seed."""
     jobs = plan_agents(
         options.agents,
-        options.env,
-        trace=options.trace,
-        steps=options.steps,
-        seeds=options.seeds,
-        training_steps=options.training_steps,
+        options.envs,
+        trace=options.traces,
+        fraction=options.fraction,
+        seeds=options.num_seeds(5),
         published=options.published,
     )
-    compare.check_warmup(options.warmup, jobs)
     return jobs
 
 
 def report(options: PrescientOptions, results: Sequence[Result]) -> Report:
     """The table, beside the paper's."""
-    comparison = compare.summarise(results, options.warmup)  # checks that they can be compared
+    comparison = compare.summarise(results)  # checks that they can be compared
 
     def numbers(result: Result) -> dict[str, float]:
         late = records.lifelong_return(result.record, comparison.warmup)
         return {"end_of_training": _late_training(result), "return_after_warmup": late}
 
-    table = summary(results, options.warmup)
+    table = summary(results)
     return Report(seeds_table(results, numbers), tables={"table": table})
 
 

@@ -13,7 +13,7 @@ import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from lcpo.agents import find_agent, on_policy, presets
 from lcpo.contexts import workloads
@@ -50,16 +50,17 @@ TRAINING = 3_072_000
 class StragglerOptions(Options):
     """Options of the study."""
 
+    without: ClassVar[tuple[str, ...]] = ("envs", "traces")
+
     workloads: str = "workload-1,workload-2"
     """Workloads: names or files, separated by commas."""
     agents: str = f"{FIXED},{RULES},{LEARNERS},{PRESCIENT}"
     """Agents, separated by commas; lcpo-agg, lcpo-med and lcpo-cons are LCPO's three settings."""
-    seeds: int = 5
-    """Seeds of each agent."""
-    shorten: float = 20.0
-    """A pass takes so many times less time than the workload's own."""
+    scale: str = "1/20"
+    """How long a pass is: paper, short, smoke, or a fraction of the workload's own time."""
     shorten_agents: float | None = None
-    """What agents count in interactions is so many times less than the paper's; default: shorten.
+    """What agents count in interactions is so many times less than the paper's; default: as the
+    scale says.
     A day of a workload of one's own is a pass 20 times shorter than the paper's."""
     passes: int = 6
     """Passes over the workload; the first is the warm-up."""
@@ -73,6 +74,11 @@ class StragglerOptions(Options):
     """The same of those that learn a model, which takes most of their time; the paper has 128."""
     training_steps: int = TRAINING
     """Interactions that prescient agents are trained on before."""
+
+    @property
+    def shorten(self) -> float:
+        """A pass takes so many times less time than the workload's own."""
+        return float(1 / self.fraction)
 
 
 class Case(NamedTuple):
@@ -96,7 +102,6 @@ def make_case(workload: str, options: StragglerOptions) -> Case:
 
 def plan_runs(options: StragglerOptions) -> list[Job]:
     """Every agent on every workload with every seed."""
-    number("shorten", options.shorten, 1.0, 1e6)
     if options.shorten_agents is not None:
         number("shorten_agents", options.shorten_agents, 1.0, 1e6)
     whole("passes", options.passes, 2)
@@ -114,7 +119,7 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
                 ENV,
                 trace=None,
                 steps=options.passes * case.windows,
-                seeds=options.seeds,
+                seeds=options.num_seeds(5),
                 env_overrides=case.env,
                 overrides=overrides,
                 training_steps=options.training_steps if prescient else None,

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,8 +62,8 @@ SETTINGS: dict[str, Setting] = {
 class TheoremOptions(Options):
     """Options of the study."""
 
-    seeds: int = 8
-    """Seeds of each setting."""
+    without: ClassVar[tuple[str, ...]] = ("agents", "envs", "traces", "scale")
+
     steps: int = 1_000_000
     """Interactions of each run."""
 
@@ -78,7 +78,7 @@ def plan_runs(options: TheoremOptions) -> list[Job]:
             f"{SwitchingMDP.__module__}:{SwitchingMDP.__name__}",
             trace=setting.trace,
             steps=options.steps,
-            seeds=options.seeds,
+            seeds=options.num_seeds(8),
             overrides={"rollout_length": ROLLOUT, "gamma": GAMMA, **setting.config},
             env_overrides={"advance": setting.advance},
             published=options.published,

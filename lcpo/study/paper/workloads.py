@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from lcpo.contexts.workloads.paper import Figure, read_figure
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study import figures, tables
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.study import NO_RUNS, Options, Report, Study
 from lcpo.study.trace_figure import COLOURS
 from lcpo.values import number, whole
 
@@ -41,6 +41,8 @@ CHUNK = 1 << 20
 @dataclasses.dataclass(frozen=True)
 class WorkloadOptions(Options):
     """Options of the study."""
+
+    without: ClassVar[tuple[str, ...]] = NO_RUNS
 
     seeds: int = 1
     """Draws of the jobs; the figure shows the first."""
