@@ -224,18 +224,25 @@ def estimate(found: Returns) -> Estimate:
     return stats.hierarchical_ci({trace: list(seeds.values()) for trace, seeds in found.items()})
 
 
-def difference(a: Returns, b: Returns) -> tuple[Estimate, str]:
-    """a - b, and on how many traces a is better."""
-    shared = [trace for trace in a if trace in b and a[trace].keys() & b[trace].keys()]
-    means = [stats.paired_difference(a[trace], b[trace]).mean for trace in shared]
-    better = f"{sum(mean > 0.0 for mean in means)} of {len(means)}"
-    if len(shared) == 1:
-        return stats.paired_difference(a[shared[0]], b[shared[0]]), better
-    return stats.hierarchical_difference(a, b), better
-
-
 Key = tuple[str, str]
 """(agent, setting)."""
+
+
+def parts(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """The runs of each family, or trace that is not drawn; then all, where there are several."""
+    several = len({run.env for run in runs}) > 1
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(f"{run.env}, {run.kind}" if several else run.kind, []).append(run)
+    return found if several or len(found) == 1 else {**found, "all": list(runs)}
+
+
+def groups(runs: Sequence[Run]) -> dict[Key, list[Run]]:
+    """The runs of each case."""
+    found: dict[Key, list[Run]] = {}
+    for run in runs:
+        found.setdefault((run.agent, run.setting), []).append(run)
+    return found
 
 
 def summary(
@@ -250,35 +257,42 @@ def summary(
     `reference`: what a case is compared with, which the column calls `against`.
     """
     rows = []
-    kinds = list(dict.fromkeys((run.env, run.kind) for run in runs))
-    for env, kind in kinds:
-        here = [run for run in runs if (run.env, run.kind) == (env, kind)]
-        groups: dict[Key, list[Run]] = {}
-        for run in here:
-            groups.setdefault((run.agent, run.setting), []).append(run)
-        for key, members in groups.items():
+    for part, here in parts(runs).items():
+        cases = groups(here)
+        for key, members in cases.items():
             whole, late = returns(members, "whole"), returns(members, "after")
             ended = sum(run.whole is not None for run in members)
             total = f"{ended}" if ended == len(members) else f"{ended} of {len(members)}"
-            other = groups.get(reference(key), [])
-            gain, better = tables.NONE, tables.NONE
-            if reference(key) != key and other:
-                found, better = difference(whole, returns(other, "whole"))
-                gain = tables.plus_minus(found, sign=True)
-            name = kind if len({e for e, _ in kinds}) == 1 else f"{env}, {kind}"
-            rows.append([name, *cells(key), total, tables.plus_minus(estimate(late)),
-                         tables.plus_minus(estimate(whole)), gain, better])  # fmt: skip
+            gain = [tables.NONE, tables.NONE]
+            if reference(key) != key:
+                gain = gain_cells(whole, returns(cases.get(reference(key), []), "whole"))
+            estimates = (tables.plus_minus(estimate(found)) for found in (late, whole))
+            rows.append([part, *cells(key), total, *estimates, *gain])
+    late = f"return after {tables.short_count(max(run.steps for run in runs) // LATE)}"
+    last = ("runs", late, "whole run", f"minus {against}, whole run", "better on")
+    return Table(["trace", *header, *last], rows, "l" * (len(header) + 1) + "rrrrr", title(runs))
+
+
+def gain_cells(a: Returns, b: Returns) -> list[str]:
+    """a - b with its interval, and on how many traces a is better."""
+    shared = [trace for trace in a if trace in b and a[trace].keys() & b[trace].keys()]
+    if not shared:
+        return [tables.NONE, tables.NONE]
+    each = [stats.paired_difference(a[trace], b[trace]) for trace in shared]
+    found = each[0] if len(shared) == 1 else stats.hierarchical_difference(a, b)
+    better = sum(one.mean > 0.0 for one in each)
+    return [tables.plus_minus(found, sign=True), f"{better} of {len(shared)}"]
+
+
+def title(runs: Sequence[Run]) -> str:
+    """Of a table of them."""
+    envs = dict.fromkeys(run.env for run in runs)
+    traces = dict.fromkeys(run.trace for run in runs)
+    drawn_ones = any(run.kind != run.trace for run in runs)
+    what = f"{len(traces)} drawn traces" if drawn_ones else f"trace {', '.join(traces)}"
+    over = "traces and their seeds" if drawn_ones else "seeds"
     steps = max(run.steps for run in runs)
-    traces = len({run.trace for run in runs})
-    over = "over traces and their seeds" if traces > len(kinds) else "over seeds"
-    return Table(
-        ["trace", *header, "runs", f"return after {tables.short_count(steps // LATE)}", "whole run",
-         f"minus {against}, whole run", "better on"],
-        rows,
-        "l" + "l" * len(header) + "rrrrr",
-        f"{', '.join(dict.fromkeys(run.env for run in runs))}, {traces} "
-        f"trace{'s' if traces > 1 else ''}, {steps:,} steps; 95 % intervals {over}",
-    )  # fmt: skip
+    return f"{', '.join(envs)}, {what}, {steps:,} steps; 95 % intervals over {over}"
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from lcpo.study.paper import (
     baselines,
     discretisation,
     ewc,
+    faults,
     grid_world,
     ideal_mbpo,
     ood_vs_cpd,
@@ -17,6 +18,7 @@ from lcpo.study.paper import (
     rivals,
     straggler,
     theorem,
+    two_by_two,
     workloads,
 )
 from lcpo.study.study import Study
@@ -35,4 +37,6 @@ STUDIES: dict[str, Study[Any]] = {
     "straggler": straggler.study,
     "anchors": anchors.study,
     "rivals": rivals.study,
+    "two-by-two": two_by_two.study,
+    "faults": faults.study,
 }

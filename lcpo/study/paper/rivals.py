@@ -15,7 +15,7 @@ from typing import Any
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import drawn, figures, tables
+from lcpo.study import drawn, figures, stats, tables
 from lcpo.study.drawn import Case, DrawnOptions, Key, Run
 from lcpo.study.study import Report, Study
 
@@ -47,7 +47,8 @@ def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
     )
     note = "microseconds of one core per interaction, measured by benchmarks/rivals_cost.py"
     table = table._replace(notes=[note])
-    return Report(seeds, {"table": table}, figures={"cost": draw(runs)}, made=made)
+    both = {"table": table, "work": more_work(runs)}
+    return Report(seeds, both, figures={"cost": draw(runs)}, made=made)
 
 
 def describe(key: Key) -> list[str]:
@@ -55,6 +56,30 @@ def describe(key: Key) -> list[str]:
     agent, setting = key
     words = setting.replace("updates_per_rollout", "gradient steps").replace("_", " ")
     return [agent, words.replace("=", " ").replace("-v", ", v"), tables.number(costs().get(key))]
+
+
+def more_work(runs: Sequence[Run]) -> tables.Table:
+    """What more gradient steps per rollout do: a row per family and line of the figure."""
+    rows = []
+    for part, here in drawn.parts(runs).items():
+        cases = drawn.groups(here)
+        for name, (less, more) in lines().items():
+            if less in cases and more in cases:
+                late, whole = (
+                    drawn.gain_cells(*(drawn.returns(cases[key], field) for key in (more, less)))
+                    for field in ("after", "whole")
+                )
+                times = [costs().get(key, stats.NAN) for key in (less, more)]
+                steps = " to ".join(key[1].rpartition("=")[2] for key in (less, more))
+                cost = " to ".join(tables.number(us) for us in times)
+                rows.append([part, name, steps, cost, late[0], *whole])
+    return tables.Table(
+        ["trace", "agent", "steps per rollout", "microseconds", "gain after warm-up",
+         "gain, whole run", "better on"],
+        rows,
+        "lllrrrr",
+        f"{drawn.title(runs)}: what more gradient steps change",
+    )  # fmt: skip
 
 
 @functools.cache
