@@ -36,7 +36,7 @@ def reproduce(arguments: list[str]) -> int:
         return _write_plan(name, options, jobs, options.plan)
     if options.collect is not None:
         return _collect(name, options, jobs, options.collect, command)
-    return _run(name, options, jobs, command)
+    return _run(name, options, jobs, command, study.left_out(options))
 
 
 def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
@@ -53,7 +53,7 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
     return options
 
 
-def _run(name: str, options: Options, jobs: list[Job], command: str) -> int:
+def _run(name: str, options: Options, jobs: list[Job], command: str, left_out: str) -> int:
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
     from lcpo.run.engines.choose import make_engine
@@ -67,6 +67,8 @@ def _run(name: str, options: Options, jobs: list[Job], command: str) -> int:
     _take_folder(name, options, jobs, out)
     if jobs:
         show.line(f"{name}: {_size(jobs)}")
+        if left_out:
+            _note(left_out)
         problems = api.run(jobs, out, resume=True, engine=engine)
     else:
         show.line(f"{name}: no runs to make, a report only")

@@ -151,11 +151,14 @@ def test_reproduce_runs_and_reports_a_study(
     assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.npz")} == before
 
 
+TRAP_UNTIL = 16_000
+
+
 def grid_record(level: float) -> dict[str, np.ndarray]:
     """The trap's return is `level`; back at -3 twelve epochs after it left."""
     epoch = np.arange(5, grid_world.EPOCHS + 1, 5)
-    returns = np.where(epoch > grid_world.TRAP_UNTIL + 12, -3.0, level)
-    distance = np.where(epoch > grid_world.TRAP_UNTIL, 0.25, 0.0)
+    returns = np.where(epoch > TRAP_UNTIL + 12, -3.0, level)
+    distance = np.where(epoch > TRAP_UNTIL, 0.25, 0.0)
     return {
         "step": epoch * grid_world.STEPS_PER_EPOCH,
         "updates": np.full(len(epoch), 5),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
-
-import jax
 
 from lcpo import config as configs
 from lcpo import contexts
@@ -21,7 +19,8 @@ from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
-from lcpo.run.plan.check import check_agent, check_env, check_rollout_length
+from lcpo.run.plan.check import check_env, check_rollout_length
+from lcpo.run.plan.checked import check_program, is_counted
 from lcpo.run.plan.job import (
     Job,
     digest_of_trace,
@@ -74,7 +73,8 @@ def plan(
     sweep, seeds = _check_sweep(sweep, overrides), check_seeds(seeds)
     check_count(len(seeds) * math.prod(len(values) for values in sweep.values()))
     the_env: AnyEnv = configs.make(env_class, {**faults, **env_overrides})
-    check_env(the_env, f"environment {env!r}")
+    if not is_counted():
+        check_env(the_env, f"environment {env!r}")
     steps = None if steps is None else plain_values.whole("steps", steps)
     training = _training(chosen, the_env, env, training_steps)
     if training is not None:
@@ -206,24 +206,13 @@ def _resolve(
     check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
     _check_length(parts, training, steps)
-    _check_program(agent, config, spec)
+    if not is_counted():
+        check_program(agent, config, spec)
     return {
         "steps": parts[-1].steps,
         "config": configs.to_json(config),
         "training": phases.to_json(training and training._replace(steps=parts[0].steps)),
     }
-
-
-_last_checked: Hashable = None
-
-
-def _check_program(agent: AnyAgent, config: Any, spec: Spec) -> None:
-    """`check_agent`; not again where points of a sweep differ in values that no check looks at."""
-    global _last_checked
-    program = (agent, jax.tree.structure(config), spec)
-    if agent.check is not None or program != _last_checked:
-        check_agent(agent, config, spec)
-    _last_checked = program
 
 
 def _training(

@@ -5,30 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 from lcpo.study.paper import (
-    baselines,
+    buffer_size,
     discretisation,
     ewc,
     grid_world,
     ideal_mbpo,
+    lcpo_p,
+    ood_sensitivity,
     ood_vs_cpd,
-    prescient,
     replay_rate,
     straggler,
     theorem,
+    traces,
+    windy,
     workloads,
 )
 from lcpo.study.study import Study
 
 STUDIES: dict[str, Study[Any]] = {
     "grid-world": grid_world.study,
-    "baselines": baselines.study,
-    "replay-rate": replay_rate.study,
-    "ideal-mbpo": ideal_mbpo.study,
-    "discretisation": discretisation.study,
-    "prescient": prescient.study,
-    "ewc": ewc.study,
-    "theorem": theorem.study,
     "ood-vs-cpd": ood_vs_cpd.study,
-    "workloads": workloads.study,
+    "windy": windy.study,
+    "ood-sensitivity": ood_sensitivity.study,
+    "buffer-size": buffer_size.study,
     "straggler": straggler.study,
+    "ewc": ewc.study,
+    "ideal-mbpo": ideal_mbpo.study,
+    "lcpo-p": lcpo_p.study,
+    "discretisation": discretisation.study,
+    "traces": traces.study,
+    "workloads": workloads.study,
+    "theorem": theorem.study,
+    "replay-rate": replay_rate.study,
 }
+"""In the order of the paper; last those that it lacks."""
