@@ -103,7 +103,7 @@ def test_thresholds_and_reservoirs_are_the_paper_s() -> None:
     near, whole = ood_sensitivity.plan_runs(options)
     assert (near.config["sigma"], near.config["detector"]) == (0.5, "l2")
     assert (whole.config["sigma"], whole.config["detector"]) == (6**0.5, "mahalanobis-full")
-    with pytest.raises(ValueError, match="unknown part 'sigma2=3'.*did you mean"):
+    with pytest.raises(ValueError, match=r"unknown part 'sigma2=3'.*did you mean"):
         ood_sensitivity.plan_runs(SensitivityOptions(agents="sigma2=3"))
 
 
