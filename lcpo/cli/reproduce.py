@@ -9,6 +9,7 @@ from typing import Any
 
 from lcpo.cli import options as flags
 from lcpo.cli import show
+from lcpo.cli.experiments import list_experiments
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
@@ -23,6 +24,8 @@ def reproduce(arguments: list[str]) -> int:
         print(f"usage: lcpo reproduce NAME [options]      (NAME: {', '.join(STUDIES)})")
         print("       lcpo reproduce --list              (what each is, and what it costs)")
         return 0
+    if arguments[:1] == ["--list"]:
+        return list_experiments(arguments[1:])
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"name an experiment first: {', '.join(STUDIES)}")
     name, *rest = arguments
@@ -81,7 +84,12 @@ def _run(name: str, options: Options, jobs: list[Job], command: str, left_out: s
 
 
 def _size(jobs: Sequence[Job]) -> str:
-    return f"{len(jobs)} runs, {sum(job.total_steps for job in jobs):,} steps"
+    from lcpo.run.worker import cores
+    from lcpo.study.costs import cost, in_words
+
+    found, count = cost(jobs), len(cores())
+    time = in_words(found.seconds(count))
+    return f"{found.runs} runs, {found.interactions:,} steps, about {time} on {count} CPU cores"
 
 
 def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> None:
