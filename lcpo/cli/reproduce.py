@@ -9,6 +9,7 @@ from typing import Any
 
 from lcpo.cli import options as flags
 from lcpo.cli import show
+from lcpo.cli.experiments import list_experiments
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
@@ -23,6 +24,8 @@ def reproduce(arguments: list[str]) -> int:
         print(f"usage: lcpo reproduce NAME [options]      (NAME: {', '.join(STUDIES)})")
         print("       lcpo reproduce --list              (what each is, and what it costs)")
         return 0
+    if arguments[:1] == ["--list"]:
+        return list_experiments(arguments[1:])
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"name an experiment first: {', '.join(STUDIES)}")
     name, *rest = arguments
@@ -36,7 +39,7 @@ def reproduce(arguments: list[str]) -> int:
         return _write_plan(name, options, jobs, options.plan)
     if options.collect is not None:
         return _collect(name, options, jobs, options.collect, command)
-    return _run(name, options, jobs, command)
+    return _run(name, options, jobs, command, study.left_out(options))
 
 
 def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
@@ -53,7 +56,7 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
     return options
 
 
-def _run(name: str, options: Options, jobs: list[Job], command: str) -> int:
+def _run(name: str, options: Options, jobs: list[Job], command: str, left_out: str) -> int:
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
     from lcpo.run.engines.choose import make_engine
@@ -67,6 +70,8 @@ def _run(name: str, options: Options, jobs: list[Job], command: str) -> int:
     _take_folder(name, options, jobs, out)
     if jobs:
         show.line(f"{name}: {_size(jobs)}")
+        if left_out:
+            _note(left_out)
         problems = api.run(jobs, out, resume=True, engine=engine)
     else:
         show.line(f"{name}: no runs to make, a report only")
@@ -79,7 +84,12 @@ def _run(name: str, options: Options, jobs: list[Job], command: str) -> int:
 
 
 def _size(jobs: Sequence[Job]) -> str:
-    return f"{len(jobs)} runs, {sum(job.total_steps for job in jobs):,} steps"
+    from lcpo.run.worker import cores
+    from lcpo.study.costs import cost, in_words
+
+    found, count = cost(jobs), len(cores())
+    time = in_words(found.seconds(count))
+    return f"{found.runs} runs, {found.interactions:,} steps, about {time} on {count} CPU cores"
 
 
 def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> None:

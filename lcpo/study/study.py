@@ -147,3 +147,5 @@ class Study(NamedTuple, Generic[OptionsT]):
     Options: type[OptionsT]
     plan: Callable[[OptionsT], list[Job]]
     report: Callable[[OptionsT, Sequence[Result]], Report]
+    left_out: Callable[[OptionsT], str] = lambda options: ""
+    """What these options leave out of the experiment, and how to have it; told before the runs."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from lcpo.contexts import fractions
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
@@ -60,18 +61,19 @@ def summary(
     rows = []
     for trace, comparison in by_trace.items():
         groups = compare.group([r for r in results if r.job.trace == trace])
+        name, _ = fractions.split(str(trace))
         for row in comparison.rows:
             agent = row.label.removesuffix("-published")
             runs = compare.finished_runs(groups[row.label])
             errors = [_mean([_late(comparison, r, name) for r in runs]) for name in METRICS]
             rows.append(
                 [
-                    str(trace),
+                    name,
                     agent,
                     report.seeds_cell(row),
                     tables.plus_minus(row.after_warmup),
                     tables.plus_minus(row.whole_run),
-                    paper_number("ideal-mbpo", agent, "pendulum", str(trace)),
+                    paper_number("ideal-mbpo", agent, "pendulum", name),
                     *(tables.NONE if x is None else f"{100 * x:.3g} %" for x in errors),
                 ]
             )
