@@ -15,8 +15,9 @@ from typing import Any
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import drawn, figures, stats, tables
-from lcpo.study.drawn import Case, DrawnOptions, Key, Run
+from lcpo.study import drawn, drawn_tables, figures, stats, tables
+from lcpo.study.drawn import Case, DrawnOptions
+from lcpo.study.drawn_tables import Key, Run
 from lcpo.study.study import Report, Study
 
 VALUE_STEPS = {"value_steps": (1, 5)}
@@ -41,8 +42,8 @@ def plan_runs(options: DrawnOptions) -> list[Job]:
 def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
     """The table, and returns against cost."""
     seeds, made = drawn.seeds_of(options, results, drawn.chosen_cases(options, CASES))
-    runs = drawn.runs_of(seeds)
-    table = drawn.summary(
+    runs = drawn_tables.runs_of(seeds)
+    table = drawn_tables.summary(
         runs, ["agent", "setting", "microseconds"], describe, lambda key: PAPER, "the paper's LCPO"
     )
     note = "microseconds of one core per interaction, measured by benchmarks/rivals_cost.py"
@@ -61,12 +62,14 @@ def describe(key: Key) -> list[str]:
 def more_work(runs: Sequence[Run]) -> tables.Table:
     """What more gradient steps per rollout do: a row per family and line of the figure."""
     rows = []
-    for part, here in drawn.parts(runs).items():
-        cases = drawn.groups(here)
+    for part, here in drawn_tables.parts(runs).items():
+        cases = drawn_tables.groups(here)
         for name, (less, more) in lines().items():
             if less in cases and more in cases:
                 late, whole = (
-                    drawn.gain_cells(*(drawn.returns(cases[key], field) for key in (more, less)))
+                    drawn_tables.gain_cells(
+                        *(drawn_tables.returns(cases[key], field) for key in (more, less))
+                    )
                     for field in ("after", "whole")
                 )
                 times = [costs().get(key, stats.NAN) for key in (less, more)]
@@ -78,7 +81,7 @@ def more_work(runs: Sequence[Run]) -> tables.Table:
          "gain, whole run", "better on"],
         rows,
         "lllrrrr",
-        f"{drawn.title(runs)}: what more gradient steps change",
+        f"{drawn_tables.title(runs)}: what more gradient steps change",
     )  # fmt: skip
 
 
@@ -132,9 +135,9 @@ def _draw_line(
 ) -> None:
     points = []
     for key in keys:
-        mine = drawn.returns([r for r in runs if (r.agent, r.setting) == key], field)
+        mine = drawn_tables.returns([r for r in runs if (r.agent, r.setting) == key], field)
         if mine and key in costs():
-            points.append((costs()[key], drawn.estimate(mine), key == keys[-1]))
+            points.append((costs()[key], drawn_tables.estimate(mine), key == keys[-1]))
     if not points:
         return
     axes.plot([x for x, *_ in points], [y.mean for _, y, _ in points], color=colour, label=name)
