@@ -42,7 +42,9 @@ def normalise(returns: Mapping[Key, Interval]) -> dict[Key, Interval]:
     if len(set(means)) < 2:
         return {}
     low, span = min(means), max(means) - min(means)
-    return {key: tuple((x - low) / span for x in value) for key, value in known.items()}
+    return {
+        k: ((m - low) / span, (a - low) / span, (b - low) / span) for k, (m, a, b) in known.items()
+    }
 
 
 def both(
