@@ -226,7 +226,7 @@ def page(results: Path) -> str:
     """The text of docs/coverage.md."""
     ours = our_numbers(results)
     covered = {table.name: cover(table.name, ours) for table in TABLES}
-    lines = [INTRO, overview(covered), FIGURES_INTRO, figure_table(results), MISSING_INTRO]
+    lines = [INTRO, overview(covered), "\n## Figures\n", figure_table(results), MISSING_INTRO]
     lines.append(missing_table(missing_windy(covered["gym-all"])))
     lines.append("## Cell by cell\n" + LEGEND)
     for table in TABLES:
@@ -274,7 +274,7 @@ def missing_table(missing: Sequence[Missing]) -> str:
          costs.in_words(m.cost.core_seconds)]
         for m in missing
     ]  # fmt: skip
-    header = ["command", "cells", "runs", "interactions", "one core"]
+    header = ["command", "cells", "runs", "steps", "one core"]
     return tables.Table(header, rows, "lrrrr").to_markdown()
 
 
@@ -286,7 +286,6 @@ counted). Times are estimates for all of a table at the paper's steps and seeds,
 machine of [speed.md](speed.md); on N cores divide by N, for a GPU see there.
 [reproduce.md](reproduce.md) says how to run a part, a fraction, or elsewhere.
 """
-FIGURES_INTRO = "\n## Figures\n"
 MISSING_INTRO = """
 ## The main table: what is missing, and what it would take
 
