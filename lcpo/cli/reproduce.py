@@ -67,19 +67,26 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
     from lcpo.run.plan.check import check_folder
+    from lcpo.run.store.layout import plan_file
     from lcpo.run.store.results import load_results
+    from lcpo.study.folder import check_study, save_study
     from lcpo.study.paper import STUDIES
 
     out, left_out = options.folder(name), STUDIES[name].left_out(options)
     check_folder(out)
-    _take_folder(name, options, jobs, out)
+    check_study(out, name, options, jobs)
     if jobs:
         show.line(f"{name}: {_size(jobs)}")
         if left_out:
             _note(left_out)
-        problems = api.run(jobs, out, resume=True, engine=engine)
+        try:
+            problems = api.run(jobs, out, options.resume, engine=engine)
+        finally:  # not before: only an engine that can run the jobs writes the plan
+            if plan_file(out).exists():
+                save_study(out, name, options)
     else:
         show.line(f"{name}: no runs to make, a report only")
+        _take_folder(name, options, jobs, out)
         problems = []
     _report(name, options, load_results(out, jobs), jobs, out, command)
     for problem in problems:
