@@ -23,9 +23,11 @@ def list_experiments(arguments: list[str]) -> int:
         "reproduce --list",
         "What each experiment costs here.",
         arguments,
-        [("scale", str | None, "A scale, or a fraction such as 1/20; default: three of them.", None),
-         ("only", str | None, "Experiments, separated by commas; default: all.", None)],
-    )  # fmt: skip
+        [
+            ("scale", str | None, "A scale, or a fraction such as 1/20; default: by name.", None),
+            ("only", str | None, "Experiments, separated by commas; default: all.", None),
+        ],
+    )
     chosen = list(STUDIES) if found.only is None else found.only.split(",")
     for name in chosen:
         if name not in STUDIES:

@@ -182,7 +182,7 @@ def test_bad_scales_and_parts_are_told(capsys: pytest.CaptureFixture[str]) -> No
         ("windy", "--scale", "2/1"): "needs a fraction above 0 and up to 1",
         ("windy", "--agents", "lcpo,a2"): "did you mean 'a2c'",
         ("windy", "--envs", "hoper"): "did you mean 'hopper'",
-        ("grid-world", "--envs", "hopper"): "unknown option --envs",
+        ("grid-world", "--envs", "hopper"): "unknown option '--envs'",
         ("lcpo-p", "--setting", "fixed"): "needs corrected or published",
         ("windy", "--engine", "loca"): "did you mean 'local'",
         ("lcpo-p", "--plan", "a", "--collect", "b"): "give one of them",

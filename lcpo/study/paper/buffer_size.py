@@ -43,13 +43,16 @@ class BufferOptions(Options):
 
     agents: str | None = None
     """Sizes, separated by commas: nb=20M, nb=200K, nb=500, nb=25; default: all four."""
+    envs: str = returns.ENVS
+    """Environments, separated by commas."""
+    traces: str = returns.TRACES
+    """Contexts, separated by commas."""
 
 
 def plan_runs(options: BufferOptions) -> list[Job]:
     """Every size in every environment with every trace and seed."""
     columns = returns.choose(COLUMNS, options.agents)
-    envs, traces = options.envs or returns.ENVS, options.traces or returns.TRACES
-    return returns.plan_columns(options, columns, envs, traces, seeds=5)
+    return returns.plan_columns(options, columns, options.envs, options.traces, seeds=5)
 
 
 def make_report(options: BufferOptions, results: Sequence[Result]) -> Report:

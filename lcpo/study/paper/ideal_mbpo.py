@@ -19,7 +19,7 @@ from lcpo.study.compare import Comparison
 from lcpo.study.paper.pendulum import PendulumOptions, plan_pendulum
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Report, Study, names
+from lcpo.study.study import Report, Study, listed
 
 METRICS = ("model_reward_error", "model_obs_error", "sample_age")
 HEADERS = ("reward unexplained", "obs unexplained", "sample age")
@@ -35,7 +35,7 @@ class IdealMbpoOptions(PendulumOptions):
 
 def plan_runs(options: IdealMbpoOptions) -> list[Job]:
     """Every agent with every trace and seed."""
-    return plan_pendulum(options, names(options.agents))
+    return plan_pendulum(options, listed("agents", options.agents))
 
 
 def make_report(options: IdealMbpoOptions, results: Sequence[Result]) -> Report:

@@ -12,7 +12,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.paper import returns
 from lcpo.study.paper.pendulum import PendulumOptions, plan_pendulum
-from lcpo.study.study import Report, Study, names
+from lcpo.study.study import Report, Study, listed
 
 TABLE = "lcpo-variants"
 
@@ -27,7 +27,7 @@ class VariantOptions(PendulumOptions):
 
 def plan_runs(options: VariantOptions) -> list[Job]:
     """Every agent with every trace and seed."""
-    return plan_pendulum(options, names(options.agents))
+    return plan_pendulum(options, listed("agents", options.agents))
 
 
 def make_report(options: VariantOptions, results: Sequence[Result]) -> Report:

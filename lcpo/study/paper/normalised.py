@@ -42,7 +42,9 @@ def normalise(returns: Mapping[Key, Interval]) -> dict[Key, Interval]:
     if len(set(means)) < 2:
         return {}
     low, span = min(means), max(means) - min(means)
-    return {key: tuple((x - low) / span for x in value) for key, value in known.items()}
+    return {
+        k: ((m - low) / span, (a - low) / span, (b - low) / span) for k, (m, a, b) in known.items()
+    }
 
 
 def both(
@@ -101,7 +103,8 @@ def _curve(axis: Any, values: Sequence[Interval], name: str, number: int) -> Non
     mean, low, high = (np.sort([value[i] for value in values]) for i in range(3))
     axis.step([0.0, *mean], share, where="post", lw=1.3, label=name, **style)
     if np.isfinite([*low, *high]).all():
-        axis.fill_betweenx(share[1:], low, high, step="pre", alpha=0.12, lw=0, color=style["color"])
+        left, right = [low[0], *low], [high[0], *high]
+        axis.fill_betweenx(share, left, right, step="pre", alpha=0.12, lw=0, color=style["color"])
 
 
 def _titles(columns: Sequence[Column]) -> dict[Key, str]:

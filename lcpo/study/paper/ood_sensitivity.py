@@ -46,13 +46,16 @@ class SensitivityOptions(Options):
 
     agents: str | None = None
     """Thresholds, separated by commas: sigma2=0.25, ... mhd2=12; default: the paper's seven."""
+    envs: str = returns.ENVS
+    """Environments, separated by commas."""
+    traces: str = returns.TRACES
+    """Contexts, separated by commas."""
 
 
 def plan_runs(options: SensitivityOptions) -> list[Job]:
     """Every threshold in every environment with every trace and seed."""
     columns = returns.choose(COLUMNS, options.agents)
-    envs, traces = options.envs or returns.ENVS, options.traces or returns.TRACES
-    return returns.plan_columns(options, columns, envs, traces, seeds=5)
+    return returns.plan_columns(options, columns, options.envs, options.traces, seeds=5)
 
 
 def make_report(options: SensitivityOptions, results: Sequence[Result]) -> Report:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
-from lcpo.study.study import Options, names
+from lcpo.study.study import Options, listed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ def plan_pendulum(
     """
     return [
         job
-        for trace in names(options.traces)
+        for trace in listed("traces", options.traces)
         for agent in agents
         for job in plan_agents(
             agent,

@@ -20,7 +20,7 @@ from lcpo.study import compare, report, tables
 from lcpo.study.compare import Comparison, Row
 from lcpo.study.paper_numbers import read_table
 from lcpo.study.seeds import name_part, seeds_table
-from lcpo.study.study import Options, names
+from lcpo.study.study import Options, listed
 
 ENVS = "pendulum,inverted-pendulum,inverted-double-pendulum,hopper,reacher"
 TRACES = "1,2,3,4"
@@ -67,14 +67,6 @@ def choose(columns: Sequence[Column], text: str | None) -> list[Column]:
         if name not in known:
             raise InputError(unknown("part", name, known))
     return [known[name] for name in listed("agents", text)]
-
-
-def listed(what: str, text: str) -> list[str]:
-    """The names in an option, at least one, and each once."""
-    found = names(text)
-    if not found or len(set(found)) < len(found):
-        raise InputError(f"{what} = {text!r}: needs names, separated by commas, and each once")
-    return found
 
 
 def plan_columns(

@@ -17,10 +17,9 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.run.worker import cores
 from lcpo.study import tables
-from lcpo.study.paper.returns import listed
 from lcpo.study.paper.windy import ONLINE
 from lcpo.study.paper_numbers import read_table
-from lcpo.study.study import NO_RUNS, Options, Report, Study
+from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
 from lcpo.values import number
 
 TABLE = "runtime"

@@ -12,7 +12,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study import tables, trace_figure
 from lcpo.study.paper import returns
-from lcpo.study.study import NO_RUNS, Options, Report, Study
+from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ def plan_runs(options: TraceOptions) -> list[Job]:
 
 def shown(options: TraceOptions) -> list[str]:
     """The traces at the scale of the study."""
-    return [fractions.join(t, options.fraction) for t in returns.listed("traces", options.traces)]
+    return [fractions.join(t, options.fraction) for t in listed("traces", options.traces)]
 
 
 def report(options: TraceOptions, results: Sequence[Result]) -> Report:

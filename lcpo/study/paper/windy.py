@@ -19,6 +19,10 @@ from lcpo.study.study import Options, Report, Study
 TABLE = "gym-all"
 ONLINE = "lcpo,a2c,trpo,ddqn,sac,clear,bfdqn,pt-dqn,online-ewc,sliding-ogd,mbpo,mbcd"
 
+WHOLE = (f"{ONLINE},{returns.PRESCIENT}", returns.ENVS, returns.TRACES)
+SMOKE = (f"{ONLINE},{returns.PRESCIENT}", "pendulum", "3,4")
+"""Agents, environments and traces."""
+
 
 @dataclasses.dataclass(frozen=True)
 class WindyOptions(Options):
@@ -31,22 +35,18 @@ def chosen(options: WindyOptions) -> tuple[str, str, str]:
     A smoke test has less of each where nothing is asked for: what takes its time is to compile a
     program for each agent, environment and length.
     """
-    smoke = options.scale == "smoke"
+    agents, envs, traces = SMOKE if options.scale == "smoke" else WHOLE
     return (
-        options.agents or (SMOKE_AGENTS if smoke else f"{ONLINE},{returns.PRESCIENT}"),
-        options.envs or (SMOKE_ENVS if smoke else returns.ENVS),
-        options.traces or (SMOKE_TRACES if smoke else returns.TRACES),
+        agents if options.agents is None else options.agents,
+        envs if options.envs is None else options.envs,
+        traces if options.traces is None else options.traces,
     )
-
-
-SMOKE_AGENTS, SMOKE_ENVS, SMOKE_TRACES = f"{ONLINE},{returns.PRESCIENT}", "pendulum", "3,4"
 
 
 def left_out(options: WindyOptions) -> str:
     """What of the paper's table is not run, and how to have it."""
-    whole = (f"{ONLINE},{returns.PRESCIENT}", returns.ENVS, returns.TRACES)
     parts = []
-    for flag, here, all in zip(("agents", "envs", "traces"), chosen(options), whole, strict=True):
+    for flag, here, all in zip(("agents", "envs", "traces"), chosen(options), WHOLE, strict=True):
         missing = [name for name in all.split(",") if name not in here.split(",")]
         if getattr(options, flag) is None and missing:
             parts.append(f"--{flag} {all} (left out: {', '.join(missing)})")
