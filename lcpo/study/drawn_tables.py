@@ -104,25 +104,35 @@ def summary(
             whole, late = returns(members, "whole"), returns(members, "after")
             ended = sum(run.whole is not None for run in members)
             total = f"{ended}" if ended == len(members) else f"{ended} of {len(members)}"
-            gain = [tables.NONE, tables.NONE]
+            gained = [tables.NONE, tables.NONE]
             if reference(key) != key:
-                gain = gain_cells(whole, returns(cases.get(reference(key), []), "whole"))
+                gained = gain_cells(whole, returns(cases.get(reference(key), []), "whole"))
             estimates = (tables.plus_minus(estimate(found)) for found in (late, whole))
-            rows.append([part, *cells(key), total, *estimates, *gain])
+            rows.append([part, *cells(key), total, *estimates, *gained])
     late = f"return after {tables.short_count(max(run.steps for run in runs) // LATE)}"
     last = ("runs", late, "whole run", f"minus {against}, whole run", "better on")
     return Table(["trace", *header, *last], rows, "l" * (len(header) + 1) + "rrrrr", title(runs))
 
 
+def gain(a: Returns, b: Returns) -> Estimate:
+    """a - b, seed by seed on the traces that both have; of one trace: over its seeds."""
+    shared = _shared(a, b)
+    if len(shared) == 1:
+        return stats.paired_difference(a[shared[0]], b[shared[0]])
+    return stats.hierarchical_difference(a, b)
+
+
 def gain_cells(a: Returns, b: Returns) -> list[str]:
     """a - b with its interval, and on how many traces a is better."""
-    shared = [trace for trace in a if trace in b and a[trace].keys() & b[trace].keys()]
+    shared = _shared(a, b)
     if not shared:
         return [tables.NONE, tables.NONE]
-    each = [stats.paired_difference(a[trace], b[trace]) for trace in shared]
-    found = each[0] if len(shared) == 1 else stats.hierarchical_difference(a, b)
-    better = sum(one.mean > 0.0 for one in each)
-    return [tables.plus_minus(found, sign=True), f"{better} of {len(shared)}"]
+    better = sum(stats.paired_difference(a[trace], b[trace]).mean > 0.0 for trace in shared)
+    return [tables.plus_minus(gain(a, b), sign=True), f"{better} of {len(shared)}"]
+
+
+def _shared(a: Returns, b: Returns) -> list[str]:
+    return [trace for trace in a if trace in b and a[trace].keys() & b[trace].keys()]
 
 
 def title(runs: Sequence[Run]) -> str:
