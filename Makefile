@@ -17,7 +17,7 @@ install: .venv/.installed
 	touch $@
 
 demo: install  ## the paper's Figure 1 with four seeds: about two minutes on two cores
-	$(BIN)/lcpo reproduce grid-world --resume
+	$(BIN)/lcpo reproduce grid-world
 
 # By file: the tests of a file share what is compiled, and their fixtures.
 test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line

@@ -18,6 +18,8 @@ FEWER = (
     "random_steps", "threshold", "window",
 )  # fmt: skip
 """Counted in interactions or in updates, or growing with them (MBCD's evidence of a change)."""
+AT_LEAST = {"permanent_period": "batch_size"}
+"""A pass over the transitions of a period needs a batch of them."""
 FASTER = ("averaging_rate",)
 """A share per update: 1 / rate is counted in updates."""
 
@@ -31,6 +33,8 @@ def shorten(config: C, fraction: Fraction) -> C:
         value = getattr(config, field.name)
         if field.name in FEWER and value:
             least = max(1, field.metadata.get("low") or 0)
+            if field.name in AT_LEAST:
+                least = min(value, getattr(config, AT_LEAST[field.name]))
             values[field.name] = type(value)(max(least, round(value * fraction)))
         elif field.name in FASTER:
             values[field.name] = min(1.0, float(value / fraction))

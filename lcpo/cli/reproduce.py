@@ -5,24 +5,32 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lcpo.cli import options as flags
 from lcpo.cli import show
+from lcpo.cli.experiments import list_experiments
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.study.study import Options, Study
 
+if TYPE_CHECKING:
+    from lcpo.run.engines.base import Engine
+
 
 def reproduce(arguments: list[str]) -> int:
     """Run an experiment of the paper: its tables and figures, beside the paper's numbers."""
+    from lcpo.run.engines.choose import make_engine
+    from lcpo.run.plan.check import check_running
     from lcpo.study.paper import STUDIES
 
     if arguments[:1] in (["-h"], ["--help"]):
         print(f"usage: lcpo reproduce NAME [options]      (NAME: {', '.join(STUDIES)})")
         print("       lcpo reproduce --list              (what each is, and what it costs)")
         return 0
+    if arguments[:1] == ["--list"]:
+        return list_experiments(arguments[1:])
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"name an experiment first: {', '.join(STUDIES)}")
     name, *rest = arguments
@@ -30,13 +38,15 @@ def reproduce(arguments: list[str]) -> int:
         raise InputError(unknown("experiment", name, STUDIES))
     study = STUDIES[name]
     options = _parse(study, name, rest)
+    check_running(options.workers)
+    engine = make_engine(options.engine, options.workers, options.address)
     command = shlex.join(["lcpo", "reproduce", *arguments])
     jobs = study.plan(options)
     if options.plan is not None:
         return _write_plan(name, options, jobs, options.plan)
     if options.collect is not None:
         return _collect(name, options, jobs, options.collect, command)
-    return _run(name, options, jobs, command)
+    return _run(name, options, jobs, engine, command)
 
 
 def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
@@ -53,23 +63,30 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
     return options
 
 
-def _run(name: str, options: Options, jobs: list[Job], command: str) -> int:
+def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: str) -> int:
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
-    from lcpo.run.engines.choose import make_engine
-    from lcpo.run.plan.check import check_folder, check_running
+    from lcpo.run.plan.check import check_folder
+    from lcpo.run.store.layout import plan_file
     from lcpo.run.store.results import load_results
+    from lcpo.study.folder import check_study, save_study
+    from lcpo.study.paper import STUDIES
 
-    out = options.folder(name)
-    check_running(options.workers)
-    engine = make_engine(options.engine, options.workers, options.address)
+    out, left_out = options.folder(name), STUDIES[name].left_out(options)
     check_folder(out)
-    _take_folder(name, options, jobs, out)
+    check_study(out, name, options, jobs)
     if jobs:
         show.line(f"{name}: {_size(jobs)}")
-        problems = api.run(jobs, out, resume=True, engine=engine)
+        if left_out:
+            _note(left_out)
+        try:
+            problems = api.run(jobs, out, options.resume, engine=engine)
+        finally:  # not before: only an engine that can run the jobs writes the plan
+            if plan_file(out).exists():
+                save_study(out, name, options)
     else:
         show.line(f"{name}: no runs to make, a report only")
+        _take_folder(name, options, jobs, out)
         problems = []
     _report(name, options, load_results(out, jobs), jobs, out, command)
     for problem in problems:
@@ -79,7 +96,12 @@ def _run(name: str, options: Options, jobs: list[Job], command: str) -> int:
 
 
 def _size(jobs: Sequence[Job]) -> str:
-    return f"{len(jobs)} runs, {sum(job.total_steps for job in jobs):,} steps"
+    from lcpo.run.worker import cores
+    from lcpo.study.costs import cost, in_words
+
+    found, count = cost(jobs), len(cores())
+    time = in_words(found.seconds(count))
+    return f"{found.runs} runs, {found.interactions:,} steps, about {time} on {count} CPU cores"
 
 
 def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> None:

@@ -19,21 +19,19 @@ import csv
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lcpo.contexts import families, fractions
+from lcpo.contexts import families
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
-from lcpo.study import stats, tables
 from lcpo.study.output import how_made, write_bytes
 from lcpo.study.seeds import seeds_table
-from lcpo.study.stats import Estimate
 from lcpo.study.study import Options, names
 from lcpo.study.tables import Table
 
@@ -153,7 +151,9 @@ def seeds_of(
         raise InputError(f"{path} is no seeds.csv of this study: its columns are {header}")
     known = {(agent, point) for agent, case in cases.items() for point in case.settings()}
     column = {name: number for number, name in enumerate(header)}
-    rows = [row for row in rows if (row[column["agent"]], _point(row[column["setting"]])) in known]
+    rows = [
+        row for row in rows if (row[column["agent"]], point_of(row[column["setting"]])) in known
+    ]
     if not rows:
         raise InputError(f"{path} holds no run of this study")
     distinct = {
@@ -167,118 +167,9 @@ def seeds_of(
     return Table(header, rows, "l" * len(header)), {**how, **distinct, **counts}
 
 
-def _point(setting: str) -> str:
+def point_of(setting: str) -> str:
+    """The point of a sweep in the column `setting` of seeds.csv."""
     return setting.removesuffix(", as published")
-
-
-class Run(NamedTuple):
-    """A run that has ended; returns are None where it failed."""
-
-    agent: str
-    setting: str
-    env: str
-    trace: str
-    seed: int
-    steps: int
-    after: float | None
-    whole: float | None
-
-    @property
-    def kind(self) -> str:
-        """The family of its trace; of a trace that is not drawn: its name."""
-        base, _ = fractions.split(self.trace)
-        return families.parse(base)[0] if base.startswith("family:") else self.trace
-
-
-def runs_of(table: Table) -> list[Run]:
-    """The runs of a table of seeds."""
-    found = []
-    for cells in table.rows:
-        row = dict(zip(table.header, cells, strict=True))
-        after, whole = (
-            float(row[name]) if row[name] else None for name in ("return_after_warmup", "whole_run")
-        )
-        names = (row["agent"], _point(row["setting"]), row["env"], row["trace"])
-        found.append(Run(*names, int(row["seed"]), int(row["steps"] or 0), after, whole))
-    return found
-
-
-Returns = dict[str, dict[int, float]]
-"""By trace and seed."""
-
-
-def returns(runs: Sequence[Run], field: str) -> Returns:
-    """Of the runs that finished."""
-    found: Returns = {}
-    for run in runs:
-        value = getattr(run, field)
-        if value is not None:
-            found.setdefault(run.trace, {})[run.seed] = value
-    return found
-
-
-def estimate(found: Returns) -> Estimate:
-    """Over traces and seeds; of one trace: over its seeds."""
-    if len(found) == 1:
-        return stats.mean_ci(list(next(iter(found.values())).values()))
-    return stats.hierarchical_ci({trace: list(seeds.values()) for trace, seeds in found.items()})
-
-
-def difference(a: Returns, b: Returns) -> tuple[Estimate, str]:
-    """a - b, and on how many traces a is better."""
-    shared = [trace for trace in a if trace in b and a[trace].keys() & b[trace].keys()]
-    means = [stats.paired_difference(a[trace], b[trace]).mean for trace in shared]
-    better = f"{sum(mean > 0.0 for mean in means)} of {len(means)}"
-    if len(shared) == 1:
-        return stats.paired_difference(a[shared[0]], b[shared[0]]), better
-    return stats.hierarchical_difference(a, b), better
-
-
-Key = tuple[str, str]
-"""(agent, setting)."""
-
-
-def summary(
-    runs: Sequence[Run],
-    header: Sequence[str],
-    cells: Callable[[Key], Sequence[str]],
-    reference: Callable[[Key], Key],
-    against: str,
-) -> Table:
-    """A row per family and case: `cells` under `header`, the returns, the difference of whole runs.
-
-    `reference`: what a case is compared with, which the column calls `against`.
-    """
-    rows = []
-    kinds = list(dict.fromkeys((run.env, run.kind) for run in runs))
-    for env, kind in kinds:
-        here = [run for run in runs if (run.env, run.kind) == (env, kind)]
-        groups: dict[Key, list[Run]] = {}
-        for run in here:
-            groups.setdefault((run.agent, run.setting), []).append(run)
-        for key, members in groups.items():
-            whole, late = returns(members, "whole"), returns(members, "after")
-            ended = sum(run.whole is not None for run in members)
-            total = f"{ended}" if ended == len(members) else f"{ended} of {len(members)}"
-            other = groups.get(reference(key), [])
-            gain, better = tables.NONE, tables.NONE
-            if reference(key) != key and other:
-                found, better = difference(whole, returns(other, "whole"))
-                gain = tables.plus_minus(found, sign=True)
-            name = kind if len({e for e, _ in kinds}) == 1 else f"{env}, {kind}"
-            rows.append([name, *cells(key), total, tables.plus_minus(estimate(late)),
-                         tables.plus_minus(estimate(whole)), gain, better])  # fmt: skip
-    steps = max(run.steps for run in runs)
-    traces = len({run.trace for run in runs})
-    over = "over traces and their seeds" if traces > len(kinds) else "over seeds"
-    return Table(
-        ["trace", *header, "runs", f"return after {tables.short_count(steps // LATE)}", "whole run",
-         f"minus {against}, whole run", "better on"],
-        rows,
-        "l" + "l" * len(header) + "rrrrr",
-        f"{', '.join(dict.fromkeys(run.env for run in runs))}, {traces} "
-        f"trace{'s' if traces > 1 else ''}, {steps:,} steps; 95 % intervals {over}",
-    )  # fmt: skip
 
 
 def main() -> None:

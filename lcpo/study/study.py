@@ -30,10 +30,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import check_seeds
 from lcpo.run.store.results import Result
 from lcpo.study.scale import read_scale
 from lcpo.study.tables import Table
-from lcpo.values import whole
+from lcpo.values import refuse
 
 Setting = Literal["corrected", "published"]
 
@@ -89,7 +90,7 @@ class Options:
     def num_seeds(self, paper: int = 25) -> int:
         """How many seeds: what was asked for, or what the scale says; `paper`: of the paper."""
         if self.seeds is not None:
-            return whole("seeds", self.seeds)
+            return len(check_seeds(self.seeds))
         few = read_scale(self.scale).seeds
         return paper if few is None else min(few, paper)
 
@@ -111,6 +112,14 @@ NO_RUNS = (
 def names(text: str) -> list[str]:
     """The names in an option that holds several, separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def listed(what: str, text: str) -> list[str]:
+    """The same where there must be one at least; each once."""
+    found = names(text)
+    if not found or len(set(found)) < len(found):
+        refuse(what, text, "names, separated by commas, and each once")
+    return found
 
 
 class Report(NamedTuple):
@@ -147,3 +156,5 @@ class Study(NamedTuple, Generic[OptionsT]):
     Options: type[OptionsT]
     plan: Callable[[OptionsT], list[Job]]
     report: Callable[[OptionsT, Sequence[Result]], Report]
+    left_out: Callable[[OptionsT], str] = lambda options: ""
+    """What these options leave out of the experiment, and how to have it; told before the runs."""

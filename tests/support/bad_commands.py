@@ -38,8 +38,8 @@ VALID: dict[str, list[Part]] = {
         ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"), ("--workers", "1"),
     ],
     "reproduce": [
-        ("discretisation",), ("--agents", "a2c"), ("--seeds", "1"), ("--steps", "2000"),
-        ("--out", "o"), ("--workers", "0"),
+        ("discretisation",), ("--agents", "a2c"), ("--seeds", "1"), ("--scale", "1/1000"),
+        ("--out", "o"), ("--workers", "0"), ("--setting", "published"),
     ],
     "check-env": [("pendulum",), ("--env.num-bins", "5"), ("--env.max-steps", "10")],
     "trace": [("revisit",), ("turns.npy",), ("--rows", "400"), ("--out", "t.png")],
@@ -229,12 +229,15 @@ FOUND: list[Words] = [
     [*_COMPARE, "--agents", "prescient-a2c", "--training-steps", "0"],
     ["reproduce"], ["reproduce", "x"], ["reproduce", ""], ["reproduce", "--seeds", "1"],
     *(["reproduce", name, flag, text]
-      for name in ("grid-world", "discretisation", "prescient", "theorem")
+      for name in ("grid-world", "discretisation", "lcpo-p", "theorem")
       for flag, text in (("--seeds", "0"), ("--seeds", "-1"), ("--seeds", str(10**9)),
                          ("--workers", "-1"), ("--seeds", "1.5"), ("--out", "turns.npy"))),
-    *(["reproduce", "prescient", "--seeds", "1", "--steps", "4000", "--training-steps", "64000",
-       "--agents", "prescient-a2c", flag, text]
-      for flag, text in (("--warmup", "4000"), ("--warmup", "-1"), ("--trace", ""))),
+    *(["reproduce", "windy", "--seeds", "1", "--scale", "1/1000", "--agents", "a2c",
+       "--envs", "pendulum", flag, text]
+      for flag, text in (("--traces", ""), ("--traces", "3,3"), ("--traces", "3@2"),
+                         ("--traces", "5"), ("--collect", "turns.npy"), ("--collect", "o"))),
+    *(["reproduce", "lcpo-p", "--scale", text]
+      for text in ("", "0", "2", "1/0", "-1/2", "1e-3", "nan", "1/1000000", "9" * 400)),
     *(["reproduce", "theorem", "--seeds", "1", "--steps", text] for text in ("0", "-1", "50")),
     ["check-env"], ["check-env", "--x"], ["check-env", ""], ["check-env", "pendulm"],
     ["check-env", "pendulum", "--env.num-bins", "1"], ["check-env", "broken:agent"],

@@ -19,8 +19,8 @@ from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
-from lcpo.run.plan.check import check_rollout_length
-from lcpo.run.plan.checked import check_agent_once, check_env_once
+from lcpo.run.plan.check import check_env, check_rollout_length
+from lcpo.run.plan.checked import check_program, is_counted
 from lcpo.run.plan.job import (
     Job,
     digest_of_trace,
@@ -73,7 +73,8 @@ def plan(
     sweep, seeds = _check_sweep(sweep, overrides), check_seeds(seeds)
     check_count(len(seeds) * math.prod(len(values) for values in sweep.values()))
     the_env: AnyEnv = configs.make(env_class, {**faults, **env_overrides})
-    check_env_once(the_env, env)
+    if not is_counted():
+        check_env(the_env, f"environment {env!r}")
     steps = None if steps is None else plain_values.whole("steps", steps)
     training = _training(chosen, the_env, env, training_steps)
     if training is not None:
@@ -205,7 +206,8 @@ def _resolve(
     check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
     _check_length(parts, training, steps)
-    check_agent_once(agent, config, spec)
+    if not is_counted():
+        check_program(agent, config, spec)
     return {
         "steps": parts[-1].steps,
         "config": configs.to_json(config),

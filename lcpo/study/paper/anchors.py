@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import drawn, figures
-from lcpo.study.drawn import Case, DrawnOptions, Key, Run
+from lcpo.study import drawn, drawn_tables, figures
+from lcpo.study.drawn import Case, DrawnOptions
+from lcpo.study.drawn_tables import Key, Run
 from lcpo.study.study import Report, Study
 
 LIMITS = (1e-4, 1e-3)
@@ -38,8 +39,8 @@ def plan_runs(options: DrawnOptions) -> list[Job]:
 def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
     """The table, and both kinds of anchors trace by trace."""
     seeds, made = drawn.seeds_of(options, results, drawn.chosen_cases(options, CASES))
-    runs = drawn.runs_of(seeds)
-    table = drawn.summary(
+    runs = drawn_tables.runs_of(seeds)
+    table = drawn_tables.summary(
         runs, ["anchors", "agent", "limit"], describe, paper_s_anchors, "OOD anchors"
     )
     return Report(seeds, {"table": table}, figures={"traces": draw(runs)}, made=made)
@@ -69,7 +70,7 @@ def draw(runs: Sequence[Run]) -> bytes:
         for kind in dict.fromkeys(run.kind for run in runs):
             mine = [run for run in runs if run.kind == kind and _limit(run.setting) == limit]
             ood, past = (
-                drawn.returns([run for run in mine if run.agent == agent], "whole")
+                drawn_tables.returns([run for run in mine if run.agent == agent], "whole")
                 for agent in ("lcpo", "lcpo-uniform")
             )
             shared = [trace for trace in ood if trace in past]

@@ -34,7 +34,7 @@ class DiscretisationOptions(Options):
 
     without: ClassVar[tuple[str, ...]] = ("envs", "traces")
 
-    agents: str = "a2c,trpo,ddqn,sac"
+    agents: str = "a2c,trpo,ddqn,sac,mbpo"
     """Agents, separated by commas."""
     setting: Setting = "published"
     """published: with the values and all faults of the published code, as the paper's numbers were

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
-from lcpo.study.study import Options, names
+from lcpo.study.study import Options, listed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,18 +25,22 @@ def plan_pendulum(
     options: PendulumOptions,
     agents: Sequence[str],
     sweeps: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
+    seeds: int = 5,
 ) -> list[Job]:
-    """Every agent with every trace and seed; `sweeps`: by agent, values of its config."""
+    """Every agent with every trace and seed; `sweeps`: by agent, values of its config.
+
+    `seeds`: of each, at the paper's scale.
+    """
     return [
         job
-        for trace in names(options.traces)
+        for trace in listed("traces", options.traces)
         for agent in agents
         for job in plan_agents(
             agent,
             "pendulum",
             trace=trace,
             fraction=options.fraction,
-            seeds=range(options.num_seeds(5)),
+            seeds=range(options.num_seeds(seeds)),
             published=options.published,
             label="published" if options.published else "",
             sweep=(sweeps or {}).get(agent, {}),

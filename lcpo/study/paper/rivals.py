@@ -10,13 +10,14 @@ from __future__ import annotations
 import csv
 import functools
 import importlib.resources
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import drawn, figures, tables
-from lcpo.study.drawn import Case, DrawnOptions, Key, Run
+from lcpo.study import drawn, drawn_tables, figures, stats, tables
+from lcpo.study.drawn import Case, DrawnOptions
+from lcpo.study.drawn_tables import Key, Returns, Run
 from lcpo.study.study import Report, Study
 
 VALUE_STEPS = {"value_steps": (1, 5)}
@@ -41,13 +42,14 @@ def plan_runs(options: DrawnOptions) -> list[Job]:
 def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
     """The table, and returns against cost."""
     seeds, made = drawn.seeds_of(options, results, drawn.chosen_cases(options, CASES))
-    runs = drawn.runs_of(seeds)
-    table = drawn.summary(
+    runs = drawn_tables.runs_of(seeds)
+    table = drawn_tables.summary(
         runs, ["agent", "setting", "microseconds"], describe, lambda key: PAPER, "the paper's LCPO"
     )
     note = "microseconds of one core per interaction, measured by benchmarks/rivals_cost.py"
     table = table._replace(notes=[note])
-    return Report(seeds, {"table": table}, figures={"cost": draw(runs)}, made=made)
+    both = {"table": table, "work": more_work(runs)}
+    return Report(seeds, both, figures={"cost": draw(runs)}, made=made)
 
 
 def describe(key: Key) -> list[str]:
@@ -55,6 +57,32 @@ def describe(key: Key) -> list[str]:
     agent, setting = key
     words = setting.replace("updates_per_rollout", "gradient steps").replace("_", " ")
     return [agent, words.replace("=", " ").replace("-v", ", v"), tables.number(costs().get(key))]
+
+
+def more_work(runs: Sequence[Run]) -> tables.Table:
+    """What more gradient steps per rollout do: a row per family and line of the figure."""
+    rows = []
+    for part, here in drawn_tables.parts(runs).items():
+        cases = drawn_tables.groups(here)
+        for name, (less, more) in lines().items():
+            if less in cases and more in cases:
+                late, whole = (
+                    drawn_tables.gain_cells(
+                        *(drawn_tables.returns(cases[key], field) for key in (more, less))
+                    )
+                    for field in ("after", "whole")
+                )
+                times = [costs().get(key, stats.NAN) for key in (less, more)]
+                steps = " to ".join(key[1].rpartition("=")[2] for key in (less, more))
+                cost = " to ".join(tables.number(us) for us in times)
+                rows.append([part, name, steps, cost, late[0], *whole])
+    return tables.Table(
+        ["trace", "agent", "steps per rollout", "microseconds", "gain after warm-up",
+         "gain, whole run", "better on"],
+        rows,
+        "lllrrrr",
+        f"{drawn_tables.title(runs)}: what more gradient steps change",
+    )  # fmt: skip
 
 
 @functools.cache
@@ -68,26 +96,38 @@ def costs() -> dict[Key, float]:
         }
 
 
+ROWS = (
+    ("whole", False, "whole run", "return"),
+    ("whole", True, "whole run", "gain over the paper's LCPO"),
+    ("after", True, "after warm-up", "gain over the paper's LCPO"),
+)
+"""Of the figure: what is shown, whether as a difference on the same traces, and its words."""
+TICKS = (4, 8, 16, 32, 64)
+
+
 def draw(runs: Sequence[Run]) -> bytes:
-    """Return against cost, a column per family: over the whole run, and after the warm-up.
+    """Return against cost, a column per family.
 
     A line joins an agent with little work per rollout to the same with more (the filled point).
     """
     kinds = list(dict.fromkeys((run.env, run.kind) for run in runs))
-    figure = figures.new_figure(3.6 * len(kinds) + 1.6, 6.4)
+    figure = figures.new_figure(3.4 * len(kinds) + 2.0, 9.0)
     for place, (env, kind) in enumerate(kinds):
-        here = [run for run in runs if (run.env, run.kind) == (env, kind)]
-        for row, (field, words) in enumerate((("whole", "whole run"), ("after", "after warm-up"))):
-            axes = figure.add_subplot(2, len(kinds), row * len(kinds) + place + 1)
+        cases = drawn_tables.groups([r for r in runs if (r.env, r.kind) == (env, kind)])
+        for row, (field, gain, words, label) in enumerate(ROWS):
+            axes = figure.add_subplot(len(ROWS), len(kinds), row * len(kinds) + place + 1)
+            found = {key: drawn_tables.returns(mine, field) for key, mine in cases.items()}
             for number, (name, pair) in enumerate(lines().items()):
-                _draw_line(axes, here, field, name, pair, f"C{number}")
+                _draw_line(axes, found, gain, name, pair, f"C{number}")
             axes.set(xscale="log", title=f"{kind}, {words}")
-            if row == 1:
+            axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
+            axes.minorticks_off()
+            if row == len(ROWS) - 1:
                 axes.set_xlabel("microseconds per interaction")
             if place == 0:
-                axes.set_ylabel("return")
+                axes.set_ylabel(label)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", frameon=False, ncols=4)
     return figures.to_png(figure)
 
 
@@ -103,21 +143,25 @@ def lines() -> dict[str, list[Key]]:
 
 
 def _draw_line(
-    axes: Any, runs: Sequence[Run], field: str, name: str, keys: Sequence[Key], colour: str
+    axes: Any,
+    found: Mapping[Key, Returns],
+    gain: bool,
+    name: str,
+    keys: Sequence[Key],
+    colour: str,
 ) -> None:
     points = []
     for key in keys:
-        mine = drawn.returns([r for r in runs if (r.agent, r.setting) == key], field)
-        if mine and key in costs():
-            points.append((costs()[key], drawn.estimate(mine), key == keys[-1]))
-    if not points:
-        return
+        if found.get(key) and key in costs() and not (gain and not found.get(PAPER)):
+            estimate = drawn_tables.estimate(found[key])
+            if gain:
+                estimate = drawn_tables.gain(found[key], found[PAPER])
+            points.append((costs()[key], estimate, key == keys[-1]))
     axes.plot([x for x, *_ in points], [y.mean for _, y, _ in points], color=colour, label=name)
     for x, y, more in points:
-        half = 0.5 * (y.high - y.low)
-        axes.errorbar(
-            x, y.mean, half, fmt="o", color=colour, markerfacecolor=colour if more else "white"
-        )
+        bars = [[max(y.mean - y.low, 0.0)], [max(y.high - y.mean, 0.0)]]
+        face = colour if more else "white"
+        axes.errorbar(x, y.mean, bars, fmt="o", color=colour, markerfacecolor=face)
 
 
 study = Study(
