@@ -7,17 +7,20 @@ known by its jobs.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-import lcpo
+from lcpo import __version__
+from lcpo import config as configs
+from lcpo.agents import find_agent
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.store.checkpoint import check_same
 from lcpo.run.store.files import load_document, save_document
-from lcpo.run.store.layout import study_file
+from lcpo.run.store.layout import plan_file, run_files, runs_folder, study_file
 from lcpo.run.store.plans import planned_jobs
-from lcpo.run.store.results import Result, load_results
+from lcpo.run.store.results import Result, load_result
 from lcpo.study.study import Options
 
 SCHEMA = 1
@@ -26,7 +29,7 @@ SCHEMA = 1
 def identity(name: str, options: Options) -> dict[str, str]:
     """What the runs in the folder of a study have in common."""
     scale = str(options.fraction)
-    return {"experiment": name, "version": lcpo.__version__, "setting": options.setting,
+    return {"experiment": name, "version": __version__, "setting": options.setting,
             "scale": scale}  # fmt: skip
 
 
@@ -53,7 +56,7 @@ def check_study(out: Path, name: str, options: Options, jobs: Sequence[Job]) -> 
     there = {job.name: job for job in planned_jobs(out)}
     shared = [job for job in jobs if job.name in there]
     for job in shared:
-        check_same(there[job.name].to_json(), job.to_json(), f"{job.name} in {out}")
+        _check_same(there[job.name], job, f"{job.name} in {out}")
     if there and jobs and not shared and not file.exists():
         other = next(iter(there))
         raise InputError(
@@ -64,12 +67,32 @@ def check_study(out: Path, name: str, options: Options, jobs: Sequence[Job]) -> 
 
 def collect(out: Path, jobs: Sequence[Job]) -> list[Result]:
     """The runs of a study that have ended in a folder; InputError for those of another version."""
-    results = load_results(out, jobs)
-    for result in results:
-        version = result.provenance.get("lcpo", lcpo.__version__)
-        if version != lcpo.__version__:
+    if not runs_folder(out).is_dir() and not plan_file(out).exists():
+        raise InputError(f"{out} holds no runs: give the folder that --plan wrote")
+    results = []
+    for job in jobs:
+        run = run_files(out, job.name)
+        if not run.manifest.exists():
+            continue
+        result = load_result(run.folder)
+        _check_same(result.job, job, str(run.manifest))
+        results.append(result._replace(job=job))
+        version = result.provenance.get("lcpo", __version__)
+        if version != __version__:
             raise InputError(
-                f"{result.folder} was run by lcpo {version}, this is {lcpo.__version__}: make the "
+                f"{result.folder} was run by lcpo {version}, this is {__version__}: make the "
                 "report with that version, or run it anew"
             )
     return results
+
+
+def _check_same(found: Job, wanted: Job, where: str) -> None:
+    """Raise InputError with what differs between a run and the one that is wanted.
+
+    A field that an agent was given later has a default with which it does what it did before: a run
+    without the field had that.
+    """
+    now = configs.to_json(find_agent(wanted.agent).Config())
+    new = {name: value for name, value in now.items() if name not in found.config}
+    before = dataclasses.replace(found, config={**new, **found.config})
+    check_same(before.to_json(), wanted.to_json(), where)

@@ -7,6 +7,9 @@ from typing import NamedTuple
 CORE = "tests/core/test_core.py::test_"
 REPLAY = "tests/core/test_replay.py::test_"
 CHANGES = "tests/core/test_changepoint.py::test_"
+FRACTIONS = "tests/contexts/test_fractions.py::test_"
+PAPER_TABLES = "tests/study/test_paper_tables.py::test_"
+STUDIES = "tests/study/test_studies.py::test_"
 OOD_VS_CPD = "tests/study/test_ood_vs_cpd.py::test_"
 JOBS = "tests/contexts/test_workloads.py::test_"
 JOBS_BY_TIME = f"{JOBS}poisson_jobs_follow_rate_and_size_over_time"
@@ -1132,5 +1135,48 @@ MUTANTS = (
         "np.convolve(gain, np.ones(1), \"valid\")",
         (f"{LATENCY}hours_until_better_looks_at_whole_passes",),
         "one lucky hour counts as better than the best fixed timeout",
+    ),
+    # Scale, and the folders of studies.
+    Mutant(
+        "short-is-a-prefix", "lcpo/contexts/fractions.py",
+        "np.arange(rows) * fraction.denominator // fraction.numerator", "np.arange(rows)",
+        (f"{FRACTIONS}rows_are_taken_at_equal_spacing[3]",),
+        "a short run sees the first context and no other",
+    ),
+    Mutant(
+        "averages-slower-in-short-runs", "lcpo/agents/steps.py",
+        "min(1.0, float(value / fraction))", "min(1.0, float(value * fraction))",
+        (f"{FRACTIONS}what_counts_steps_is_shortened",),
+        "online EWC averages over more than a short run",
+    ),
+    Mutant(
+        "exploring-all-of-a-short-run", "lcpo/run/plan/plan.py",
+        "config = shorten(config, fraction)", "config = shorten(config, WHOLE)",
+        (f"{PAPER_TABLES}online_ewc_by_its_hyper_parameters",),
+        "a short run is all random actions",
+    ),
+    Mutant(
+        "warm-up-of-a-whole-run", "lcpo/study/compare.py",
+        "(fractions.split(trace)[1] if trace else 1)", "1",
+        (f"{PAPER_TABLES}windy_stands_beside_the_paper_s",),
+        "short runs are judged over other parts of the trace than long ones",
+    ),
+    Mutant(
+        "scores-by-the-best-alone", "lcpo/study/paper/normalised.py",
+        "low, span = min(means), max(means) - min(means)", "low, span = 0.0, max(means)",
+        (f"{PAPER_TABLES}windy_stands_beside_the_paper_s",),
+        "normalised returns are not the paper's",
+    ),
+    Mutant(
+        "runs-of-another-version", "lcpo/study/folder.py",
+        "if version != __version__:", "if False:",
+        (f"{STUDIES}reproduce_runs_and_reports_a_study",),
+        "a report mixes runs of several versions",
+    ),
+    Mutant(
+        "folder-of-another-study", "lcpo/study/folder.py",
+        "if there and jobs and not shared and not file.exists():", "if False:",
+        (f"{STUDIES}reproduce_runs_and_reports_a_study",),
+        "a study is put into the folder of another",
     ),
 )  # fmt: skip

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 from commands import run
 
+from lcpo import bench
 from lcpo.cli.options import class_fields
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
+from lcpo.run.store.layout import run_files
 from lcpo.run.store.plans import load_plan
-from lcpo.run.store.results import Result
-from lcpo.study import costs, hedging, output, seeds, stats
-from lcpo.study.paper import STUDIES, grid_world
+from lcpo.run.store.results import Result, save_outcome
+from lcpo.study import costs, folder, hedging, output, seeds, stats
+from lcpo.study.paper import STUDIES, grid_world, runtime
 from lcpo.study.study import Options, Report
 from lcpo.study.tables import Table
 
@@ -167,12 +169,40 @@ def _plans_and_collects(
     assert "holds no run of this study" in capsys.readouterr().err
     assert run(*command[:-4], "--steps", "1200", "--collect", str(out)) == 2
     assert "steps: there 1000, now 1200" in capsys.readouterr().err
-    monkeypatch.setattr("lcpo.__version__", "99")
+    monkeypatch.setattr("lcpo.study.folder.__version__", "99")
     assert run(*command, "--collect", str(out)) == 2
     assert "this is 99" in capsys.readouterr().err
 
 
 TRAP_UNTIL = 16_000
+
+
+def test_runs_from_before_an_agent_had_a_field_are_collected(tmp_path: Path) -> None:
+    """They had its default; another value is another run."""
+    jobs = plan("a2c", "pendulum", trace="revisit", steps=4000, seeds=1)
+    old = dataclasses.replace(jobs[0], config={**jobs[0].config})
+    del old.config["entropy_coef"]
+    outcome = {"status": "failed", "job": old.to_json(), "seconds": 1.0, "provenance": {},
+               "environment": {}}  # fmt: skip
+    save_outcome(run_files(tmp_path, old.name), outcome, {})
+    (found,) = folder.collect(tmp_path, jobs)
+    assert found.job == jobs[0]
+    other = dataclasses.replace(jobs[0], config={**jobs[0].config, "entropy_coef": 0.1})
+    with pytest.raises(ValueError, match=r"config.entropy_coef: there 0\.0, now 0\.1"):
+        folder.collect(tmp_path, [other])
+
+
+def test_runtime_stands_beside_the_paper_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose numbers are milliseconds."""
+    times = {"a2c": 4.0, "lcpo": 14.0, "ppo": 8.0}
+    monkeypatch.setattr(
+        bench, "in_process", lambda agent, on, seconds: {"us": [times[agent]], "compile_s": [1.0]}
+    )
+    options = runtime.RuntimeOptions(agents="lcpo,a2c,ppo")
+    assert runtime.plan_runs(options) == []
+    table = runtime.report(options, []).tables["table"]
+    assert list(table.rows[0]) == ["lcpo", "14.0", "780 ± 30", "3.5", "1.5"]
+    assert list(table.rows[2]) == ["ppo", "8.0", "-", "2.0", "-"]
 
 
 def test_bad_scales_and_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
