@@ -20,7 +20,7 @@ from lcpo.agents import AGENTS, find_agent
 from lcpo.errors import InputError, RunError
 from lcpo.names import is_ours, unknown
 from lcpo.run.drive.execute import has_ended
-from lcpo.run.engines.base import run_plan
+from lcpo.run.engines.base import Engine, run_plan
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.plan.check import check_folder, check_running
 from lcpo.run.plan.job import Job, Setup, env_name
@@ -113,15 +113,20 @@ def run(
     workers: int | None = None,
     checkpoint_seconds: float = 60.0,
     progress: bool = True,
+    engine: Engine | None = None,
 ) -> list[str]:
-    """Run jobs with a progress bar; returns what went wrong, a line per run."""
+    """Run jobs with a progress bar; returns what went wrong, a line per run.
+
+    `engine`: where; None: on this machine, with `workers` and `checkpoint_seconds`.
+    """
     from lcpo.cli.progress import RunProgress
 
     check_folder(out)
+    engine = engine or LocalEngine(workers, checkpoint_seconds)
     with RunProgress(jobs, progress) as bar:
         for note in Setup(jobs[0]).notes:
             bar.console.print(f"note: {note}", highlight=False, markup=False)
-        run_plan(jobs, out, LocalEngine(workers, checkpoint_seconds), bar, resume)
+        run_plan(jobs, out, engine, bar, resume)
     return bar.problems
 
 
