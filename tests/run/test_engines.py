@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,12 @@ import rude_examples
 from commands import run
 from stopping import ignore
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, RunError
 from lcpo.run import events
 from lcpo.run.drive import execute
 from lcpo.run.engines import process, retries
 from lcpo.run.engines.base import plan_only, run_plan
-from lcpo.run.engines.local import LocalEngine
+from lcpo.run.engines.local import LocalEngine, make_shares
 from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
@@ -77,13 +79,28 @@ def jobs_of(*seeds: int) -> list[Job]:
     return plan("a2c", "pendulum", trace="revisit", steps=40, seeds=seeds, overrides=SMALL)
 
 
-def test_an_engine_is_given_what_has_not_ended(tmp_path: Path) -> None:
+def test_an_engine_is_given_what_has_not_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, engine, heard = tmp_path / "o", Recorder(), []
     run_plan(jobs_of(0, 1), out, engine, heard.append)
     assert heard == [Finished(job.name) for job in jobs_of(0, 1)]
     assert [path.name for path in out.iterdir()] == ["plan.json"]
     assert load_results(out) == [], "planned, and nothing has ended"
     execute.run_jobs(jobs_of(0), out, ignore, 60.0)
+    heard.clear()
+    execute.run_jobs(jobs_of(0), out, heard.append, 60.0)
+
+    @contextlib.contextmanager
+    def late(other: Path, names: list[str]) -> Iterator[set[str]]:
+        """Another process has run it while a worker waited for its claim."""
+        shutil.copytree(out, other)
+        yield set(names)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "claimed", late)
+        execute.run_jobs(jobs_of(0), tmp_path / "other", heard.append, 60.0)
+    assert heard == [Finished(jobs_of(0)[0].name)] * 2, "told, and not run again"
     engine.asked.clear()
     run_plan(jobs_of(0, 1, 2), out, engine, ignore, resume=True)
     assert engine.asked == [job.name for job in jobs_of(1, 2)]
@@ -331,3 +348,31 @@ def test_the_second_of_two_drivers_is_refused_and_ctrl_c_stops_the_first(
     assert shown.splitlines()[-1] == "stopped; the same command with --resume goes on"
     assert "stopped:" not in shown, "no run has crashed"
     assert sorted(path.name for path in out.iterdir()) == ["plan.json", "runs"]
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run kills each of its workers; the second one must not suffer."""
+    monkeypatch.setattr(retries, "MOST", 1)
+    first, second = (job.name for job in jobs_of(0, 1))
+    begun = json.dumps(events.to_json(Progress(first, "run", 20, 0, 0.0)))
+    ended = json.dumps(events.to_json(Finished(second)))
+    script = f"read n; if [ $n = 0 ]; then echo '{begun}'; kill -9 $$; fi; echo '{ended}'"
+    fake_workers(tmp_path, monkeypatch, f'{script}; echo \'{{"event": "idle"}}\'; exec sleep 600')
+    heard: list[Event] = []
+    run_plan(jobs_of(0, 1), tmp_path / "o", LocalEngine(workers=1), heard.append)
+    assert [type(e) for e in heard] == [Progress, Note, Progress, Crashed, Finished]
+    assert f"(time 1 of at most 1): {first}: its worker was ended by SIGKILL" in heard[1].text
+
+
+def test_a_full_disk_ends_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crash = json.dumps(events.to_json(Crashed(jobs_of(0)[0].name, "full", no_space=True)))
+    fake_workers(tmp_path, monkeypatch, f"echo '{crash}'; exec sleep 600")
+    with pytest.raises(RunError, match=r"no space is left for .*o: free some"):
+        run_plan(jobs_of(0, 1), tmp_path / "o", LocalEngine(workers=1), lambda event: None)
+    assert [path.name for path in (tmp_path / "o").iterdir()] == ["plan.json"]
+
+
+def test_what_shares_a_program_is_cut_in_as_many_parts_as_there_are_gpus() -> None:
+    jobs = jobs_of(0, 1, 2)
+    assert make_shares(jobs, 2) == [[job] for job in jobs]
+    assert make_shares(jobs, 2, on_gpus=True) == [[jobs[0], jobs[2]], [jobs[1]]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,12 @@ class RayEngine:
 
 def _answers(address: str | None) -> bool:
     """Whether a cluster is there, asked by a process that can be ended."""
+    if address is not None:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), HEALTH_SECONDS).close()
+        except (OSError, ValueError, OverflowError):
+            return False
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check"]
     command += ["--address", address] if address else []
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -146,7 +153,7 @@ class _Tasks:
                 self.report(Crashed(name, f"its task could not be run: {message(error)} ({hint})"))
             return
         except self.ray.exceptions.RayError as error:
-            self._died(stream, f"its task was lost: {message(error)}")
+            self._died(stream, f"its task was lost: {message(error).split('. ')[0]}")
             return
         if DIED in said:
             self._died(stream, said[DIED])

@@ -196,7 +196,7 @@ def _release(out: Path, descriptor: int | None, shared: bool) -> None:
     """Remove the file, unless it is another's, and let go."""
     if descriptor is None:
         return
-    del _held[out.absolute()]
+    _held.pop(out.absolute(), None)
     path = lock_file(out)
     try:
         if not shared and is_at(descriptor, path):
