@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import run
@@ -69,13 +70,26 @@ def test_a_cluster_that_is_not_there_is_told_soon(
 
 
 @contextlib.contextmanager
+def started(*command: str, **more: Any) -> Iterator[subprocess.Popen]:
+    """A process that is ended with the test."""
+    with subprocess.Popen(command, text=True, **more) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
 def two_nodes() -> Iterator[subprocess.Popen]:
-    script = ROOT / "tests" / "support" / "two_nodes.py"
+    """The process of `two_nodes.py`."""
+    script = str(ROOT / "tests" / "support" / "two_nodes.py")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, str(script)], env=env, **pipes) as cluster:
-        yield cluster
-        cluster.communicate(timeout=60)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with started(sys.executable, script, env=env, **pipes) as cluster:
+        try:
+            yield cluster
+        finally:
+            cluster.communicate(timeout=60)  # it ends its nodes
 
 
 @pytest.mark.learn
@@ -83,25 +97,22 @@ def two_nodes() -> Iterator[subprocess.Popen]:
 def test_a_study_on_two_nodes_of_which_one_dies(tmp_path: Path) -> None:
     """Its tables and files are those of this machine alone."""
     here, there, steps = tmp_path / "here", tmp_path / "there", "150000"
-    alone = subprocess.run(command(steps, "--out", str(here)), capture_output=True, text=True)
-    assert alone.returncode == 0, alone.stderr
+    subprocess.run(command(steps, "--out", str(here)), check=True, capture_output=True)
     with two_nodes() as cluster:
         assert cluster.stdin is not None
         assert cluster.stdout is not None
         address = cluster.stdout.readline().strip()
-        study = subprocess.Popen(
-            command(steps, "--out", str(there), "--engine", "ray", "--address", address),
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        until = time.monotonic() + 90.0
-        # Both nodes run something when two runs have checkpoints.
-        while len(list(there.glob("runs/*/checkpoint/manifest.json"))) < 2:
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        cluster.stdin.write("kill\n")
-        cluster.stdin.flush()
-        assert cluster.stdout.readline() == "killed\n"
-        _, shown = study.communicate(timeout=180)
+        on_cluster = command(steps, "--out", str(there), "--engine", "ray", "--address", address)
+        with started(*on_cluster, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as study:
+            begun: set[str] = set()
+            while len(begun) < 2:  # of four: from then on both nodes have something to do
+                begun |= {path.parent.name for path in there.glob("runs/*/checkpoint")}
+                assert study.poll() is None
+                time.sleep(0.02)
+            cluster.stdin.write("kill\n")
+            cluster.stdin.flush()
+            assert cluster.stdout.readline() == "killed\n"
+            _, shown = study.communicate(timeout=300)
     assert study.returncode == 0, shown
     assert "from the last checkpoint again (time 1 of at most 3)" in shown
     assert tables(there) == tables(here)
@@ -122,13 +133,10 @@ def test_an_array_of_slurms(tmp_path: Path) -> None:
     assert script in planned.stdout
     assert "#SBATCH --array=1-2\n" in script
     assert f"sbatch {out / 'slurm.sh'}" in planned.stderr
-    tasks = [
-        subprocess.Popen(
-            ["bash", str(out / "slurm.sh")], env={**os.environ, "SLURM_ARRAY_TASK_ID": number}
-        )
-        for number in ("1", "2")
-    ]
-    assert [task.wait() for task in tasks] == [0, 0]
+    array = ["bash", str(out / "slurm.sh")]
+    tasks = [{**os.environ, "SLURM_ARRAY_TASK_ID": number} for number in ("1", "2")]
+    with started(*array, env=tasks[0]) as first, started(*array, env=tasks[1]) as second:
+        assert [first.wait(), second.wait()] == [0, 0]
     subprocess.run(command(steps, "--out", str(out), "--engine", "slurm", "--resume"), check=True)
     subprocess.run(command(steps, "--out", str(tmp_path / "here")), check=True)
     assert tables(out) == tables(tmp_path / "here")

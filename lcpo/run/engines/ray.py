@@ -9,6 +9,7 @@ begun again elsewhere, from the checkpoints that it left there.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import subprocess
@@ -47,6 +48,7 @@ class RayEngine:
         """
         self.address, self.workers = address, workers
         self.checkpoint_seconds = checkpoint_seconds
+        self.joined = False  # by us: a user's own connection stays
 
     def check(self, jobs: list[Job]) -> None:
         """Raise InputError where there is no cluster, or it can run nothing."""
@@ -71,7 +73,8 @@ class RayEngine:
             tasks = _Tasks(ray, lambda share: task.remote(place, share), report)
             tasks.run(numbered(shares, out), self.workers or MOST_TASKS)
         finally:
-            ray.shutdown()
+            if self.joined:
+                ray.shutdown()
 
     def _connect(self) -> Any:
         """Ray, connected to the cluster; InputError where there is none."""
@@ -91,7 +94,8 @@ class RayEngine:
                 "on this machine alone (--engine local)"
             )
         try:
-            ray.init(self.address or "auto", log_to_driver=False, logging_level="ERROR")
+            ray.init(self.address or "auto", log_to_driver=False, logging_level=logging.ERROR)
+            self.joined = True
         except Exception as error:
             raise InputError(
                 f"the Ray cluster {where} cannot be joined ({message(error)}): this machine must "
