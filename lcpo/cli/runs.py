@@ -35,7 +35,11 @@ class RunOptions:
     resume: bool = False
     """Go on with the runs that the folder holds."""
     workers: int | None = None
-    """Processes at a time; default: one per core."""
+    """Processes at a time; default: one per core. With --engine slurm: tasks of the array."""
+    engine: str = "local"
+    """Where: local, ray (a cluster), slurm (writes a script for its queue)."""
+    address: str | None = None
+    """HOST:PORT of a Ray cluster; default: the one that this machine is in."""
     checkpoint_seconds: float = 60.0
     """Time between checkpoints."""
 
@@ -44,6 +48,7 @@ def train(arguments: list[str]) -> int:
     """Train an agent with several seeds; a summary table at the end."""
     from lcpo import api
     from lcpo.agents import find_agent, presets
+    from lcpo.run.engines.choose import make_engine
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan
@@ -69,6 +74,9 @@ def train(arguments: list[str]) -> int:
         flags.config_fields(default_env),
     )  # fmt: skip
     check_running(options.workers, options.checkpoint_seconds)
+    engine = make_engine(
+        options.engine, options.workers, options.address, options.checkpoint_seconds
+    )
     jobs = plan(
         agent_name,
         env_name,
@@ -84,7 +92,7 @@ def train(arguments: list[str]) -> int:
     out = options.out or api.default_out(jobs[0])
     if options.plan_only:
         return _write_plan(jobs, out, options.resume)
-    problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
+    problems = api.run(jobs, out, options.resume, engine=engine)
     return _conclude(out, jobs, problems)
 
 
@@ -106,6 +114,7 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
+    from lcpo.run.engines.choose import make_engine
     from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
@@ -127,6 +136,9 @@ def compare(arguments: list[str]) -> int:
         flags.config_fields(default_env),
     )  # fmt: skip
     check_running(options.workers, options.checkpoint_seconds)
+    engine = make_engine(
+        options.engine, options.workers, options.address, options.checkpoint_seconds
+    )
     jobs = plan_agents(
         options.agents,
         options.env,
@@ -143,7 +155,7 @@ def compare(arguments: list[str]) -> int:
     trace = jobs[0].trace or "none"
     name = f"compare-{options.env}-{trace}{'-published' if options.published else ''}"
     out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
-    problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
+    problems = api.run(jobs, out, options.resume, engine=engine)
     command = shlex.join(["lcpo", "compare", *arguments])
     return _conclude(out, jobs, problems, options.warmup, command)
 

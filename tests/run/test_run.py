@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from killing import children, resumed, wait_for_a_moment
 from stopping import assert_same_results, ignore, stop_after, stops_change_nothing
 
 import lcpo
@@ -268,26 +269,6 @@ def kill_and_resume(tmp_path: Path, kills: int, seed: int, chunks: int) -> None:
     assert_same_results(tmp_path / "whole" / "runs", out / "runs")
 
 
-def resumed(out: Path) -> list[str]:
-    return ["--resume"] if (out / "plan.json").exists() else []
-
-
-def wait_for_a_moment(out: Path, process: subprocess.Popen, rng: random.Random) -> None:
-    """A random time while it starts, or after the next one or two checkpoints."""
-
-    def saved() -> set[str]:
-        return {str(path) for path in out.glob("runs/*/checkpoint/state-*.npz")}
-
-    if rng.random() < 0.25:
-        time.sleep(rng.uniform(0.0, 3.0))
-        return
-    for _ in range(rng.randint(1, 2)):
-        before, until = saved(), time.monotonic() + 60.0
-        while saved() <= before and time.monotonic() < until and process.poll() is None:
-            time.sleep(0.002)
-    time.sleep(rng.uniform(0.0, 0.1))
-
-
 def test_kill_and_resume(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, kills=1, seed=1, chunks=20)
 
@@ -302,10 +283,9 @@ def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command(tmp_path / "o", 20), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    workers: list[str] = []
+    workers: list[int] = []
     for _ in range(600):
-        workers = children.read_text().split() if children.exists() else []
+        workers = children(process.pid)
         if len(workers) == min(2, len(os.sched_getaffinity(0))):
             break
         time.sleep(0.05)
@@ -313,7 +293,7 @@ def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     with locked(tmp_path / "o", pytest.fail):  # they hold it until the last has ended
-        assert not any(alive(int(worker)) for worker in workers)
+        assert not any(alive(worker) for worker in workers)
 
 
 def alive(pid: int) -> bool:

@@ -136,6 +136,8 @@ FOUND: list[Words] = [
     *([*_SHORT, "--scale", text] for text in ("1e39", "-1e39", "nan", "inf", "1e31", "x", "")),
     ["train", "--agent", "a2c", "--trace", "large.npy", "--steps", "400", "--scale", "1e10"],
     *([*_SHORT, "--workers", text] for text in ("-1", "1000000000", "1.5", "x", "nan")),
+    *([*_SHORT, "--engine", text] for text in ("", "rey", "LOCAL")),
+    [*_SHORT, "--address", "1.2.3.4:5"], [*_SHORT, "--engine", "slurm", "--address", "x"],
     *([*_SHORT, "--checkpoint-seconds", text] for text in ("nan", "-1", "inf", "x", "1e400")),
     *([*_TRAIN, "--steps", text] for text in ("-1", "0", "1e30", "1.5", str(10**12), "9" * 400)),
     *([*_PLAIN, "--steps", text] for text in ("-1", "0", str(10**12), str(10**30))),
