@@ -40,7 +40,7 @@ def test_aggregates_worked(measure: Measure, expected: float) -> None:
 
 
 def test_scales() -> None:
-    low, high = stats.bounds([-400.0, math.nan, -200.0, -300.0])
+    low, high = stats.bounds([math.nan, -400.0, -200.0, -300.0])
     assert (low, high) == (-400.0, -200.0)
     found = stats.normalised([-400.0, -350.0, -100.0, math.nan], low, high)
     assert found == pytest.approx([0.0, 0.25, 1.5, math.nan], nan_ok=True)
