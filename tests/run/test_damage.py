@@ -26,7 +26,7 @@ from lcpo.run.store.results import load_result, load_results
 AGENTS = "a2c,ddqn,prescient-a2c"
 OPTIONS = ["--agents", AGENTS, "--trace", "wind.npy", "--steps", "4000", "--seeds", "2",
            "--training-steps", "6400", "--workers", "0"]  # fmt: skip
-SAMPLE, ALL = 10, 300
+SAMPLE, ALL = 6, 300
 
 
 @pytest.fixture(scope="module")
