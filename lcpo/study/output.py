@@ -21,7 +21,8 @@ PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
 def write_files(
     report: Report, results: Sequence[Result], out: str | Path, command: str | None = None
 ) -> list[Path]:
-    """Write a report into a folder: NAME.txt, .md, .tex, .csv, seeds.csv, made.json, NAME.png.
+    """Write a report into a folder: a table as NAME.txt, .md, .tex and .csv, seeds.csv, made.json,
+    a figure as NAME.png and .svg.
 
     `results`: the runs that it was made from; `command`: the command line that made it. Returns
     the paths, in this order.
@@ -37,8 +38,9 @@ def write_files(
     paths.append(out / "made.json")
     save_json(paths[-1], {**how_made(results, command), **report.made})
     for name, picture in report.figures.items():
-        paths.append(out / f"{name}.png")
-        write_bytes(paths[-1], picture)
+        for suffix, content in picture._asdict().items():
+            paths.append(out / f"{name}.{suffix}")
+            write_bytes(paths[-1], content)
     return paths
 
 

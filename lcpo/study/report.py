@@ -139,7 +139,7 @@ def write_report(
     out: str | Path,
     command: str | None = None,
 ) -> list[Path]:
-    """Write table.txt, .md, .tex (for readers), .csv (numbers), seeds.csv, made.json, curves.png.
+    """Write table.txt, .md, .tex (for readers), .csv (numbers), seeds.csv, made.json, curves.*.
 
     `command`: the command line that made it. Returns the paths.
     """

@@ -95,7 +95,7 @@ def test_online_ewc_by_its_hyper_parameters() -> None:
         "-408 ± 23.0", "-397 ± 31.9", "-409 ± 20.1", "-416 ± 21.7",
     ]  # fmt: skip
     assert rows[0][4:7] == ["2", "-100 ± 6", "-100 ± 6"]
-    assert report.figures["figure"].startswith(b"\x89PNG")
+    assert report.figures["figure"].png.startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="alphas = '1,x': needs numbers"):
         ewc.plan_runs(EwcOptions(alphas="1,x"))
 
