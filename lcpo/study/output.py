@@ -13,6 +13,7 @@ from lcpo.run.store.files import save_bytes, save_json
 from lcpo.run.store.provenance import provenance
 from lcpo.run.store.results import Result
 from lcpo.study import tables
+from lcpo.study.imports import imported_agents
 from lcpo.study.study import Report
 
 PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
@@ -53,6 +54,8 @@ def how_made(results: Sequence[Result], command: str | None = None) -> dict[str,
     jobs = [result.job for result in results]
     sources = [result.provenance for result in results] or [provenance()]
 
+    imported = imported_agents(results)
+
     def values(name: str) -> list[Any]:
         return _distinct([source.get(name) for source in sources])
 
@@ -69,6 +72,7 @@ def how_made(results: Sequence[Result], command: str | None = None) -> dict[str,
         "seeds": len({job.seed for job in jobs}),
         "finished": sum(result.status == "finished" for result in results),
         "failed": sum(result.status != "finished" for result in results),
+        **({"imported": imported} if imported else {}),
     }
 
 
