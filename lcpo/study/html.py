@@ -85,11 +85,9 @@ def _digest(text: str) -> str:
 
 def _made(made: Mapping[str, Any]) -> str:
     """How it was made, in a list of names and values; what is not known is left out."""
+    shown = {k: _code(v) if k == "command" else _words(v) for k, v in made.items()}
     items = "".join(
-        f"<dt>{escape(str(name))}</dt><dd>{_code(value) if name == 'command' else _words(value)}"
-        "</dd>\n"
-        for name, value in made.items()
-        if value not in (None, "", [], {})
+        f"<dt>{escape(str(name))}</dt><dd>{value}</dd>\n" for name, value in shown.items() if value
     )
     return f'<dl class="made">{items}</dl>' if items else ""
 
@@ -101,10 +99,12 @@ def _code(value: Any) -> str:
 
 def _words(value: Any, between: str = " · ") -> str:
     if isinstance(value, dict):
-        known = {k: v for k, v in value.items() if v not in (None, "", [], {})}
-        return between.join(f"{escape(str(k))} {_words(v, ' / ')}" for k, v in known.items())
+        known = {k: _words(v, " / ") for k, v in value.items()}
+        return between.join(f"{escape(str(k))} {words}" for k, words in known.items() if words)
     if isinstance(value, list):
         return between.join(map(_words, value))
+    if value is None:
+        return ""
     is_count = isinstance(value, int) and not isinstance(value, bool)
     return f"{value:,}" if is_count else escape(str(value))
 

@@ -6,12 +6,14 @@ Messages are JSON, each ended by a zero byte.
 from __future__ import annotations
 
 import base64
+import fcntl
 import itertools
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,13 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
+CONNECT = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.dup2(int(sys.argv[2]), 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""It reads from 3 and writes to 4: a process gives its pipes these numbers and becomes it."""
 PATIENCE = 60.0
 """Seconds until an answer must have come."""
 
@@ -30,23 +39,31 @@ def find() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+def _move_up(pipe: int) -> int:
+    """The same end of a pipe under a number that is not in the way."""
+    moved = fcntl.fcntl(pipe, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(pipe)
+    return moved
+
+
 class Chromium:
     """The browser with one page."""
 
     def __init__(self, program: str, folder: Path) -> None:
-        theirs, self._out = os.pipe()
-        self._in, ours = os.pipe()
-        # It reads from 3 and writes to 4, whatever numbers our pipes have.
-        script = f'exec "$@" 3<&{theirs} 4>&{ours}'
-        command = ["sh", "-c", script, "sh", program, *FLAGS, f"--user-data-dir={folder}"]
-        self._log = (folder / "log.txt").open("wb")
+        theirs, self._out = map(_move_up, os.pipe())
+        self._in, ours = map(_move_up, os.pipe())
+        command = [program, *FLAGS, f"--user-data-dir={folder}", "about:blank"]
         self._process = subprocess.Popen(
-            [*command, "about:blank"], pass_fds=(theirs, ours), stdout=self._log, stderr=self._log
-        )
+            [sys.executable, "-c", CONNECT, str(theirs), str(ours), *command],
+            pass_fds=(theirs, ours), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
         os.close(theirs)
         os.close(ours)
         self._numbers, self._rest, self._session = itertools.count(1), b"", None
         self.events: list[dict[str, Any]] = []
+
+    def start(self) -> None:
+        """Open its page."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -62,7 +79,6 @@ class Chromium:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._log.close()
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """Call a method; its result."""
