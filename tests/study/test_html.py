@@ -82,7 +82,7 @@ def test_what_files_say_is_text(tmp_path: Path) -> None:
     (folder / "a<i>.md").write_text(table.to_markdown())
     (folder / "seeds.csv").write_text(table.to_csv())
     (folder / "made.json").write_text(json.dumps({"command": [EVIL], EVIL: {EVIL: [EVIL]}}))
-    (folder / "<u>.svg").write_text(f"<svg>{EVIL}</svg>")
+    (folder / '"><u>.svg').write_text(f"<svg>{EVIL}</svg>")
     config = {EVIL: EVIL, "list": [EVIL]}
     save_plan(folder, [Job("<s>", EVIL, EVIL, EVIL, 1.0, 1, 0, config, config)])
     text = html.write_page(folder).read_text()
