@@ -113,13 +113,19 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
         agent = cells["agent"].split(" (")[0]
         mine = [s for s in settings if s.label == agent]
         mine = mine or [s for s in settings if s.job.agent == agent]
-        for name in ("env", "trace"):
-            if name in cells:
-                mine = [s for s in mine if getattr(s.job, name) == cells[name]]
+        if "env" in cells:
+            mine = [s for s in mine if s.job.env == cells["env"]]
+        if "trace" in cells:  # of 3@1/20, trace 3 played faster, tables may say 3
+            mine = [s for s in mine if cells["trace"] in _trace_names(s.job)]
         if "setting" in cells:
             mine = [s for s in mine if seeds.setting(s.job) == cells["setting"]]
         found.append([s.command for s in mine])
     return found
+
+
+def _trace_names(job: Job) -> set[str]:
+    trace = job.trace or NONE
+    return {trace, trace.partition("@")[0]}
 
 
 def _plain(value: object) -> str:

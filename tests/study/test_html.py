@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import shutil
@@ -170,12 +171,13 @@ def test_the_command_of_a_run_plans_it_again(name: str, tmp_path: Path) -> None:
 def test_rows_have_the_commands_of_their_runs(tmp_path: Path) -> None:
     jobs = plan("a2c", "pendulum", trace="3", steps=8000, seeds=2)
     jobs += plan("a2c", "pendulum", trace="4", steps=8000, seeds=2)
+    jobs[2:] = [dataclasses.replace(job, trace="4@1/20") for job in jobs[2:]]
     save_plan(tmp_path, jobs)
     table = Table(["trace", "agent", "return"], [["4", "a2c", "-1 ± 1"], ["3", "x", "-"]], "llr")
     (tmp_path / "table.md").write_text(table.to_markdown())
     text = html.write_page(tmp_path).read_text()
     head, _, rest = text.partition("Settings (2)")
-    assert "lcpo train --agent a2c --env pendulum --trace 4 --steps 8000 --seeds 0,1" in head
+    assert "lcpo train --agent a2c --env pendulum --trace 4@1/20 --steps 8000 --seeds 0,1" in head
     assert "--trace 3" not in head
     assert "Runs (4)" in rest
     assert rest.count('<td class="l">not ended</td>') == 4

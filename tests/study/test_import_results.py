@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,13 @@ def test_they_stand_in_tables_and_are_marked(tmp_path: Path) -> None:
     assert "finished, imported" in page
     assert "<code>python train.py</code>" in page
     assert math.isnan(results[0].seconds)
+
+
+def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "import.md").read_text()
+    (text,) = re.findall(r"```\n(# format.*?)```", page, re.S)
+    (run,) = read(tmp_path, text)
+    assert (run.job.steps, run.record["episodes"].sum()) == (8_000_000, 2)
 
 
 def test_a_folder_of_several_traces_has_a_table_for_each(tmp_path: Path) -> None:
