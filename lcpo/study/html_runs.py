@@ -110,16 +110,16 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
     found = []
     for row in table.rows:
         cells = {name: row[i] for name, i in columns.items()}
-        agent = cells["agent"].split(" (")[0]
-        mine = [s for s in settings if s.label == agent]
-        mine = mine or [s for s in settings if s.job.agent == agent]
+        mine = list(settings)
         if "env" in cells:
             mine = [s for s in mine if s.job.env == cells["env"]]
         if "trace" in cells:  # of 3@1/20, trace 3 played faster, tables may say 3
             mine = [s for s in mine if cells["trace"] in _trace_names(s.job)]
         if "setting" in cells:
             mine = [s for s in mine if seeds.setting(s.job) == cells["setting"]]
-        found.append([s.command for s in mine])
+        agent = cells["agent"].split(" (")[0]
+        own = [s for s in mine if s.label == agent] or [s for s in mine if s.job.agent == agent]
+        found.append([s.command for s in own])
     return found
 
 
