@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -91,8 +92,8 @@ def report(arguments: list[str]) -> None:
     page = options.out or options.folder / html.PAGE
     html_folder.check(options.folder)
     check_file(page, "page")
-    if not html_folder.has_tables(options.folder):
-        for path in write_tables(options.folder):
+    if html_folder.needs_tables(options.folder):
+        for path in write_tables(options.folder, shlex.join(["lcpo", "report", *arguments])):
             print(f"wrote {path}")
     print(f"wrote {html.write_page(options.folder, page)}")
 

@@ -59,16 +59,26 @@ class Folder(NamedTuple):
 def read_folder(path: Path) -> Folder:
     """Read it; InputError where it is damaged, or none of ours."""
     check(path)
+    seeds = read_csv(path, SEEDS) if (path / SEEDS).exists() else None
+    return Folder(path, _made(path), _tables(path), _figures(path), seeds, read_runs(path))
+
+
+def needs_tables(path: Path) -> bool:
+    """Whether tables must be made of the runs: there are none, or `lcpo report` made them before.
+
+    Those of a study or comparison stay as they are.
+    """
+    command = _made(path).get("command")
+    first = command[0] if isinstance(command, list) and command else None
+    by_report = isinstance(first, str) and first.startswith("lcpo report ")
+    return by_report or not _tables(path)
+
+
+def _made(path: Path) -> dict[str, Any]:
     made = load_json(path / MADE) if (path / MADE).exists() else {}
     if not isinstance(made, dict):
         raise InputError(f"{path / MADE} is no file of ours: it holds a {type(made).__name__}")
-    seeds = read_csv(path, SEEDS) if (path / SEEDS).exists() else None
-    return Folder(path, made, _tables(path), _figures(path), seeds, read_runs(path))
-
-
-def has_tables(path: Path) -> bool:
-    """Whether a report has been written into the folder."""
-    return bool(_tables(path))
+    return made
 
 
 def check(path: Path) -> None:

@@ -134,7 +134,7 @@ def make_report(comparison: Comparison, results: Sequence[Result]) -> Report:
     )
 
 
-def write_tables(out: str | Path) -> list[Path]:
+def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
     """A report on all runs in a folder that has none, as that of `lcpo train`; the paths.
 
     A table and curves for each environment and trace; where there are several, with their names.
@@ -157,7 +157,7 @@ def write_tables(out: str | Path) -> list[Path]:
         numbers={k + end: v for end, r in found.items() for k, v in r.numbers.items()},
         figures={k + end: v for end, r in found.items() for k, v in r.figures.items()},
     )
-    return write_files(whole, results, out)
+    return write_files(whole, results, out, command)
 
 
 def _plain_numbers(result: Result) -> dict[str, float | None]:

@@ -80,6 +80,11 @@ def test_compare_writes_tables_and_curves(tmp_path: Path) -> None:
     assert "| imported:ppo | 1 of 2, 1 missing | -7.00 (no interval) |" in (
         (out / "table.md").read_text()
     )
+    for seed in (1, 2):  # tables of runs alone are made anew, when there are more
+        (tmp_path / "theirs.csv").write_text(head + rows.replace(",1,", f",{seed + 1},"))
+        assert run("report", str(theirs)) == 0
+        assert f"| imported:ppo | {seed} |" in (theirs / "table.md").read_text()
+        assert run("import", str(tmp_path / "theirs.csv"), "--out", str(theirs)) == 0
     assert run("report", str(out), "--out", str(tmp_path / "page.html")) == 0
     assert (tmp_path / "page.html").read_bytes() == (out / "report.html").read_bytes()
     table = tmp_path / "all.csv"
