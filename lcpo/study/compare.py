@@ -19,6 +19,7 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import latency, stats
 from lcpo.study.calibrate import RARE
+from lcpo.study.imports import imported_notes
 from lcpo.study.memory import Memory, find_memory, memory_notes, memory_numbers
 from lcpo.study.seeds import run_label
 from lcpo.study.stats import Estimate
@@ -263,6 +264,7 @@ def _notes(
 ) -> list[str]:
     """What the numbers do not tell."""
     notes = ["no episode ended: rewards are means per step"] if endless else []
+    notes += imported_notes(r for members in groups.values() for r in members)
     for (label, members), row in zip(groups.items(), rows, strict=True):
         training = members[0].job.training
         if training:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lcpo.errors import InputError
 from lcpo.run.store import record as records
-from lcpo.run.store.results import Result
+from lcpo.run.store.results import Result, load_results
 from lcpo.study import compare, curves, stats, tables
 from lcpo.study.compare import Comparison, Row
 from lcpo.study.latency import extra_load, has_latency, mean_latency
@@ -135,13 +136,43 @@ def make_report(comparison: Comparison, results: Sequence[Result]) -> Report:
     )
 
 
+def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
+    """A report on all runs in a folder that has none, as that of `lcpo train`; the paths.
+
+    A table and curves for each environment and trace; where there are several, with their names.
+    """
+    results = load_results(out)
+    parts: dict[tuple[str, str | None], list[Result]] = {}
+    for result in results:
+        parts.setdefault((result.job.env, result.job.trace), []).append(result)
+    parts = {where: runs for where, runs in parts.items() if compare.finished_runs(runs)}
+    if not parts:
+        raise InputError(f"{out} holds no finished run: nothing to report yet")
+    found = {}
+    for (env, trace), runs in parts.items():
+        end = f"-{env}-{trace or 'none'}" if len(parts) > 1 else ""
+        safe = end.replace("/", "_").replace(":", ".")
+        found[safe] = make_report(compare.summarise(runs), runs)
+    whole = Report(
+        seeds=seeds_table(results, _plain_numbers),
+        tables={k + end: v for end, r in found.items() for k, v in r.tables.items()},
+        numbers={k + end: v for end, r in found.items() for k, v in r.numbers.items()},
+        figures={k + end: v for end, r in found.items() for k, v in r.figures.items()},
+    )
+    return write_files(whole, results, out, command)
+
+
+def _plain_numbers(result: Result) -> dict[str, float | None]:
+    return {"whole_run": compare.run_return(result.record, 0, not result.record["epochs"].any())}
+
+
 def write_report(
     comparison: Comparison,
     results: Sequence[Result],
     out: str | Path,
     command: str | None = None,
 ) -> list[Path]:
-    """Write table.txt, .md, .tex (for readers), .csv (numbers), seeds.csv, made.json, curves.png.
+    """Write table.txt, .md, .tex (for readers), .csv (numbers), seeds.csv, made.json, curves.*.
 
     `command`: the command line that made it. Returns the paths.
     """

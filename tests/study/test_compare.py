@@ -128,7 +128,7 @@ def test_all_runs_of_an_agent_failed(tmp_path: Path) -> None:
         text = report.to_table(found).to_text()
         assert "0 of 4, 4 failed" in text
         assert "seed 2 at step 0 (policy_loss = nan), and 1 more" in text
-        assert len(report.write_report(found, results, tmp_path / reference)) == 7
+        assert len(report.write_report(found, results, tmp_path / reference)) == 8
 
 
 def test_runs_that_have_not_ended_and_single_seeds(tmp_path: Path) -> None:
@@ -310,11 +310,12 @@ def test_report(out: Path) -> None:
     results = load_results(out)
     paths = report.write_report(compare.summarise(results), results, out / "report")
     written = ["table.txt", "table.md", "table.tex", "table.csv"]
-    names = [*written, "seeds.csv", "made.json", "curves.png"]
+    names = [*written, "seeds.csv", "made.json", "curves.png", "curves.svg"]
     assert [p.name for p in paths] == names
     assert sorted(p.name for p in (out / "report").iterdir()) == sorted(names)
     assert paths[0].read_text() == GOLDEN_REPORT
-    assert paths[-1].read_bytes().startswith(b"\x89PNG")
+    assert paths[-2].read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in paths[-1].read_bytes()[:1000]
     numbers = pl.read_csv(paths[3])
     assert numbers["agent"].to_list() == ["lcpo", "a2c"]
     assert numbers["after_warmup_mean"].to_list() == [-298.5, -399.0]

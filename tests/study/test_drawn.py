@@ -76,7 +76,7 @@ def test_report_of_rivals_from_a_table_of_seeds(
     work = {tuple(row[:2]): list(row[2:]) for row in report.tables["work"].rows}
     assert work["revisit", "sac"][0] == "1 to 10"
     assert work["revisit", "sac"][2:] == ["+10.0 ± 0.0", "+10.0 ± 0.0", "2 of 2"]
-    assert report.figures["cost"].startswith(b"\x89PNG")
+    assert report.figures["cost"].png.startswith(b"\x89PNG")
 
     monkeypatch.setattr(rivals, "draw", lambda runs: b"")
     path = tmp_path / "seeds.csv"

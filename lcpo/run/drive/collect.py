@@ -182,7 +182,7 @@ class Collector:
         if self.spec.readings:
             batch.readings[t] = step.readings
         # Of small arrays, `any` takes eight times as long.
-        return np.count_nonzero(step.terminated) + np.count_nonzero(step.truncated) > 0
+        return bool(np.count_nonzero(step.terminated) or np.count_nonzero(step.truncated))
 
     def _check_finite(self, batch: Buffers, last: np.ndarray) -> None:
         """All at once: a look at every step would cost as much as the step."""

@@ -62,7 +62,7 @@ def paper_s_anchors(key: Key) -> Key:
     return "lcpo", next(point for point in points if _limit(point) == _limit(key[1]))
 
 
-def draw(runs: Sequence[Run]) -> bytes:
+def draw(runs: Sequence[Run]) -> figures.Picture:
     """A point per trace: the return with OOD anchors and with those of the whole past."""
     figure = figures.new_figure(9.0, 4.4)
     for column, limit in enumerate(LIMITS):
@@ -84,7 +84,7 @@ def draw(runs: Sequence[Run]) -> bytes:
         if column == 0:
             axes.set_ylabel("return, anchors of the whole past")
             axes.legend(frameon=False)
-    return figures.to_png(figure)
+    return figures.to_picture(figure)
 
 
 study = Study(

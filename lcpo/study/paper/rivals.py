@@ -105,7 +105,7 @@ ROWS = (
 TICKS = (4, 8, 16, 32, 64)
 
 
-def draw(runs: Sequence[Run]) -> bytes:
+def draw(runs: Sequence[Run]) -> figures.Picture:
     """Return against cost, a column per family.
 
     A line joins an agent with little work per rollout to the same with more (the filled point).
@@ -128,7 +128,7 @@ def draw(runs: Sequence[Run]) -> bytes:
                 axes.set_ylabel(label)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", frameon=False, ncols=4)
-    return figures.to_png(figure)
+    return figures.to_picture(figure)
 
 
 def lines() -> dict[str, list[Key]]:
