@@ -29,14 +29,15 @@ test-all: .venv/.dev mutants  ## what `test` leaves out: agents that must learn,
 mutants: .venv/.dev  ## lines made wrong, one at a time: do the tests see it? MUTANTS="name ..." for some
 	$(BIN)/python tests/mutants/run.py $(MUTANTS)
 
-# Other libraries train on our environments; they bring PyTorch, so they live apart.
+# Other libraries train on our environments and check our statistics; they bring PyTorch and an
+# older pandas, so they live apart.
 .venv-peers/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet --disable-pip-version-check -e ".[mujoco]" \
-		"torch==2.13.0" "stable-baselines3>=2.7" "pytest>=8"
+		"torch==2.13.0" "stable-baselines3>=2.7" "rliable==1.2.0" "pandas<3" "pytest>=8"
 	touch $@
 
-test-peers: .venv-peers/.installed  ## Stable-Baselines3 trains on our Gymnasium ids
+test-peers: .venv-peers/.installed  ## Stable-Baselines3 trains on our Gymnasium ids; rliable checks our statistics
 	.venv-peers/bin/python -m pytest -q tests/peers
 
 lint: .venv/.dev

@@ -102,6 +102,8 @@ def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | No
         "return_after_warmup": compare.run_return(record, comparison.warmup, comparison.endless),
         "whole_run": compare.run_return(record, 0, comparison.endless),
     }
+    if not comparison.endless:
+        numbers["return_per_episode"] = records.mean_episode_return(record, comparison.warmup)
     if has_latency(record):
         numbers["p95_ms"] = mean_latency(record, comparison.warmup)
         numbers["extra_load"] = extra_load(record, comparison.warmup)

@@ -34,6 +34,7 @@ GOLDEN = "tests/golden/test_golden.py::test_"
 GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
 PLAYED = "tests/run/test_host.py::test_agents_learn_from_what_was_played_and_hear_what_was_read"
 LATENCY = "tests/study/test_latency.py::test_"
+OVER_TASKS = "tests/study/test_stats_over_tasks.py::test_"
 STRAGGLER = "tests/envs/test_straggler.py::test_"
 GOLDEN_STRAGGLER = "tests/golden/test_golden_straggler.py::test_windows_are_the_published_ones"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
@@ -1132,5 +1133,25 @@ MUTANTS = (
         "np.convolve(gain, np.ones(1), \"valid\")",
         (f"{LATENCY}hours_until_better_looks_at_whole_passes",),
         "one lucky hour counts as better than the best fixed timeout",
+    ),
+    Mutant(
+        "tasks-never-drawn", "lcpo/study/stats/bootstrap.py",
+        "rng.integers(tasks, size=shape) if draw_tasks else all_tasks",
+        "all_tasks",
+        (f"{OVER_TASKS}resampled_variances",), "intervals over traces know of seeds only",
+    ),
+    Mutant(
+        "runs-drawn-from-the-padding", "lcpo/study/stats/bootstrap.py",
+        "rng.integers(count, size=(*shape, runs))",
+        "rng.integers(runs, size=(*shape, runs))",
+        (f"{OVER_TASKS}resampled_variances",),
+        "tasks with fewer seeds are resampled wrongly",
+    ),
+    Mutant(
+        "forgetting-of-another-context", "lcpo/study/memory.py",
+        "last.get(context, NAN) - first[visit]",
+        "level[visit - 1] - first[visit]",
+        ("tests/study/test_compare.py::test_forgetting_and_recovery",),
+        "what was lost is measured against another context",
     ),
 )  # fmt: skip

@@ -63,6 +63,8 @@ def test_thinned_records_keep_lifelong_returns_exact() -> None:
     late = np.arange(103) >= 50
     expected = (returns[has & late] / episodes[has & late]).mean()
     assert record.lifelong_return(rows, after_step=50 * 200) == pytest.approx(expected, rel=1e-6)
+    expected = returns[late].sum() / episodes[late].sum()
+    assert record.mean_episode_return(rows, 50 * 200) == pytest.approx(expected, rel=1e-6)
     expected = metrics["value_loss"].mean()
     assert record.mean_metric(rows, "value_loss") == pytest.approx(expected, abs=1e-6)
 

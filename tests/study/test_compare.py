@@ -261,7 +261,7 @@ def test_forgetting_and_recovery() -> None:
     assert recovered(6.0, math.nan, math.nan) == 11  # of 10th and 11th: both 6
     assert recovered(3.5, math.nan, math.nan) == 10  # the mean of 1 and 6 is enough
     assert recovered(math.nan, 3.5, math.nan) == 3  # of updates in the visit, none before it
-    assert recovered(math.nan, 9.5, math.nan) == 12  # never: the whole visit
+    assert recovered(7.5, math.nan, math.nan) == 12  # never in this visit: all of it
     assert recovered(math.nan, 5.0, 7.0) == (4 + 2) / 2
     assert math.isnan(recovered(math.nan, math.nan, math.nan))
     coarse = records.thin(values, 0, 5, PER_UPDATE)  # no row within the first two updates
