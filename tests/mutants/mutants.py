@@ -983,7 +983,7 @@ MUTANTS = (
     ),
     Mutant(
         "traces-all-alike", "lcpo/run/drive/compiled.py",
-        "for trace in (traces[:1] if shared else traces)", "for trace in traces[:1]",
+        "rows=rows[self.which]", "rows=rows[0 * self.which]",
         ("tests/run/test_run.py::test_vmapped_group_agrees_with_single_runs",),
         "all runs of a group see the first one's trace",
     ),
