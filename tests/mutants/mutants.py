@@ -117,6 +117,12 @@ MUTANTS = (
     ),
     # Scales.
     Mutant(
+        "one-value-step-whatever-was-asked", "lcpo/agents/on_policy.py",
+        "loops.repeat(lambda state: step(state)[0], state, config.value_steps - 1), loss",
+        "state, loss",
+        (f"{ON_POLICY}more_value_steps_fit_the_batch_better",), "value_steps does nothing",
+    ),
+    Mutant(
         "scale-before-the-batch", "lcpo/agents/on_policy.py",
         "    state = follow_returns(config, state, batch)\n"
         "    reward = batch.reward * common.reward_scale(config, state.return_stats)\n",
@@ -982,7 +988,7 @@ MUTANTS = (
     ),
     Mutant(
         "traces-all-alike", "lcpo/run/drive/compiled.py",
-        "for trace in (traces[:1] if shared else traces)", "for trace in traces[:1]",
+        "rows=rows[self.which]", "rows=rows[0 * self.which]",
         ("tests/run/test_run.py::test_vmapped_group_agrees_with_single_runs",),
         "all runs of a group see the first one's trace",
     ),

@@ -26,13 +26,15 @@ def planned(name: str, **options: object) -> list[Job]:
 
 
 def made_up(jobs: list[Job]) -> list[Result]:
-    """More gradient steps are worth 10, anchors of the whole past 100, a trace and a seed a bit."""
+    """More gradient steps are worth 10, anchors of the whole past 100, longer steps 7; options of
+    LCPO, traces and seeds something, too."""
     found = []
     for job in jobs:
         level = -500.0 + 100.0 * (job.agent == "lcpo-uniform") + job.seed
         level += 10.0 * (
             max(job.config.get(k, 1) for k in ("value_steps", "updates_per_rollout")) > 1
         )
+        level += 7.0 * (job.config.get("c_anchor") == 1e-3) + 3.0 * job.config.get("dual", False)
         level += 20.0 * int(str(job.trace).rpartition(":")[2] or 0)
         step = np.arange(1, 9) * (job.steps // 8)
         returns = np.where(step > job.steps // 4, level, level - 80.0)
@@ -68,7 +70,7 @@ def test_report_of_rivals_from_a_table_of_seeds(
     report = rivals.study.report(SMALL, results)
     cells = {tuple(row[:3]): list(row[3:]) for row in report.tables["table"].rows}
     past = cells["all", "lcpo-uniform", "c anchor 0.001, value steps 5"]
-    assert (past[1], past[4], past[5]) == ("8", "+110 ± 0", "4 of 4")
+    assert (past[1], past[4], past[5]) == ("8", "+117 ± 0", "4 of 4")
     own = cells["revisit", "lcpo", "c anchor 0.0001, value steps 1"]
     assert own[1:2] + own[4:] == ["4", "-", "-"]
     assert own[2].startswith("-490 ± "), "the mean over traces and seeds after a quarter"
