@@ -117,16 +117,16 @@ def run(
 ) -> list[str]:
     """Run jobs with a progress bar; returns what went wrong, a line per run.
 
-    `engine`: what runs them; None: this machine.
+    `engine`: where; None: on this machine, with `workers` and `checkpoint_seconds`.
     """
     from lcpo.cli.progress import RunProgress
 
     check_folder(out)
+    engine = engine or LocalEngine(workers, checkpoint_seconds)
     with RunProgress(jobs, progress) as bar:
         for note in Setup(jobs[0]).notes:
             bar.console.print(f"note: {note}", highlight=False, markup=False)
-        chosen = LocalEngine(workers, checkpoint_seconds) if engine is None else engine
-        run_plan(jobs, out, chosen, bar, resume)
+        run_plan(jobs, out, engine, bar, resume)
     return bar.problems
 
 

@@ -23,9 +23,9 @@ HISTORY = 80_000
 
 
 class Stopwatch:
-    """Runs an agent in chunks of `updates` and times them."""
+    """Runs an agent in chunks of `updates` and times them; `values`: of its config."""
 
-    def __init__(self, agent: str, runs: int = 1, updates: int = 250) -> None:
+    def __init__(self, agent: str, runs: int = 1, updates: int = 250, **values: Any) -> None:
         import jax
         import jax.numpy as jnp
 
@@ -37,7 +37,7 @@ class Stopwatch:
         from lcpo.run.drive.rollout import load_contexts
 
         chosen = AGENTS[agent]
-        config, env = configs.resolve(chosen.config(), 100 * HISTORY), Pendulum()
+        config, env = configs.resolve(chosen.config(**values), 100 * HISTORY), Pendulum()
         length = config.rollout_length
         self.interactions = updates * length * runs
         many = runs > 1

@@ -8,6 +8,7 @@ exception is a bug of this library: it keeps its traceback, and is told as such.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sysconfig
@@ -35,6 +36,20 @@ class CannotServe(InputError):
 
 class RunError(RuntimeError):
     """Runs that could not go on; the text says why, and `--resume` goes on from the checkpoints."""
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a write failed because the disk, or the user's share of it, is full."""
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return any(isinstance(e, OSError) and e.errno in full for e in _causes(error))
+
+
+def no_space(where: object) -> RunError:
+    """What to tell where a write failed for that."""
+    return RunError(
+        f"no space is left for {where}: free some; the same command with --resume goes on then, "
+        "and nothing that has ended is lost"
+    )
 
 
 _LONGEST = 500

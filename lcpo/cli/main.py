@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from lcpo.cli import checks, data, reproduce, runs, show
 from lcpo.cli.options import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
-from lcpo.errors import InputError, RunError
+from lcpo.errors import InputError, RunError, is_full, no_space
 from lcpo.names import unknown
 
 COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
@@ -20,6 +20,8 @@ COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "check-env": checks.check_env,
     "trace": data.trace,
     "calibrate": data.calibrate,
+    "report": data.report,
+    "import": data.import_runs,
     "export": data.export,
     "bench": checks.bench,
 }
@@ -53,7 +55,10 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # nobody reads on, as in `lcpo list | head`: no bug, and no news
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOT_READ
-    except Exception:
+    except Exception as error:
+        if is_full(error):
+            _show_error(no_space("the results"))
+            return RUN_FAILED
         traceback.print_exc()
         show.line(
             "this is a bug of lcpo: please report it, with the traceback above "

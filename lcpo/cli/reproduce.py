@@ -146,6 +146,7 @@ def _report(
     name: str, options: Options, results: Sequence[Any], jobs: list[Job], out: Path, command: str
 ) -> None:
     """Write and print what the runs show."""
+    from lcpo.study.html import write_page
     from lcpo.study.output import write_files
     from lcpo.study.paper import STUDIES
 
@@ -160,6 +161,7 @@ def _report(
     for path in written:
         if path.suffix == ".png":
             show.line(f"figure: {path}")
+    show.line(f"page: {write_page(out)}")
 
 
 def _note(text: str) -> None:

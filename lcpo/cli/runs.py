@@ -35,7 +35,11 @@ class RunOptions:
     resume: bool = False
     """Go on with the runs that the folder holds."""
     workers: int | None = None
-    """Processes at a time; default: one per core."""
+    """Processes at a time; default: one per core. With --engine slurm: tasks of the array."""
+    engine: str = "local"
+    """Where: local, ray (a cluster), slurm (writes a script for its queue)."""
+    address: str | None = None
+    """HOST:PORT of a Ray cluster; default: the one that this machine is in."""
     checkpoint_seconds: float = 60.0
     """Time between checkpoints."""
 
@@ -44,6 +48,7 @@ def train(arguments: list[str]) -> int:
     """Train an agent with several seeds; a summary table at the end."""
     from lcpo import api
     from lcpo.agents import find_agent, presets
+    from lcpo.run.engines.choose import make_engine
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan
@@ -69,6 +74,9 @@ def train(arguments: list[str]) -> int:
         flags.config_fields(default_env),
     )  # fmt: skip
     check_running(options.workers, options.checkpoint_seconds)
+    engine = make_engine(
+        options.engine, options.workers, options.address, options.checkpoint_seconds
+    )
     jobs = plan(
         agent_name,
         env_name,
@@ -84,7 +92,7 @@ def train(arguments: list[str]) -> int:
     out = options.out or api.default_out(jobs[0])
     if options.plan_only:
         return _write_plan(jobs, out, options.resume)
-    problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
+    problems = api.run(jobs, out, options.resume, engine=engine)
     return _conclude(out, jobs, problems)
 
 
@@ -106,9 +114,11 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
+    from lcpo.run.engines.choose import make_engine
     from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
+    from lcpo.run.store.results import load_results
     from lcpo.study.compare import check_warmup
 
     env_name = flags.peek(arguments, "env")
@@ -123,10 +133,15 @@ def compare(arguments: list[str]) -> int:
             *flags.class_fields(RunOptions),
             ("warmup", int | None, "Steps left out of the return after warm-up.", None),
             ("published", bool, "With the values and all faults of the published code.", False),
+            ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
         ],
         flags.config_fields(default_env),
     )  # fmt: skip
+    others = [result for folder in options.imported for result in load_results(folder)]
     check_running(options.workers, options.checkpoint_seconds)
+    engine = make_engine(
+        options.engine, options.workers, options.address, options.checkpoint_seconds
+    )
     jobs = plan_agents(
         options.agents,
         options.env,
@@ -143,9 +158,9 @@ def compare(arguments: list[str]) -> int:
     trace = jobs[0].trace or "none"
     name = f"compare-{options.env}-{trace}{'-published' if options.published else ''}"
     out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
-    problems = api.run(jobs, out, options.resume, options.workers, options.checkpoint_seconds)
+    problems = api.run(jobs, out, options.resume, engine=engine)
     command = shlex.join(["lcpo", "compare", *arguments])
-    return _conclude(out, jobs, problems, options.warmup, command)
+    return _conclude(out, jobs, problems, options.warmup, command, others)
 
 
 def _conclude(
@@ -154,21 +169,23 @@ def _conclude(
     problems: Sequence[str],
     warmup: int | None = None,
     command: str | None = None,
+    others: Sequence[Result] = (),
 ) -> int:
     """Print the table of these runs, what went wrong, and where things are; the exit code.
 
-    With `command`, the command line, the report is written as well.
+    With `command`, the command line, the report is written as well. `others`: imported runs.
     """
     from lcpo.run.store.results import load_results
-    from lcpo.study import compare, report
+    from lcpo.study import compare, html, report
 
-    results = load_results(out, jobs)
+    results = [*load_results(out, jobs), *others]
     finished = compare.finished_runs(results)
     if finished:
         comparison = compare.summarise(results, warmup=warmup)
         show.line(report.to_table(comparison).to_text())
         if command is not None:
-            for path in report.write_report(comparison, results, out, command):
+            written = report.write_report(comparison, results, out, command)
+            for path in [*written, html.write_page(out)]:
                 show.line(f"wrote {path}")
         for warning in _inactivity(finished):
             show.line(warning, "warning:", "yellow")

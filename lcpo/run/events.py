@@ -49,6 +49,8 @@ class Crashed:
     """One line: what broke, and where in the user's code."""
     details: str = ""
     """The traceback, for a log; empty where no exception was raised."""
+    no_space: bool = False
+    """Whether the disk is full: no other run can go on either."""
 
 
 @dataclasses.dataclass(frozen=True)

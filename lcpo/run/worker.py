@@ -3,8 +3,9 @@
 Needs nothing but jax, optax and numpy. JOBS.json is as `lcpo train --plan-only` writes it; its
 results go beside it. Agents and environments that are no part of lcpo need the word --trust.
 Events go to standard output, one JSON object a line, and nothing else does: what agents and
-environments print goes to standard error. With `--feed`, the worker waits for job numbers on
-standard input and runs those of a line together, as they come; its driver holds the lock of the
+environments print goes to standard error. With `--part 3/20`, it runs the third of twenty parts of
+the plan, beside other workers on the same folder. With `--feed`, the worker waits for job numbers
+on standard input and runs those of a line together, as they come; its driver holds the lock of the
 folder then.
 """
 
@@ -14,12 +15,14 @@ import argparse
 import contextlib
 import ctypes
 import faulthandler
+import itertools
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, RunError, no_space
 from lcpo.run.channel import Channel, own_channel
 
 STOPPED, NOT_READ = 130, 141
@@ -36,7 +39,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--trust", action="store_true", help="run agents and environments outside lcpo, too"
     )
-    parser.add_argument("--core", type=int, help="run on this core alone")
+    parser.add_argument(
+        "--one-core", action="store_true", help="run on one core alone, which no other worker has"
+    )
+    parser.add_argument("--part", help="run a part of the plan: 3/20 is the third of twenty")
     parser.add_argument("--lock", type=int, help="with --feed: descriptor of the folder's lock")
     options = parser.parse_args(arguments)
     try:
@@ -45,6 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("stopped; the same command goes on", file=sys.stderr)
         return STOPPED
@@ -54,8 +63,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, channel: Channel) -> int:
     """Run the jobs; the exit code."""
-    if options.core is not None:
-        pin(options.core)
+    part = read_part(options.part)
+    if options.one_core:
+        pin(free_core())
 
     from lcpo.run import events
     from lcpo.run.drive import execute
@@ -68,18 +78,22 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
     def report(event: events.Event) -> None:
         nonlocal failed, last
         failed |= isinstance(event, events.Failed | events.Crashed)
-        if isinstance(event, events.Crashed) and event.details:
-            text = "as above\n" if event.details == last else event.details
-            last = event.details
-            print(f"{event.job} stopped: {text}", file=sys.stderr, flush=True, end="")
+        if isinstance(event, events.Crashed):
+            details = event.details or f"{event.reason}\n"
+            text = "as above\n" if details == last else details
+            last = details
+            with contextlib.suppress(OSError):  # a log on a disk that is full
+                print(f"{event.job} stopped: {text}", file=sys.stderr, flush=True, end="")
         channel.send(event)
+        if isinstance(event, events.Crashed) and event.no_space and not options.feed:
+            raise no_space(out)
 
     jobs, planned_out = load_plan(options.jobs)
     check_trust(jobs, options.trust, str(options.jobs))
     out = options.out or planned_out
     if not options.feed:
-        with lock.locked(out, lambda text: report(events.Note(text))):
-            execute.run_jobs(jobs, out, report, options.checkpoint_seconds)
+        with lock.locked(out, lambda text: report(events.Note(text)), shared=part is not None):
+            execute.run_jobs(jobs[part or slice(None)], out, report, options.checkpoint_seconds)
         return int(failed)
     if options.lock is not None:
         lock.inherit(out, options.lock)
@@ -101,6 +115,44 @@ def _flush() -> None:
     sys.stderr.flush()
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
         ctypes.CDLL(None).fflush(None)
+
+
+def read_part(text: str | None) -> slice | None:
+    """Which jobs of a plan are meant: every Nth from the Kth on, so that parts are alike."""
+    if text is None:
+        return None
+    number, _, count = text.partition("/")
+    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return slice(int(number) - 1, None, int(count))
+    raise InputError(f"--part {text!r}: needs K/N with K from 1 to N, such as 3/20")
+
+
+_cores_taken: list[int] = []  # descriptors: this process has its core until it ends
+
+
+def free_core() -> int:
+    """A core that no other worker of this user on this machine has, or that the fewest have.
+
+    Each has locked a file in a folder of the machine's own. Where that cannot be, any core.
+    """
+    try:
+        import fcntl
+
+        folder = Path(tempfile.gettempdir()) / f"lcpo-cores-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for turn, core in ((turn, core) for turn in itertools.count() for core in cores()):
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+            descriptor = os.open(folder / f"{core}-{turn}", flags, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                continue
+            _cores_taken.append(descriptor)
+            return core
+    except (ImportError, OSError):
+        pass
+    return cores()[os.getpid() % len(cores())]
 
 
 def cores() -> list[int]:

@@ -122,6 +122,13 @@ def listed(what: str, text: str) -> list[str]:
     return found
 
 
+class Picture(NamedTuple):
+    """A figure as the content of two files: `lcpo.study.figures.to_picture`."""
+
+    png: bytes
+    svg: bytes
+
+
 class Report(NamedTuple):
     """What a study shows. `lcpo.study.output.write_files` writes it down."""
 
@@ -131,8 +138,8 @@ class Report(NamedTuple):
     """By name: the table NAME becomes NAME.txt, .md, .tex and .csv."""
     numbers: Mapping[str, Table] = {}
     """What NAME.csv holds where programs should read more than readers; default: the table."""
-    figures: Mapping[str, bytes] = {}
-    """PNG by name: the figure NAME becomes NAME.png."""
+    figures: Mapping[str, Picture] = {}
+    """By name: the figure NAME becomes NAME.png and NAME.svg."""
     text: Sequence[str] = ()
     """Lines printed below the tables."""
     made: Mapping[str, Any] = {}

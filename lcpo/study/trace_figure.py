@@ -70,9 +70,9 @@ def plot_traces(names: Sequence[str], path: str | Path, rows: int | None = None)
     figures.save(_panels(names, rows), path)
 
 
-def draw_traces(names: Sequence[str]) -> bytes:
+def draw_traces(names: Sequence[str]) -> figures.Picture:
     """The same as the content of a PNG file."""
-    return figures.to_png(_panels(names))
+    return figures.to_picture(_panels(names))
 
 
 def _panels(names: Sequence[str], rows: int | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -48,6 +49,14 @@ def test_long_errors_are_not_wrapped(
     command_that_raises(monkeypatch, InputError("word " * 200 + "end"))
     assert run("list") == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_full_disk_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command_that_raises(monkeypatch, OSError(errno.ENOSPC, "No space left on device"))
+    assert run("list") == 1
+    assert capsys.readouterr().err.startswith("error: no space is left for the results: ")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,10 @@ DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
 GOLDEN = "tests/golden/test_golden.py::test_"
 GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
 PLAYED = "tests/run/test_host.py::test_agents_learn_from_what_was_played_and_hear_what_was_read"
+PAGE = "tests/study/test_html.py::test_"
+IMPORTS = "tests/study/test_import_results.py::test_"
 LATENCY = "tests/study/test_latency.py::test_"
+OVER_TASKS = "tests/study/test_stats_over_tasks.py::test_"
 STRAGGLER = "tests/envs/test_straggler.py::test_"
 GOLDEN_STRAGGLER = "tests/golden/test_golden_straggler.py::test_windows_are_the_published_ones"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
@@ -1178,5 +1181,55 @@ MUTANTS = (
         "if there and jobs and not shared and not file.exists():", "if False:",
         (f"{STUDIES}reproduce_runs_and_reports_a_study",),
         "a study is put into the folder of another",
+    ),
+    Mutant(
+        "tasks-never-drawn", "lcpo/study/stats/bootstrap.py",
+        "rng.integers(tasks, size=shape) if draw_tasks else all_tasks",
+        "all_tasks",
+        (f"{OVER_TASKS}resampled_variances",), "intervals over traces know of seeds only",
+    ),
+    Mutant(
+        "runs-drawn-from-the-padding", "lcpo/study/stats/bootstrap.py",
+        "rng.integers(count, size=(*shape, runs))",
+        "rng.integers(runs, size=(*shape, runs))",
+        (f"{OVER_TASKS}resampled_variances",),
+        "tasks with fewer seeds are resampled wrongly",
+    ),
+    Mutant(
+        "forgetting-of-another-context", "lcpo/study/memory.py",
+        "last.get(context, NAN) - first[visit]",
+        "level[visit - 1] - first[visit]",
+        ("tests/study/test_compare.py::test_forgetting_and_recovery",),
+        "what was lost is measured against another context",
+    ),
+    Mutant(
+        "cells-not-escaped", "lcpo/study/html_table.py",
+        "inner = escape(cell.text)",
+        "inner = cell.text",
+        (f"{PAGE}what_files_say_is_text",), "a name in a file runs as a script in the page",
+    ),
+    Mutant(
+        "policy-of-no-script", "lcpo/study/html.py",
+        "script-src {_digest(script)}",
+        "script-src 'unsafe-inline'",
+        (f"{PAGE}committed_results_become_pages",), "any script in a page is allowed to run",
+    ),
+    Mutant(
+        "intervals-do-not-overlap", "lcpo/study/html_table.py",
+        "abs(gap) <= a.half + b.half",
+        "abs(gap) <= max(a.half, b.half)",
+        (f"{PAGE}differences_to_the_paper",), "numbers that agree are said to differ",
+    ),
+    Mutant(
+        "episodes-of-a-block-count-once", "lcpo/study/imports.py",
+        "np.where(episodes > 0, value * episodes, 0.0)",
+        "np.where(episodes > 0, value, 0.0)",
+        (f"{IMPORTS}episodes_become_epochs",), "imported blocks of episodes have wrong returns",
+    ),
+    Mutant(
+        "epochs-end-before-their-last-step", "lcpo/study/imports.py",
+        "(np.asarray(rows.step) - 1) // epoch",
+        "np.asarray(rows.step) // epoch",
+        (f"{IMPORTS}episodes_become_epochs",), "an imported episode counts for the next epoch",
     ),
 )  # fmt: skip

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,12 @@ import rude_examples
 from commands import run
 from stopping import ignore
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, RunError
 from lcpo.run import events
 from lcpo.run.drive import execute
-from lcpo.run.engines import local
+from lcpo.run.engines import process, retries
 from lcpo.run.engines.base import plan_only, run_plan
-from lcpo.run.engines.local import LocalEngine
+from lcpo.run.engines.local import LocalEngine, make_shares
 from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
@@ -77,13 +79,28 @@ def jobs_of(*seeds: int) -> list[Job]:
     return plan("a2c", "pendulum", trace="revisit", steps=40, seeds=seeds, overrides=SMALL)
 
 
-def test_an_engine_is_given_what_has_not_ended(tmp_path: Path) -> None:
+def test_an_engine_is_given_what_has_not_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, engine, heard = tmp_path / "o", Recorder(), []
     run_plan(jobs_of(0, 1), out, engine, heard.append)
     assert heard == [Finished(job.name) for job in jobs_of(0, 1)]
     assert [path.name for path in out.iterdir()] == ["plan.json"]
     assert load_results(out) == [], "planned, and nothing has ended"
     execute.run_jobs(jobs_of(0), out, ignore, 60.0)
+    heard.clear()
+    execute.run_jobs(jobs_of(0), out, heard.append, 60.0)
+
+    @contextlib.contextmanager
+    def late(other: Path, names: list[str]) -> Iterator[set[str]]:
+        """Another process has run it while a worker waited for its claim."""
+        shutil.copytree(out, other)
+        yield set(names)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "claimed", late)
+        execute.run_jobs(jobs_of(0), tmp_path / "other", heard.append, 60.0)
+    assert heard == [Finished(jobs_of(0)[0].name)] * 2, "told, and not run again"
     engine.asked.clear()
     run_plan(jobs_of(0, 1, 2), out, engine, ignore, resume=True)
     assert engine.asked == [job.name for job in jobs_of(1, 2)]
@@ -152,8 +169,9 @@ def examples_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("examples_are_found")
-def test_workers_that_misbehave(tmp_path: Path) -> None:
+def test_workers_that_misbehave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers, six runs: one is loud, four break in a way each, one must not suffer."""
+    monkeypatch.setattr(retries, "MOST", 1)
     loud, raises, exits, closes, quiet, dies = jobs = [
         rude("talks", "rude_examples:loud")[0],
         *(rude(manner)[0] for manner in ("raises", "exits", "closes", "", "dies")),
@@ -177,7 +195,10 @@ def test_workers_that_misbehave(tmp_path: Path) -> None:
     assert told[dies.name].startswith("its worker ended with exit code 7; see ")
     for job in (raises, exits, dies):
         assert job.name in logs[told[job.name].split("; see ")[1]], "the log that is named"
-    (note,) = [e.text for e in heard if isinstance(e, Note)]
+    notes = [e.text for e in heard if isinstance(e, Note)]
+    again = [text for text in notes if text.startswith("from the last checkpoint again")]
+    assert [dies.name in text for text in again] == [True] * retries.MOST
+    (note,) = set(notes) - set(again)
     assert note.startswith(f"after {closes.name} ended: OSError: the door is jammed (")
     everything = "".join(logs.values())
     for text in (
@@ -227,7 +248,7 @@ def fake_workers(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> 
     file = folder / "fake"
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
-    monkeypatch.setattr(local.sys, "executable", str(file))
+    monkeypatch.setattr(process.sys, "executable", str(file))
 
 
 FAKES = {
@@ -247,13 +268,14 @@ def test_a_worker_that_cannot_be_understood(
     """Whatever a worker says or leaves behind, its driver comes to an end and tells."""
     script, expected = FAKES[name]
     fake_workers(tmp_path, monkeypatch, script)
-    monkeypatch.setattr(local, "_LAST_WORDS_SECONDS", 0.5)
+    monkeypatch.setattr(process, "_LAST_WORDS_SECONDS", 0.5)
     out, heard, threads = tmp_path / "o", [], threading.active_count()
     began = time.monotonic()
     with pytest.raises(RuntimeError, match=r"not begun, since no worker is left: .*-s1"):
         run_plan(jobs_of(0, 1), out, LocalEngine(workers=1), heard.append)
     assert time.monotonic() - began < 6.0, "it waited for a child process of its worker"
-    (crash,) = heard
+    *notes, crash = heard
+    assert [type(note) for note in notes] == [Note] * retries.MOST
     assert crash.reason.startswith(expected)
     assert crash.reason.endswith(f"; see {log_file(out, 0)}")
     assert jobs_of(0)[0].name in log_file(out, 0).read_text()
@@ -266,10 +288,10 @@ def test_a_reader_that_breaks_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
         raise OSError("Input/output error")
 
     fake_workers(tmp_path, monkeypatch, "exec sleep 600")
-    monkeypatch.setattr(local, "read_events", broken)
+    monkeypatch.setattr(process, "read_events", broken)
     heard: list[Event] = []
     run_plan(jobs_of(0), tmp_path / "o", LocalEngine(workers=1), heard.append)
-    (crash,) = heard
+    crash = heard[-1]
     assert isinstance(crash, Crashed)
     assert crash.reason.startswith("its worker is silent: Input/output error; see ")
 
@@ -294,8 +316,8 @@ def test_a_report_that_raises_leaves_no_worker(
 def test_a_worker_that_cannot_start_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local.sys, "executable", str(tmp_path / "none"))
-    with pytest.raises(InputError, match=r"worker process 1 cannot be started \(No such file"):
+    monkeypatch.setattr(process.sys, "executable", str(tmp_path / "none"))
+    with pytest.raises(InputError, match=r"a worker process cannot be started \(No such file"):
         run_plan(jobs_of(0), tmp_path / "o", LocalEngine(workers=1), ignore)
 
 
@@ -326,3 +348,32 @@ def test_the_second_of_two_drivers_is_refused_and_ctrl_c_stops_the_first(
     assert shown.splitlines()[-1] == "stopped; the same command with --resume goes on"
     assert "stopped:" not in shown, "no run has crashed"
     assert sorted(path.name for path in out.iterdir()) == ["plan.json", "runs"]
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run kills each of its workers; the second one must not suffer."""
+    monkeypatch.setattr(retries, "MOST", 1)
+    first, second = (job.name for job in jobs_of(0, 1))
+    begun = json.dumps(events.to_json(Progress(first, "run", 20, 0, 0.0)))
+    ended = json.dumps(events.to_json(Finished(second)))
+    script = f"read n; if [ $n = 0 ]; then echo '{begun}'; kill -9 $$; fi; echo '{ended}'"
+    fake_workers(tmp_path, monkeypatch, f'{script}; echo \'{{"event": "idle"}}\'; exec sleep 600')
+    heard: list[Event] = []
+    run_plan(jobs_of(0, 1), tmp_path / "o", LocalEngine(workers=1), heard.append)
+    assert [type(e) for e in heard] == [Progress, Note, Progress, Crashed, Finished]
+    expected = f"(time 1 of at most 1): {first}: its worker was ended by SIGKILL"
+    assert [expected in e.text for e in heard if isinstance(e, Note)] == [True]
+
+
+def test_a_full_disk_ends_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crash = json.dumps(events.to_json(Crashed(jobs_of(0)[0].name, "full", no_space=True)))
+    fake_workers(tmp_path, monkeypatch, f"echo '{crash}'; exec sleep 600")
+    with pytest.raises(RunError, match=r"no space is left for .*o: free some"):
+        run_plan(jobs_of(0, 1), tmp_path / "o", LocalEngine(workers=1), lambda event: None)
+    assert [path.name for path in (tmp_path / "o").iterdir()] == ["plan.json"]
+
+
+def test_what_shares_a_program_is_cut_in_as_many_parts_as_there_are_gpus() -> None:
+    jobs = jobs_of(0, 1, 2)
+    assert make_shares(jobs, 2) == [[job] for job in jobs]
+    assert make_shares(jobs, 2, on_gpus=True) == [[jobs[0], jobs[2]], [jobs[1]]]

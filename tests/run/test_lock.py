@@ -45,11 +45,11 @@ def test_a_file_that_its_holder_removes_meanwhile_is_not_taken(
     """The holder lets go between our look at the file and our lock of it: there are two files."""
     flock, calls = lock._flock, []
 
-    def slow(descriptor: int) -> None:
+    def slow(descriptor: int, shared: bool) -> None:
         if not calls:
             lock_file(tmp_path).unlink()
         calls.append(descriptor)
-        flock(descriptor)
+        flock(descriptor, shared)
 
     monkeypatch.setattr(lock, "_flock", slow)
     with locked(tmp_path, pytest.fail):

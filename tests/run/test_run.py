@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from killing import children, resumed, wait_for_a_moment
 from stopping import assert_same_results, ignore, stop_after, stops_change_nothing
 
 import lcpo
@@ -63,14 +64,37 @@ def test_thinned_records_keep_lifelong_returns_exact() -> None:
     late = np.arange(103) >= 50
     expected = (returns[has & late] / episodes[has & late]).mean()
     assert record.lifelong_return(rows, after_step=50 * 200) == pytest.approx(expected, rel=1e-6)
+    expected = returns[late].sum() / episodes[late].sum()
+    assert record.mean_episode_return(rows, 50 * 200) == pytest.approx(expected, rel=1e-6)
     expected = metrics["value_loss"].mean()
     assert record.mean_metric(rows, "value_loss") == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_long_record_has_at_most_4000_rows() -> None:
+def test_a_long_record_is_kept_in_500_rows() -> None:
     assert record.block_size(100_000) == 25
-    assert record.block_size(4000) == 1
     assert record.block_size(4001) == 2
+    rng = np.random.default_rng(0)
+    metrics = {
+        "episodes": rng.integers(0, 3, 1203).astype(np.float64),
+        "episode_return_sum": rng.normal(size=1203),
+        "episode_length_sum": rng.random(1203),
+        "value_loss": rng.random(1203),
+        "total_hedged": rng.random(1203),
+    }
+    metrics["episode_return_sum"] *= metrics["episodes"] > 0
+    whole = record.thin(metrics, 0, 1, 200)
+    short = record.shorten(whole)
+    assert list(short) == list(whole)
+    assert len(short["step"]) == 401
+    assert short["step"][0] == 600
+    assert short["step"][-1] == 1203 * 200
+    assert record.lifelong_return(short) == pytest.approx(record.lifelong_return(whole), rel=1e-6)
+    for name in ("value_loss", "total_hedged"):
+        given = record.mean_metric(whole, name) if name == "value_loss" else whole[name].sum()
+        kept = record.mean_metric(short, name) if name == "value_loss" else short[name].sum()
+        assert kept == pytest.approx(given, rel=1e-5)
+    again = record.shorten(short)
+    assert all(np.array_equal(again[name], short[name]) for name in short)
 
 
 def test_stopped_at_every_chunk_equals_never_stopped(tmp_path: Path, monkeypatch: Any) -> None:
@@ -247,26 +271,6 @@ def kill_and_resume(tmp_path: Path, kills: int, seed: int, chunks: int) -> None:
     assert_same_results(tmp_path / "whole" / "runs", out / "runs")
 
 
-def resumed(out: Path) -> list[str]:
-    return ["--resume"] if (out / "plan.json").exists() else []
-
-
-def wait_for_a_moment(out: Path, process: subprocess.Popen, rng: random.Random) -> None:
-    """A random time while it starts, or after the next one or two checkpoints."""
-
-    def saved() -> set[str]:
-        return {str(path) for path in out.glob("runs/*/checkpoint/state-*.npz")}
-
-    if rng.random() < 0.25:
-        time.sleep(rng.uniform(0.0, 3.0))
-        return
-    for _ in range(rng.randint(1, 2)):
-        before, until = saved(), time.monotonic() + 60.0
-        while saved() <= before and time.monotonic() < until and process.poll() is None:
-            time.sleep(0.002)
-    time.sleep(rng.uniform(0.0, 0.1))
-
-
 def test_kill_and_resume(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, kills=1, seed=1, chunks=20)
 
@@ -281,10 +285,9 @@ def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command(tmp_path / "o", 20), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    workers: list[str] = []
+    workers: list[int] = []
     for _ in range(600):
-        workers = children.read_text().split() if children.exists() else []
+        workers = children(process.pid)
         if len(workers) == min(2, len(os.sched_getaffinity(0))):
             break
         time.sleep(0.05)
@@ -292,7 +295,7 @@ def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     with locked(tmp_path / "o", pytest.fail):  # they hold it until the last has ended
-        assert not any(alive(int(worker)) for worker in workers)
+        assert not any(alive(worker) for worker in workers)
 
 
 def alive(pid: int) -> bool:

@@ -61,7 +61,7 @@ def test_windy_stands_beside_the_paper_s() -> None:
     scores = cells(report.tables["normalised"], "agent", "cells", "mean", "paper")
     assert scores == [["lcpo", "4", "1.00", "1.00"], ["a2c", "4", "0.67", "0.00"],
                       ["ppo", "4", "0.00", "-"]]  # fmt: skip
-    assert report.figures["figure"].startswith(b"\x89PNG")
+    assert report.figures["figure"].png.startswith(b"\x89PNG")
     assert len(report.seeds.rows) == len(jobs)
 
 
@@ -150,7 +150,7 @@ def test_online_ewc_by_its_hyper_parameters() -> None:
         "-408 ± 23.0", "-397 ± 31.9", "-409 ± 20.1", "-416 ± 21.7",
     ]  # fmt: skip
     assert rows[0][4:7] == ["2", "-100 ± 6", "-100 ± 6"]
-    assert report.figures["figure"].startswith(b"\x89PNG")
+    assert report.figures["figure"].png.startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="alphas = '1,x': needs numbers"):
         ewc.plan_runs(EwcOptions(alphas="1,x"))
 

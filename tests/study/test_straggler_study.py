@@ -76,7 +76,7 @@ def test_what_is_made_of_records():
     assert rows["hedge-3ms"]["minus best fixed"] == "+9.50 ± 0.00"
     assert rows["never-hedge (best fixed)"]["of the way %"] == "-"
     assert "active %" not in table.header
-    assert report.figures["figure"].startswith(b"\x89PNG")
+    assert report.figures["figure"].png.startswith(b"\x89PNG")
 
 
 def test_a_run_that_failed_is_counted():

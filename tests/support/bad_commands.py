@@ -48,6 +48,8 @@ VALID: dict[str, list[Part]] = {
         ("--scale", "2"), ("--out", "c.png"),
     ],
     "export": [("runs-of-mine",), ("t.csv",)],
+    "report": [("runs-of-mine",), ("--out", "page.html")],
+    "import": [("theirs.csv",), ("--out", "o")],
     "list": [("--json",)],
     "bench": [("--json",), ("--gpu-runs", "4")],
 }  # fmt: skip
@@ -136,6 +138,8 @@ FOUND: list[Words] = [
     *([*_SHORT, "--scale", text] for text in ("1e39", "-1e39", "nan", "inf", "1e31", "x", "")),
     ["train", "--agent", "a2c", "--trace", "large.npy", "--steps", "400", "--scale", "1e10"],
     *([*_SHORT, "--workers", text] for text in ("-1", "1000000000", "1.5", "x", "nan")),
+    *([*_SHORT, "--engine", text] for text in ("", "rey", "LOCAL")),
+    [*_SHORT, "--address", "1.2.3.4:5"], [*_SHORT, "--engine", "slurm", "--address", "x"],
     *([*_SHORT, "--checkpoint-seconds", text] for text in ("nan", "-1", "inf", "x", "1e400")),
     *([*_TRAIN, "--steps", text] for text in ("-1", "0", "1e30", "1.5", str(10**12), "9" * 400)),
     *([*_PLAIN, "--steps", text] for text in ("-1", "0", str(10**12), str(10**30))),
@@ -218,6 +222,21 @@ FOUND: list[Words] = [
         ("runs-of-mine", "x.csv", "y.csv"), ("runs-of-mine", "/dev/null/x.csv"),
         ("runs-of-mine", "x" * 300 + ".csv"), ("runs-of-mine", "text.csv"),
     )),
+    *(["report", *words] for words in (
+        (), ("folder",), ("nothing",), ("turns.npy",), ("",), ("a\0b",), ("x" * 300,), (".",),
+        ("runs-of-mine", "--out", "folder.csv"), ("runs-of-mine", "x"), ("loop",),
+        ("runs-of-mine", "--out", "/dev/null/x.html"), ("runs-of-mine", "--out", "x" * 300),
+        ("runs-of-mine", "--out", ""), ("/dev/null",),
+    )),
+    *(["import", *words] for words in (
+        (), ("theirs.csv",), ("theirs.csv", "--out"), ("text.csv", "--out", "o"),
+        ("nothing.csv", "--out", "o"), ("folder.csv", "--out", "o"), ("turns.npy", "--out", "o"),
+        ("theirs.csv", "--out", "turns.npy"), ("theirs.csv", "--out", "runs-of-mine"),
+        ("theirs.csv", "--out", "/dev/null/x"), ("theirs.csv", "--out", "x" * 300),
+        ("pipe.npy", "--out", "o"), ("a\0b", "--out", "o"), ("loop", "--out", "o"),
+    )),
+    [*_COMPARE, "--agents", "a2c", "--imported", "folder"],
+    [*_COMPARE, "--agents", "a2c", "--imported", "nothing", "turns.npy"],
     *(["bench", "--gpu-runs", text] for text in ("0", "-1", "x", "1.5", str(10**12))),
     # comparisons and experiments
     *([*_COMPARE, "--agents", text] for text in (
@@ -289,6 +308,9 @@ def watch() -> Iterator[None]:
             "lcpo.bench.bench": work,
             "lcpo.examine.examine": work,
             "lcpo.study.export.write_bytes": work,
+            "lcpo.study.html.write_bytes": work,
+            "lcpo.study.output.write_bytes": work,
+            "lcpo.study.imports.save_arrays": work,
             "lcpo.study.figures._render": work,
         }.items():
             stack.enter_context(mock.patch(where, instead))

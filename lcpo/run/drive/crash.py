@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from lcpo.errors import tell, trace_of
+from lcpo.errors import is_full, tell, trace_of
 from lcpo.run.events import Crashed, Event, Note, Progress, Report
 from lcpo.run.plan.job import Job
 
@@ -43,6 +43,6 @@ class Reporter:
             reason, details = tell(error), trace_of(error)
             open_jobs = [job for job in jobs if job.name not in self.ended]
             for job in open_jobs:
-                self(Crashed(job.name, reason, details))
+                self(Crashed(job.name, reason, details, is_full(error)))
             if not open_jobs:  # such as an environment that cannot be closed
                 self(Note(f"after {', '.join(job.name for job in jobs)} ended: {reason}"))

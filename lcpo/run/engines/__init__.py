@@ -1,1 +1,1 @@
-"""Where jobs are run. `base` has the protocol, its events, and `run_plan`; `local` this machine."""
+"""Where jobs are run. `base` has the protocol and `run_plan`; `choose` finds engines by name."""

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, no_space
 from lcpo.run.drive.execute import has_ended
-from lcpo.run.events import Note, Report
+from lcpo.run.events import Crashed, Event, Note, Report
 from lcpo.run.plan.job import Job
+from lcpo.run.store import claims
 from lcpo.run.store.checkpoint import check_same
 from lcpo.run.store.layout import plan_file
 from lcpo.run.store.leftovers import holds_more_than_leftovers, sweep_folder
@@ -54,14 +55,23 @@ def run_plan(
     """Let an engine run what has not ended yet, while nobody else works in the folder.
 
     Raises InputError before any work where the folder is in use, cannot be written or holds
-    something else, or where the engine cannot.
+    something else, or where the engine cannot; RunError where the disk is full.
     """
+
+    def hear(event: Event) -> None:
+        report(event)
+        if isinstance(event, Crashed) and event.no_space:
+            raise no_space(out)  # which ends the engine's work: the other runs need space, too
+
     with locked(out, lambda text: report(Note(text))):
         waiting = prepare(jobs, out, resume)
         if waiting:
             engine.check(waiting)
             write_plan(jobs, out)
-            engine.run(waiting, out, report)
+            try:
+                engine.run(waiting, out, hear)
+            finally:
+                claims.sweep(out)  # workers are ended without a warning
 
 
 def plan_only(jobs: list[Job], out: Path, tell: Callable[[str], None], resume: bool) -> None:

@@ -3,6 +3,7 @@
 OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
 OUT/study.json                                whose plan it is (`lcpo.study.folder`)
 OUT/.lock                                     who works in the folder (`lcpo.run.store.lock`)
+OUT/.running                                  which runs are run now (`lcpo.run.store.claims`)
 OUT/logs/worker-N.txt, here.txt               what agents and environments printed; tracebacks
 OUT/runs/NAME/manifest.json                   how the run ended; written last
 OUT/runs/NAME/record.npz, training.npz        thinned metrics, a file per phase
@@ -40,7 +41,12 @@ def lock_file(out: Path) -> Path:
     return out / ".lock"
 
 
-def log_file(out: Path, worker: int | None) -> Path:
+def running_file(out: Path) -> Path:
+    """In which who runs a run has its byte locked."""
+    return out / ".running"
+
+
+def log_file(out: Path, worker: int | str | None) -> Path:
     """What a worker process printed; None: tracebacks of what ran in the driver's own process."""
     file = out / "logs" / ("here.txt" if worker is None else f"worker-{worker}.txt")
     check_links(out, file.parent, file)

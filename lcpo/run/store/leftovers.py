@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lcpo.run.store import checkpoint
+from lcpo.run.store import checkpoint, claims
 from lcpo.run.store.files import UNFINISHED, sweep
-from lcpo.run.store.layout import lock_file, run_files, runs_folder
+from lcpo.run.store.layout import lock_file, run_files, running_file, runs_folder
 
 
 def holds_more_than_leftovers(out: Path) -> bool:
     """Whether a folder holds more than what a kill may leave before there is a plan."""
-    lock = lock_file(out)
-    return any(path.suffix != UNFINISHED and path != lock for path in out.iterdir())
+    locks = (lock_file(out), running_file(out))
+    return any(path.suffix != UNFINISHED and path not in locks for path in out.iterdir())
 
 
 def sweep_folder(out: Path) -> None:
@@ -21,6 +21,7 @@ def sweep_folder(out: Path) -> None:
     (What a checkpoint does not name is dropped when the next one is written.)
     """
     sweep(out)
+    claims.sweep(out)
     for folder in runs_folder(out).glob("*"):
         run = run_files(out, folder.name)
         sweep(run.folder)

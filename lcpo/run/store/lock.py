@@ -3,6 +3,8 @@
 The lock is `flock` on OUT/.lock, whose text says who holds it. The workers of a driver inherit its
 descriptor, so a folder stays locked until the last of them has ended, even if the driver was
 killed. The kernel frees the lock of a process that is gone: a file that was left is taken over.
+Workers that each run a part of a plan share the lock among them, and leave its file to the next
+driver.
 """
 
 from __future__ import annotations
@@ -33,24 +35,24 @@ ORPHANS_SECONDS = 10.0
 VANISHED_SECONDS = 0.5
 """How long a folder may vanish again and again while it is made."""
 
-_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _held: dict[Path, int] = {}  # the descriptors of the folders that this process has locked
 
 
 @contextlib.contextmanager
-def locked(out: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock of an output folder, which is made if need be.
+def locked(out: Path, tell: Callable[[str], None], shared: bool = False) -> Iterator[None]:
+    """Hold the lock of an output folder, which is made if need be; `shared`: as one of several.
 
     Raises InputError if another process holds it, or nothing can be written there. What is left
     empty is removed at the end. `tell`: called with a note if the folder cannot be locked at all.
     """
     made: list[Path] = []
     try:
-        descriptor = _acquire(out, made, tell)
+        descriptor = _acquire(out, made, tell, shared)
         try:
             yield
         finally:
-            _release(out, descriptor)
+            _release(out, descriptor, shared)
     finally:
         for folder in reversed(made):
             with contextlib.suppress(OSError):  # it is not empty
@@ -74,14 +76,14 @@ def cannot_write(path: Path, error: OSError) -> InputError:
     return InputError(f"{path} cannot be written ({why}): mend that, or give another folder")
 
 
-def _acquire(out: Path, made: list[Path], tell: Callable[[str], None]) -> int | None:
+def _acquire(out: Path, made: list[Path], tell: Callable[[str], None], shared: bool) -> int | None:
     """The descriptor of the lock; None where there are no locks. `made`: folders, as in `_open`."""
     began, path = time.monotonic(), lock_file(out)
     while True:
         descriptor = _open(out, made, began + VANISHED_SECONDS)
         try:
-            _flock(descriptor)
-            if _is_at(descriptor, path):
+            _flock(descriptor, shared)
+            if is_at(descriptor, path):
                 _sign(descriptor)
                 _held[out.absolute()] = descriptor
                 return descriptor
@@ -94,7 +96,7 @@ def _acquire(out: Path, made: list[Path], tell: Callable[[str], None]) -> int | 
         except OSError as error:
             os.close(descriptor)
             path.unlink(missing_ok=True)
-            if error.errno not in _NO_LOCKS:
+            if error.errno not in NO_LOCKS:
                 raise cannot_write(path, error) from error
             tell(
                 f"{out} cannot be locked ({error.strerror}): make sure that nobody else "
@@ -124,14 +126,14 @@ def _open(out: Path, made: list[Path], until: float) -> int:
             time.sleep(0.01)
 
 
-def _flock(descriptor: int) -> None:
+def _flock(descriptor: int, shared: bool) -> None:
     """Lock an open file, or raise: BlockingIOError where another holds it."""
     if fcntl is None:
         raise OSError(errno.ENOLCK, "this system has no flock")
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
+def is_at(descriptor: int, path: Path) -> bool:
     """Whether an open file still is the one at `path`: its holder may have removed it."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
@@ -190,14 +192,14 @@ def _refusal(out: Path, holder: dict[str, Any]) -> str:
     )
 
 
-def _release(out: Path, descriptor: int | None) -> None:
-    """Remove the file, unless it is another's by now, and let go."""
+def _release(out: Path, descriptor: int | None, shared: bool) -> None:
+    """Remove the file, unless it is another's, and let go."""
     if descriptor is None:
         return
-    del _held[out.absolute()]
+    _held.pop(out.absolute(), None)
     path = lock_file(out)
     try:
-        if _is_at(descriptor, path):
+        if not shared and is_at(descriptor, path):
             with contextlib.suppress(OSError):  # the folder is read-only now: it is taken over
                 path.unlink()
     finally:

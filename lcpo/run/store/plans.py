@@ -42,6 +42,12 @@ def load_plan(file: Path) -> Plan:
     return Plan(found, folder)
 
 
+def numbered(shares: Sequence[Sequence[Job]], out: Path) -> list[dict[str, int]]:
+    """Names of the jobs of each share, and their numbers in the plan of a folder."""
+    numbers = {job.name: i for i, job in enumerate(planned_jobs(out))}
+    return [{job.name: numbers[job.name] for job in share} for share in shares]
+
+
 def planned_jobs(out: Path) -> list[Job]:
     """The jobs in the plan of a folder; none where it has no plan."""
     file = plan_file(out)

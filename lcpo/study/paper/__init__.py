@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from lcpo.study.paper import (
+    anchors,
     buffer_size,
     discretisation,
     ewc,
+    faults,
     grid_world,
     ideal_mbpo,
     lcpo_p,
     ood_sensitivity,
     ood_vs_cpd,
     replay_rate,
+    rivals,
     runtime,
     straggler,
     theorem,
     traces,
+    two_by_two,
     windy,
     workloads,
 )
@@ -39,5 +43,9 @@ STUDIES: dict[str, Study[Any]] = {
     "workloads": workloads.study,
     "theorem": theorem.study,
     "replay-rate": replay_rate.study,
+    "two-by-two": two_by_two.study,
+    "anchors": anchors.study,
+    "rivals": rivals.study,
+    "faults": faults.study,
 }
 """In the order of the paper; last those that it lacks."""

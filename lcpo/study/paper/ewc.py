@@ -127,7 +127,7 @@ def summary(points: Sequence[Point], first: Comparison, published: bool) -> tabl
     )
 
 
-def draw(points: Sequence[Point]) -> bytes:
+def draw(points: Sequence[Point]) -> figures.Picture:
     """A panel per trace: online EWC by setting, the others as lines, the paper's as circles."""
     traces = list(dict.fromkeys(point.trace for point in points))
     shape = figures.new_figure(7.2, 2.6 * len(traces))
@@ -153,7 +153,7 @@ def draw(points: Sequence[Point]) -> bytes:
     axes[-1].set_xlabel("alpha, and below it 1/beta in interactions")
     lines, names = axes[0].get_legend_handles_labels()
     shape.legend(lines, names, loc="outside upper center", frameon=False, fontsize=8, ncols=4)
-    return figures.to_png(shape)
+    return figures.to_picture(shape)
 
 
 study = Study(

@@ -135,7 +135,7 @@ def summary(results: Sequence[Result]) -> tables.Table:
     return tables.Table(header, rows, align="lrrrr")
 
 
-def draw(results: Sequence[Result]) -> bytes:
+def draw(results: Sequence[Result]) -> figures.Picture:
     """The two modes with their best paths, returns over time, distance to the best action."""
     shape = figures.new_figure(11, 6.4)
     grid = shape.add_gridspec(2, 3, width_ratios=[1, 2.6, 2.6])
@@ -161,7 +161,7 @@ def draw(results: Sequence[Result]) -> bytes:
         axis.spines[["top", "right"]].set_visible(False)
     for axis in (no_trap, trap):
         axis.set_ylim(-0.03, 1.03)
-    return figures.to_png(shape, dpi=130)
+    return figures.to_picture(shape, dpi=130)
 
 
 def _curve(axis: Any, records: list[Record], column: str, colour: str, label: str) -> None:

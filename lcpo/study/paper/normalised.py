@@ -79,7 +79,7 @@ def summary(parts: Sequence[Part], columns: Sequence[Column], table: str) -> tab
     return tables.Table(header, rows, "lrrrrr", title)
 
 
-def draw(parts: Sequence[Part], columns: Sequence[Column], table: str) -> bytes:
+def draw(parts: Sequence[Part], columns: Sequence[Column], table: str) -> figures.Picture:
     """Cumulative shares of environments and traces, ours and the paper's."""
     shape = figures.new_figure(10.4, 4.2)
     axes = shape.subplots(1, 2, sharex=True, sharey=True)
@@ -93,7 +93,7 @@ def draw(parts: Sequence[Part], columns: Sequence[Column], table: str) -> bytes:
     axes[0].set_ylabel("share of environments and traces")
     lines, labels = axes[0].get_legend_handles_labels()
     shape.legend(lines, labels, loc="outside right upper", frameon=False, fontsize=7)
-    return figures.to_png(shape)
+    return figures.to_picture(shape)
 
 
 def _curve(axis: Any, values: Sequence[Interval], name: str, number: int) -> None:

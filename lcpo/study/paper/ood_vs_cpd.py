@@ -135,7 +135,7 @@ def _spread(values: Sequence[float], form: str) -> str:
     return f"{middle} ({low} .. {high})"
 
 
-def figure(draws: Sequence[Draw]) -> bytes:
+def figure(draws: Sequence[Draw]) -> figures.Picture:
     """Trace 2, and the draw on which the two detectors disagree the most."""
     chosen = [draws[0]]
     if len(draws) > 1:
@@ -148,7 +148,7 @@ def figure(draws: Sequence[Draw]) -> bytes:
             _draw_changes(axis, draw, sigmas)
         column[0].set_title(f"{name}\n{column[0].get_title(loc='left')}", loc="left")
         _draw_shares(column[-1], draw)
-    return figures.to_png(shape)
+    return figures.to_picture(shape)
 
 
 def _disagreement(draw: Draw) -> int:

@@ -25,8 +25,12 @@ def plan_pendulum(
     options: PendulumOptions,
     agents: Sequence[str],
     sweeps: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
+    seeds: int = 5,
 ) -> list[Job]:
-    """Every agent with every trace and seed; `sweeps`: by agent, values of its config."""
+    """Every agent with every trace and seed; `sweeps`: by agent, values of its config.
+
+    `seeds`: of each, at the paper's scale.
+    """
     return [
         job
         for trace in listed("traces", options.traces)
@@ -36,7 +40,7 @@ def plan_pendulum(
             "pendulum",
             trace=trace,
             fraction=options.fraction,
-            seeds=range(options.num_seeds(5)),
+            seeds=range(options.num_seeds(seeds)),
             published=options.published,
             label="published" if options.published else "",
             sweep=(sweeps or {}).get(agent, {}),

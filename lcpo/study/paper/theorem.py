@@ -274,7 +274,7 @@ def subsequence(name: str, length: int) -> tuple[np.ndarray, np.ndarray]:
     return index, rate[index - 1]
 
 
-def draw(found: dict[str, Curves]) -> bytes:
+def draw(found: dict[str, Curves]) -> figures.Picture:
     """Distance of Q and of the policy in the worst context; sums of learning rates."""
     shape = figures.new_figure(12.5, 4.2)
     errors, regrets, sums = shape.subplots(1, 3)
@@ -295,7 +295,7 @@ def draw(found: dict[str, Curves]) -> bytes:
         axis.spines[["top", "right"]].set_visible(False)
     errors.legend(frameon=False, fontsize=8, loc="lower left")
     sums.legend(frameon=False, fontsize=8, loc="upper left")
-    return figures.to_png(shape, dpi=130)
+    return figures.to_picture(shape, dpi=130)
 
 
 study = Study(

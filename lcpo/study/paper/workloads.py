@@ -219,7 +219,7 @@ def summary(drawn: Mapping[int, Sequence[Curves]]) -> tables.Table:
     return tables.Table(header, rows, "l" + "r" * (len(header) - 1))
 
 
-def figure(drawn: Mapping[int, Sequence[Curves]]) -> bytes:
+def figure(drawn: Mapping[int, Sequence[Curves]]) -> figures.Picture:
     """Rate above, size below; the twin's line is filled, the figure's has an outline."""
     shape = figures.new_figure(10.5, 5.2)
     axes = shape.subplots(2, len(drawn), sharex="col", squeeze=False)
@@ -232,7 +232,7 @@ def figure(drawn: Mapping[int, Sequence[Curves]]) -> bytes:
     axes[0, 0].set(ylabel="jobs per second")
     axes[1, 0].set(ylabel="mean size (ms)")
     axes[0, 0].legend(frameon=False, loc="upper left")
-    return figures.to_png(shape)
+    return figures.to_picture(shape)
 
 
 def _draw(axis: Any, hours: np.ndarray, found: Line, wanted: Line, colour: str) -> None:

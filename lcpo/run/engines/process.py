@@ -1,0 +1,126 @@
+"""A worker process on this machine: how it is started and fed, what it says, how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lcpo.errors import InputError
+from lcpo.run.channel import Garbled, read_events
+from lcpo.run.engines.log import Log
+from lcpo.run.events import Event
+from lcpo.run.store.layout import log_file, plan_file
+from lcpo.run.store.lock import descriptor_of
+
+Share = dict[str, int]
+"""What a worker runs together: names of jobs, and their numbers in the plan."""
+Said = Event | str
+"""An event, `IDLE`, or how the process ended or became useless, in words."""
+IDLE = ""
+"""It has run its share."""
+
+_LAST_WORDS_SECONDS = 5.0
+"""How long the pipe of a worker that has ended may stay open: child processes may hold it."""
+
+
+class WorkerProcess:
+    """`python -m lcpo.run.worker --feed`. `hear` is called with what it says, in other threads."""
+
+    def __init__(
+        self,
+        out: Path,
+        number: int | str,
+        hear: Callable[[WorkerProcess, Said], None],
+        checkpoint_seconds: float,
+        one_core: bool = True,
+        folder: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`number`: of its log; `folder`: where it runs; `env`: variables that it has beside ours.
+
+        Raises InputError where it cannot be started.
+        """
+        self.number, self.hear, self.spoke = number, hear, False
+        lock = descriptor_of(out)
+        command = [sys.executable, "-m", "lcpo.run.worker", str(plan_file(out)), "--feed"]
+        command += ["--checkpoint-seconds", str(checkpoint_seconds)]
+        command += ["--trust"]  # the user's own words: `prepare` has compared jobs and plan
+        command += ["--one-core"] * one_core
+        if lock is not None:
+            command += ["--lock", str(lock)]
+        self.log = Log(log_file(out, number))
+        try:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+                stderr=self.log.descriptor, pass_fds=() if lock is None else (lock,),
+                cwd=folder, env={**os.environ, **(env or {})},
+            )  # fmt: skip
+        except OSError as error:
+            self.log.close()
+            raise InputError(
+                f"a worker process cannot be started ({error.strerror}): run fewer at a time "
+                "(--workers)"
+            ) from error
+        self.watch = threading.Thread(target=self._watch, daemon=True)
+        self.watch.start()
+
+    def feed(self, share: Share) -> None:
+        """Let it run a share."""
+        self.log.begin(share)
+        assert self.process.stdin is not None
+        # A broken pipe: the worker died; `_watch` tells.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"{' '.join(map(str, share.values()))}\n".encode())
+
+    def kill(self) -> None:
+        """End it."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """End it, and wait until nothing of it is left."""
+        self.kill()
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.watch.join()
+        self.log.close()
+
+    def _watch(self) -> None:
+        """Wait for its end, which is told after all that it said."""
+        reader = threading.Thread(target=self._read, daemon=True)
+        reader.start()
+        code = self.process.wait()
+        reader.join(_LAST_WORDS_SECONDS)
+        self.hear(self, f"its worker {_how_it_ended(code)}")
+
+    def _read(self) -> None:
+        """Pass on what it says."""
+        stdout = self.process.stdout
+        assert stdout is not None
+        with stdout:
+            try:
+                for event in read_events(stdout.fileno()):
+                    self.spoke = True
+                    self.hear(self, IDLE if event is None else event)
+            except Exception as error:  # whatever it is, the driver must not wait for more
+                self.process.kill()
+                garbled = isinstance(error, Garbled)
+                what = "said something that is no event" if garbled else "is silent"
+                self.hear(self, f"its worker {what}: {error}")
+
+
+def _how_it_ended(code: int) -> str:
+    """In words, from the return code of a process."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(-code).name
+        memory = ", as the system does where memory is short" if name == "SIGKILL" else ""
+        return f"was ended by {name}{memory}"
+    return f"was ended by signal {-code}"

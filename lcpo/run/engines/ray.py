@@ -1,0 +1,173 @@
+"""The engine of a Ray cluster: a task for each share of the jobs, on a folder that all share.
+
+A thin adapter. Ray finds a machine with a free core, or GPU, and tells when it is lost; a task runs
+the same worker process as on one machine (`ray_task`), and what it says comes back as the task's
+own stream of small messages. Everything else is in the folder: a task whose machine is lost is
+begun again elsewhere, from the checkpoints that it left there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from lcpo.errors import InputError, MissingPackage, message
+from lcpo.run import events
+from lcpo.run.engines.local import make_shares
+from lcpo.run.engines.process import Share
+from lcpo.run.engines.ray_task import DIED, Place, serve
+from lcpo.run.engines.retries import Retries
+from lcpo.run.events import Crashed, Note, Progress, Report
+from lcpo.run.plan.job import Job
+from lcpo.run.store.plans import numbered
+
+HEALTH_SECONDS = 20.0
+"""How long a cluster may take to answer. (Ray itself would wait for minutes.)"""
+MOST_TASKS = 1000
+"""Tasks at a time, running and waiting for a free core."""
+
+
+class RayEngine:
+    """Runs jobs on a cluster (`lcpo.run.engines.base.Engine`)."""
+
+    def __init__(
+        self,
+        address: str | None = None,
+        workers: int | None = None,
+        checkpoint_seconds: float = 60.0,
+    ) -> None:
+        """`address`: HOST:PORT of the cluster's head; None: the cluster that this machine is in.
+
+        `workers`: tasks at a time; None: as many as the cluster has room for.
+        """
+        self.address, self.workers = address, workers
+        self.checkpoint_seconds = checkpoint_seconds
+        self.joined = False  # by us: a user's own connection stays
+
+    def check(self, jobs: list[Job]) -> None:
+        """Raise InputError where there is no cluster, or it can run nothing."""
+        ray = self._connect()
+        if ray.cluster_resources().get("CPU", 0) < 1:
+            raise InputError("the Ray cluster has no core for tasks: add a machine (`ray start`)")
+
+    def run(self, jobs: list[Job], out: Path, report: Report) -> None:
+        """Run the jobs; `check` has been called."""
+        ray = self._connect()
+        try:
+            resources = ray.cluster_resources()
+            gpus = 0 if os.environ.get("JAX_PLATFORMS") == "cpu" else int(resources.get("GPU", 0))
+            shares = make_shares(jobs, gpus or int(resources["CPU"]), on_gpus=gpus > 0)
+            place = Place(
+                str(out.absolute()), os.getcwd(), os.environ.get("PYTHONPATH", ""),
+                self.checkpoint_seconds, one_core=gpus == 0,
+            )  # fmt: skip
+            task = ray.remote(serve).options(
+                num_cpus=1, num_gpus=min(gpus, 1), max_retries=0, num_returns="streaming"
+            )
+            tasks = _Tasks(ray, lambda share: task.remote(place, share), report)
+            tasks.run(numbered(shares, out), self.workers or MOST_TASKS)
+        finally:
+            if self.joined:
+                ray.shutdown()
+
+    def _connect(self) -> Any:
+        """Ray, connected to the cluster; InputError where there is none."""
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingPackage(
+                "the engine ray needs Ray, which is not installed: pip install 'lcpo[ray]'"
+            ) from error
+        if ray.is_initialized():
+            return ray
+        where = f"at {self.address}" if self.address else "on this machine"
+        if not _answers(self.address):
+            raise InputError(
+                f"no Ray cluster answers {where}: start one (`ray start --head`, and on other "
+                "machines `ray start --address HOST:PORT`), give its --address HOST:PORT, or run "
+                "on this machine alone (--engine local)"
+            )
+        try:
+            ray.init(self.address or "auto", log_to_driver=False, logging_level=logging.ERROR)
+            self.joined = True
+        except Exception as error:
+            raise InputError(
+                f"the Ray cluster {where} cannot be joined ({message(error)}): this machine must "
+                "be one of its own, with the same versions of Python and Ray"
+            ) from error
+        return ray
+
+
+def _answers(address: str | None) -> bool:
+    """Whether a cluster is there, asked by a process that can be ended."""
+    if address is not None:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), HEALTH_SECONDS).close()
+        except (OSError, ValueError, OverflowError):
+            return False
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check"]
+    command += ["--address", address] if address else []
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return subprocess.run(command, capture_output=True, timeout=HEALTH_SECONDS).returncode == 0
+    return False
+
+
+class _Tasks:
+    """Tasks, each of which has a share of the jobs."""
+
+    def __init__(self, ray: Any, submit: Any, report: Report) -> None:
+        self.ray, self.submit, self.report = ray, submit, report
+        self.retries = Retries(report)
+        self.current: dict[Any, Share] = {}  # streams of messages, and what has not ended yet
+        self.waiting: list[Share] = []
+
+    def run(self, shares: list[Share], count: int) -> None:
+        self.waiting = shares
+        try:
+            while self.current or self.waiting:
+                while self.waiting and len(self.current) < count:
+                    share = self.waiting.pop(0)
+                    self.current[self.submit(share)] = share
+                streams = list(self.current)
+                ready, _ = self.ray.wait(
+                    streams, num_returns=len(streams), timeout=0.2, fetch_local=False
+                )
+                for stream in ready:
+                    self._hear(stream)
+        finally:
+            for stream in self.current:
+                self.ray.cancel(stream, force=True)
+
+    def _hear(self, stream: Any) -> None:
+        try:
+            said = self.ray.get(next(stream))
+        except StopIteration:
+            self.current.pop(stream)
+            return
+        except self.ray.exceptions.RayTaskError as error:  # raised by `serve`, or before it
+            hint = "is lcpo installed on every machine, in the same version?"
+            for name in self.current.pop(stream):
+                self.report(Crashed(name, f"its task could not be run: {message(error)} ({hint})"))
+            return
+        except self.ray.exceptions.RayError as error:
+            self._died(stream, f"its task was lost: {message(error).split('. ')[0]}")
+            return
+        if DIED in said:
+            self._died(stream, said[DIED])
+            return
+        event = events.from_json(said)
+        if not isinstance(event, Progress | Note):
+            self.current[stream].pop(event.job, None)
+        self.report(event)
+
+    def _died(self, stream: Any, how: str) -> None:
+        share = self.current.pop(stream)
+        if share and self.retries.after_death(share, how):
+            self.waiting.insert(0, share)
