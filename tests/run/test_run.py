@@ -70,7 +70,7 @@ def test_thinned_records_keep_lifelong_returns_exact() -> None:
     assert record.mean_metric(rows, "value_loss") == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_long_record_is_kept_in_500_rows() -> None:
+def test_a_long_record_is_kept_in_400_rows() -> None:
     assert record.block_size(100_000) == 25
     assert record.block_size(4001) == 2
     rng = np.random.default_rng(0)
@@ -85,8 +85,8 @@ def test_a_long_record_is_kept_in_500_rows() -> None:
     whole = record.thin(metrics, 0, 1, 200)
     short = record.shorten(whole)
     assert list(short) == list(whole)
-    assert len(short["step"]) == 401
-    assert short["step"][0] == 600
+    assert len(short["step"]) == 301
+    assert short["step"][0] == 800
     assert short["step"][-1] == 1203 * 200
     assert record.lifelong_return(short) == pytest.approx(record.lifelong_return(whole), rel=1e-6)
     for name in ("value_loss", "total_hedged"):

@@ -37,7 +37,8 @@ def made_up(jobs: list[Job]) -> list[Result]:
         step = np.arange(1, 9) * (job.steps // 8)
         returns = np.where(step > job.steps // 4, level, level - 80.0)
         record = {"step": step, "updates": np.ones(8, int), "epochs": np.ones(8, int),
-                  "epoch_return": returns}  # fmt: skip
+                  "epoch_return": returns, "episodes": np.ones(8),
+                  "episode_return_sum": returns}  # fmt: skip
         found.append(Result(job, "finished", None, record, 1.0, {"device": "cpu:cpu"}, Path()))
     return found
 

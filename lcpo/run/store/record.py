@@ -1,7 +1,7 @@
 """What a run leaves behind of its metrics: a thinned table, and the sums over it.
 
 A row is a block of updates: the mean of each metric, and for episodes the exact sums, so that
-lifelong returns are exact although at most 500 rows are kept. While a run goes on its rows are
+lifelong returns are exact although at most 400 rows are kept. While a run goes on its rows are
 shorter, for a chunk of work is never less than a row.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 MAX_ROWS = 4000
 """While a run goes on."""
-KEPT_ROWS = 500
+KEPT_ROWS = 400
 """Of a finished run: a hundred of them are to fit into 20 MB, their policies included."""
 SUMS = ("episodes", "episode_return_sum", "episode_length_sum")
 TOTAL = "total_"
