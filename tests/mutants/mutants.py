@@ -982,7 +982,7 @@ MUTANTS = (
     ),
     Mutant(
         "traces-all-alike", "lcpo/run/drive/compiled.py",
-        "for trace in (traces[:1] if shared else traces)", "for trace in traces[:1]",
+        "list(different).index(id(trace)) for trace in traces", "0 for trace in traces",
         ("tests/run/test_run.py::test_vmapped_group_agrees_with_single_runs",),
         "all runs of a group see the first one's trace",
     ),
