@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lcpo.agents import AGENTS
 from lcpo.run.plan.job import Job
-from lcpo.run.store.record import MAX_ROWS
+from lcpo.run.store.record import KEPT_ROWS
 
 AGENT_US = {
     "a2c": 3.5, "lcpo": 14.2, "trpo": 12.6, "ppo": 8.5, "lcpo-p": 13.5, "clear": 6.6, "ddqn": 4.4,
@@ -65,7 +65,7 @@ def cost(jobs: Sequence[Job]) -> Cost:
     """What jobs cost, each run on a core."""
     programs = {(job.agent, job.env, job.steps, str(sorted(job.config.items()))) for job in jobs}
     running = sum(job.total_steps * microseconds(job) for job in jobs) / 1e6
-    rows = sum(min(MAX_ROWS, job.steps // job.config["rollout_length"]) for job in jobs)
+    rows = sum(min(KEPT_ROWS, job.steps // job.config["rollout_length"]) for job in jobs)
     disk = len(jobs) * POLICY_BYTES + rows * ROW_BYTES
     interactions = sum(job.total_steps for job in jobs)
     return Cost(len(jobs), interactions, running + COMPILE_SECONDS * len(programs), disk)

@@ -31,7 +31,8 @@ def result(job: Job, returns: np.ndarray, status: str = "finished") -> Result:
     """A run with one episode in each update of 200 steps."""
     ones = np.ones(len(returns), int)
     step = 200 * np.arange(1, len(returns) + 1)
-    columns = {"step": step, "updates": ones, "epochs": ones, "epoch_return": returns}
+    columns = {"step": step, "updates": ones, "epochs": ones, "epoch_return": returns,
+               "episodes": ones, "episode_return_sum": returns}  # fmt: skip
     return Result(job, status, None, columns, 1.0, {"device": "cpu:cpu"}, Path())
 
 
