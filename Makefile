@@ -1,8 +1,10 @@
 # All set-up happens here, in .venv, on a machine with nothing but Python >= 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests with needs of their own, and a target each.
+APART := --ignore=tests/peers --ignore=tests/browser
 
-.PHONY: install demo test test-all mutants test-peers lint wheel bench clean
+.PHONY: install demo test test-all mutants test-peers test-browser lint wheel bench clean
 
 install: .venv/.installed
 
@@ -17,27 +19,32 @@ install: .venv/.installed
 	touch $@
 
 demo: install  ## the paper's Figure 1 with four seeds: about two minutes on two cores
-	$(BIN)/lcpo reproduce grid-world --resume
+	$(BIN)/lcpo reproduce grid-world
 
 # By file: the tests of a file share what is compiled, and their fixtures.
 test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
-	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not learn" --ignore=tests/peers
+	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not learn" $(APART)
+	@command -v chromium > /dev/null || echo "left out, there is no Chromium here: make test-browser"
 
 test-all: .venv/.dev mutants  ## what `test` leaves out: agents that must learn, kills, damage, fuzzing, mutants
-	$(BIN)/python -m pytest -q -n auto -m learn --ignore=tests/peers
+	$(BIN)/python -m pytest -q -n auto -m learn $(APART)
 
 mutants: .venv/.dev  ## lines made wrong, one at a time: do the tests see it? MUTANTS="name ..." for some
 	$(BIN)/python tests/mutants/run.py $(MUTANTS)
 
-# Other libraries train on our environments; they bring PyTorch, so they live apart.
+# Other libraries train on our environments and check our statistics; they bring PyTorch and an
+# older pandas, so they live apart.
 .venv-peers/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet --disable-pip-version-check -e ".[mujoco]" \
-		"torch==2.13.0" "stable-baselines3>=2.7" "pytest>=8"
+		"torch==2.13.0" "stable-baselines3>=2.7" "rliable==1.2.0" "pandas<3" "pytest>=8"
 	touch $@
 
-test-peers: .venv-peers/.installed  ## Stable-Baselines3 trains on our Gymnasium ids
+test-peers: .venv-peers/.installed  ## Stable-Baselines3 trains on our Gymnasium ids; rliable checks our statistics
 	.venv-peers/bin/python -m pytest -q tests/peers
+
+test-browser: .venv/.dev  ## pages of reports in Chromium (apt-get install chromium); SCREENSHOTS=folder keeps pictures
+	$(BIN)/python -m pytest -q tests/browser
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -23,9 +23,9 @@ HISTORY = 80_000
 
 
 class Stopwatch:
-    """Runs an agent in chunks of `updates` and times them."""
+    """Runs an agent in chunks of `updates` and times them; `values`: of its config."""
 
-    def __init__(self, agent: str, runs: int = 1, updates: int = 250) -> None:
+    def __init__(self, agent: str, runs: int = 1, updates: int = 250, **values: Any) -> None:
         import jax
         import jax.numpy as jnp
 
@@ -37,7 +37,7 @@ class Stopwatch:
         from lcpo.run.drive.rollout import load_contexts
 
         chosen = AGENTS[agent]
-        config, env = configs.resolve(chosen.config(), 100 * HISTORY), Pendulum()
+        config, env = configs.resolve(chosen.config(**values), 100 * HISTORY), Pendulum()
         length = config.rollout_length
         self.interactions = updates * length * runs
         many = runs > 1
@@ -79,11 +79,11 @@ def bench(gpu_runs: int = 96) -> dict[str, Any]:
     """Measure; the keys are those of `lcpo bench --json`."""
     available = cores()
     result: dict[str, Any] = {
-        "a2c_us": _in_process("a2c", available[:1])["us"][0],
-        "lcpo_us": _in_process("lcpo", available[:1])["us"][0],
+        "a2c_us": in_process("a2c", available[:1])["us"][0],
+        "lcpo_us": in_process("lcpo", available[:1])["us"][0],
         "cores": len(available),
     }
-    together = _in_process("lcpo", available)
+    together = in_process("lcpo", available)
     result["all_cores_per_s"] = round(sum(1e6 / us for us in together["us"]))
     import jax
 
@@ -95,7 +95,7 @@ def bench(gpu_runs: int = 96) -> dict[str, Any]:
     return result
 
 
-def _in_process(agent: str, on: list[int], seconds: float = 6.0) -> dict[str, list[float]]:
+def in_process(agent: str, on: list[int], seconds: float = 6.0) -> dict[str, list[float]]:
     """Time an agent in one process per core; all are compiled before any is timed."""
     command = [sys.executable, "-m", "lcpo.bench", agent, "--seconds", str(seconds)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -116,7 +116,7 @@ def _in_process(agent: str, on: list[int], seconds: float = 6.0) -> dict[str, li
 
 
 def main() -> None:
-    """One pinned process of `_in_process`."""
+    """One pinned process of `in_process`."""
     parser = argparse.ArgumentParser(prog="python -m lcpo.bench", description=__doc__)
     parser.add_argument("agent")
     parser.add_argument("--core", type=int, required=True)

@@ -29,7 +29,7 @@ ALLOWED = {
     "run": {"run", "agents", "envs", "gym", "contexts", "core", "lcpo"} | BASICS,
     "bench": {"run", "agents", "envs"} | BASICS,
     "examine": {"run", "envs", "gym"} | BASICS,
-    "study": {"study", "run", "agents", "envs", "gym", "contexts", "core"} | BASICS,
+    "study": {"study", "run", "agents", "envs", "gym", "contexts", "core", "bench"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
     "cli": {"cli", "api", "study", "run", "agents", "envs", "gym", "contexts", "core", "bench",
             "examine", "lcpo"} | BASICS,

@@ -1,4 +1,4 @@
-"""A2C: synchronous advantage actor-critic (Mnih et al. 2016), one gradient step per batch.
+"""A2C: synchronous advantage actor-critic (Mnih et al. 2016), one policy step per batch.
 
     A        = GAE(gamma, lambda)                                `on_policy.estimate`
     L(theta) = -E[ A log pi(a|s) ] - c E[ H(pi(.|s)) ]           `on_policy.policy_gradient`
@@ -27,7 +27,7 @@ def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array,
     networks: Networks | None = None,
 ) -> tuple[State, Metrics]:  # fmt: skip
-    """One policy step, one value step, one step of the entropy coefficient."""
+    """One policy step, the value steps, one step of the entropy coefficient."""
     del key
     networks = networks or on_policy.make_networks(config, spec)
     state, data = on_policy.estimate(config, networks, state, batch)

@@ -3,11 +3,15 @@
     A       = GAE(gamma, lambda), R the bootstrapped return            `estimate`
     g       = gradient of -E[ A log pi(a|s) ] - c E[ H(pi(.|s)) ]      `policy_gradient`
     theta  <- the agent's own policy step                              (`adam_step`: A2C's)
-    phi    <- one Adam step on E[ (V(s) - R)^2 ]                       `finish`
+    phi    <- `value_steps` Adam steps on E[ (V(s) - R)^2 ]            `value_steps`
     c      <- tuned towards the target entropy                         `finish`
 
 Rewards are divided by the standard deviation of their running discounted return. The value target
 is the bootstrapped Monte-Carlo return, not the lambda-return.
+
+The paper's agents take one step of the value function per batch. With more, A and R stay those of
+the value function before the first of them: targets that moved along with it would make it chase
+its own bootstrap, and the policy is judged by a function that has not seen what it did.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import optax
 
 from lcpo.agents import common
 from lcpo.config import config, static, traced, with_default
-from lcpo.core import dists, nets, optim, returns, stats
+from lcpo.core import dists, loops, nets, optim, returns, stats
 from lcpo.core.nets import Network
 from lcpo.types import Array, Metrics, Spec, Transition
 
@@ -49,6 +53,7 @@ class Config(ActorCriticConfig):
     """What all agents here have. Defaults are the paper's."""
 
     lam: float = traced(0.9, "GAE lambda", low=0.0, high=1.0)
+    value_steps: int = static(1, "gradient steps of the value function per batch", low=1)
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=(TRUNCATION_LEAKS,))
 
 
@@ -152,12 +157,14 @@ def estimate(
     reward = batch.reward * common.reward_scale(config, state.return_stats)
     if TRUNCATION_LEAKS in config.faults:
         truncated = jnp.zeros_like(truncated)
-    both = jnp.stack([batch.obs, batch.next_obs])
-    values = networks.value.apply(state.value, both)[..., 0]  # [2, T, N]
-    advantage = returns.advantages(
-        reward, values[0], values[1], discount, terminated, truncated, config.lam
+    now, following = (
+        networks.value.apply(state.value, obs.reshape(-1, obs.shape[-1])).reshape(reward.shape)
+        for obs in (batch.obs, batch.next_obs)
     )
-    target = returns.returns(reward, values[1], discount, terminated, truncated)
+    advantage = returns.advantages(
+        reward, now, following, discount, terminated, truncated, config.lam
+    )
+    target = returns.returns(reward, following, discount, terminated, truncated)
     data = Data(batch.obs, batch.action, advantage, target, batch.weight)
     return state, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), data)
 
@@ -209,14 +216,8 @@ def value_step(
 def finish(
     config: Config, spec: Spec, networks: Networks, state: State, data: Data, gradient: Gradient
 ) -> tuple[State, Metrics]:
-    """What follows the policy step, of which `state` has the outcome: value step, entropy."""
-
-    def value_loss(params: Any) -> Array:
-        return jnp.mean((networks.value.apply(params, data.obs)[:, 0] - data.target) ** 2)
-
-    loss, grads = jax.value_and_grad(value_loss)(state.value)
-    value, value_opt = value_step(config, networks.value, state, grads)
-
+    """What follows the policy step, of which `state` has the outcome: value steps, entropy."""
+    state, loss = value_steps(config, networks.value, state, data)
     new = networks.policy.apply(state.policy, data.obs)
     entropy = jnp.mean(dists.entropy(new))
     tuner = common.tune_entropy(config, spec, state.entropy, entropy)
@@ -229,4 +230,19 @@ def finish(
         "recent_kl": jnp.mean(dists.kl(gradient.logits, new)),
         "reward_scale": common.reward_scale(config, state.return_stats),
     }
-    return state._replace(value=value, value_opt=value_opt, entropy=tuner), metrics
+    return state._replace(entropy=tuner), metrics
+
+
+def value_steps(config: Config, value: Network, state: State, data: Data) -> tuple[State, Array]:
+    """The steps of the value function on one batch, and its loss before them."""
+
+    def value_loss(params: Any) -> Array:
+        return jnp.mean((value.apply(params, data.obs)[:, 0] - data.target) ** 2)
+
+    def step(state: State) -> tuple[State, Array]:
+        loss, grads = jax.value_and_grad(value_loss)(state.value)
+        params, value_opt = value_step(config, value, state, grads)
+        return state._replace(value=params, value_opt=value_opt), loss
+
+    state, loss = step(state)
+    return loops.repeat(lambda state: step(state)[0], state, config.value_steps - 1), loss

@@ -7,8 +7,10 @@ The batch is shuffled once and cut into `minibatches`; Adam steps on each in tur
 over. Before each step the exact E[ KL(pi_old || pi) ] on its minibatch is looked at; once it
 exceeds 1.5 max_kl, no more steps are made.                                          `learn`
 
-Advantages, the one value step and the entropy coefficient are A2C's. Deviations from the paper, all
-shared with the code behind LCPO's: one order for all passes, no value clipping, one value step.
+Advantages, value steps and the entropy coefficient are A2C's: the value function takes its
+`value_steps` after the policy's, on the whole batch, however often the policy goes over it.
+Deviations from the paper, all shared with the code behind LCPO's: one order for all passes, no
+value clipping, one value step by default.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class Config(on_policy.AdamConfig):
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
-    """Up to 30 policy steps, one value step, one step of the entropy coefficient."""
+    """Up to 30 policy steps, the value steps, one step of the entropy coefficient."""
     networks = on_policy.make_networks(config, spec)
     state, data = on_policy.estimate(config, networks, state, batch)
     order = jax.random.permutation(key, data.obs.shape[0])

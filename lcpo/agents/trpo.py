@@ -7,8 +7,8 @@
     theta <- theta + s / 2^i, the first where L really improves and the KL holds     `backtrack`
 
 All expectations are over the batch; advantages, value function and entropy coefficient are A2C's.
-One step of the value function per batch, as in the code behind the paper's tables. That code
-accepts a KL of 1.5 max_kl (fault "kl-slack").
+One step of the value function per batch by default, as in the code behind the paper's tables. That
+code accepts a KL of 1.5 max_kl (fault "kl-slack").
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Config(on_policy.Config):
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
-    """One natural-gradient step, one value step, one step of the entropy coefficient."""
+    """One natural-gradient step, the value steps, one step of the entropy coefficient."""
     del key
     networks = on_policy.make_networks(config, spec)
     state, data = on_policy.estimate(config, networks, state, batch)

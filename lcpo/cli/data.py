@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -70,6 +71,49 @@ def calibrate(arguments: list[str]) -> None:
     study.plot(found, options.out)
     print(study.summary(found))
     print(f"wrote {options.out}")
+
+
+def report(arguments: list[str]) -> None:
+    """Write the page of a folder: tables, figures, runs and commands in one HTML file."""
+    from lcpo.study import html, html_folder
+    from lcpo.study.output import check_file
+    from lcpo.study.report import write_tables
+
+    options = flags.parse(
+        "report",
+        "One HTML page that needs nothing else.",
+        arguments,
+        [
+            ("folder", Annotated[Path, tyro.conf.Positional],
+             "Folder of a study, of a comparison, of runs, or in results/.", tyro.MISSING),
+            ("out", Path | None, "Page to write; default: report.html in the folder.", None),
+        ],
+    )  # fmt: skip
+    page = options.out or options.folder / html.PAGE
+    html_folder.check(options.folder)
+    check_file(page, "page")
+    if html_folder.needs_tables(options.folder):
+        for path in write_tables(options.folder, shlex.join(["lcpo", "report", *arguments])):
+            print(f"wrote {path}")
+    print(f"wrote {html.write_page(options.folder, page)}")
+
+
+def import_runs(arguments: list[str]) -> None:
+    """Take results of other code, so that they stand in the same tables."""
+    from lcpo.study.imports import import_file
+
+    options = flags.parse(
+        "import",
+        "Results of other code as runs of a folder: docs/import.md has the format.",
+        arguments,
+        [
+            ("file", Annotated[Path, tyro.conf.Positional], "CSV file of results.", tyro.MISSING),
+            ("out", Path, "Folder for the runs.", tyro.MISSING),
+        ],
+    )
+    names = import_file(options.file, options.out)
+    print(f"{len(names)} runs imported into {options.out}")
+    print(f"a page: lcpo report {options.out}; beside ours: lcpo compare --imported {options.out}")
 
 
 def export(arguments: list[str]) -> None:

@@ -20,6 +20,8 @@ COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "check-env": checks.check_env,
     "trace": data.trace,
     "calibrate": data.calibrate,
+    "report": data.report,
+    "import": data.import_runs,
     "export": data.export,
     "bench": checks.bench,
 }

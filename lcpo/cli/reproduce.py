@@ -3,66 +3,165 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lcpo.cli import options as flags
 from lcpo.cli import show
+from lcpo.cli.experiments import list_experiments
 from lcpo.errors import InputError
 from lcpo.names import unknown
-from lcpo.study.study import Options
+from lcpo.run.plan.job import Job
+from lcpo.study.study import Options, Study
+
+if TYPE_CHECKING:
+    from lcpo.run.engines.base import Engine
 
 
 def reproduce(arguments: list[str]) -> int:
-    """Run an experiment of the paper: its figure, and what the figure shows."""
+    """Run an experiment of the paper: its tables and figures, beside the paper's numbers."""
+    from lcpo.run.engines.choose import make_engine
+    from lcpo.run.plan.check import check_running
     from lcpo.study.paper import STUDIES
 
     if arguments[:1] in (["-h"], ["--help"]):
         print(f"usage: lcpo reproduce NAME [options]      (NAME: {', '.join(STUDIES)})")
+        print("       lcpo reproduce --list              (what each is, and what it costs)")
         return 0
+    if arguments[:1] == ["--list"]:
+        return list_experiments(arguments[1:])
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"name an experiment first: {', '.join(STUDIES)}")
     name, *rest = arguments
     if name not in STUDIES:
         raise InputError(unknown("experiment", name, STUDIES))
     study = STUDIES[name]
-    options = flags.parse_class(study.Options, f"reproduce {name}", study.help, rest)
-    return _run(name, options, shlex.join(["lcpo", "reproduce", *arguments]))
+    options = _parse(study, name, rest)
+    check_running(options.workers)
+    engine = make_engine(options.engine, options.workers, options.address)
+    command = shlex.join(["lcpo", "reproduce", *arguments])
+    jobs = study.plan(options)
+    if options.plan is not None:
+        return _write_plan(name, options, jobs, options.plan)
+    if options.collect is not None:
+        return _collect(name, options, jobs, options.collect, command)
+    return _run(name, options, jobs, engine, command)
 
 
-def _run(name: str, options: Options, command: str) -> int:
+def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
+    """The options of a study, from the command line; it has none that make no sense in it."""
+    cls = study.Options
+    fields = [option for option in flags.class_fields(cls) if option[0] not in cls.without]
+    found = flags.parse(f"reproduce {name}", study.help, words, fields)
+    options = cls(**{option[0]: getattr(found, option[0]) for option in fields})
+    given = [flag for flag in ("plan", "collect") if getattr(options, flag) is not None]
+    if len(given) == 2:
+        raise InputError("--plan and --collect: give one of them, they run nothing both")
+    if given and options.engine != "local":
+        raise InputError(f"--{given[0]} runs nothing: leave --engine out")
+    return options
+
+
+def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: str) -> int:
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
-    from lcpo.run.engines.base import plan_only
-    from lcpo.run.plan.check import check_folder, check_running
+    from lcpo.run.plan.check import check_folder
+    from lcpo.run.store.layout import plan_file
     from lcpo.run.store.results import load_results
-    from lcpo.study.output import write_files
+    from lcpo.study.folder import check_study, save_study
     from lcpo.study.paper import STUDIES
 
-    study, out = STUDIES[name], options.folder(name)
-    check_running(options.workers)
-    jobs = study.plan(options)
+    out, left_out = options.folder(name), STUDIES[name].left_out(options)
+    check_folder(out)
+    check_study(out, name, options, jobs)
     if jobs:
-        show.line(f"{name}: {len(jobs)} runs, {sum(job.total_steps for job in jobs):,} steps")
-        problems = api.run(jobs, out, options.resume, options.workers)
+        show.line(f"{name}: {_size(jobs)}")
+        if left_out:
+            _note(left_out)
+        try:
+            problems = api.run(jobs, out, options.resume, engine=engine)
+        finally:  # not before: only an engine that can run the jobs writes the plan
+            if plan_file(out).exists():
+                save_study(out, name, options)
     else:
         show.line(f"{name}: no runs to make, a report only")
-        check_folder(out)
-        plan_only(jobs, out, _note, options.resume)  # an empty one: the folder is ours
+        _take_folder(name, options, jobs, out)
         problems = []
-    results = load_results(out, jobs)
-    if not jobs or any(result.status == "finished" for result in results):
-        report = study.report(options, results)
-        written = write_files(report, results, out, command)
-        for table in report.tables.values():
-            show.line(table.to_text())
-        for text in report.text:
-            show.line(text)
-        for path in written:
-            if path.suffix == ".png":
-                show.line(f"figure: {path}")
+    _report(name, options, load_results(out, jobs), jobs, out, command)
     for problem in problems:
         show.line(problem, colour="red")
     show.line(f"results: {out}")
     return flags.RUN_FAILED if problems else 0
+
+
+def _size(jobs: Sequence[Job]) -> str:
+    from lcpo.run.worker import cores
+    from lcpo.study.costs import cost, in_words
+
+    found, count = cost(jobs), len(cores())
+    time = in_words(found.seconds(count))
+    return f"{found.runs} runs, {found.interactions:,} steps, about {time} on {count} CPU cores"
+
+
+def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> None:
+    """Write the plan, and whose it is; InputError where the folder is of another study."""
+    from lcpo.run.engines.base import plan_only
+    from lcpo.study.folder import check_study, save_study
+
+    check_study(out, name, options, jobs)
+    plan_only(jobs, out, _note, options.resume)
+    save_study(out, name, options)
+
+
+def _write_plan(name: str, options: Options, jobs: list[Job], out: Path) -> int:
+    """The jobs for another machine."""
+    from lcpo.run.plan.check import check_folder
+    from lcpo.run.store.layout import plan_file
+
+    if not jobs:
+        raise InputError(f"{name} makes no runs: there is nothing to plan")
+    check_folder(out)
+    _take_folder(name, options, jobs, out)
+    show.line(f"{name}: {_size(jobs)}")
+    show.line(f"run them anywhere:  python -m lcpo.run.worker {plan_file(out)}")
+    show.line("then, with the same options:  --collect in place of --plan")
+    return 0
+
+
+def _collect(name: str, options: Options, jobs: list[Job], folder: Path, command: str) -> int:
+    """The report of runs that were made elsewhere."""
+    from lcpo.study.folder import check_study, collect
+
+    check_study(folder, name, options, jobs)
+    results = collect(folder, jobs)
+    show.line(f"{name}: {len(results)} of {len(jobs)} runs have ended in {folder}")
+    if not results:
+        raise InputError(f"{folder}: none of the runs has ended, so there is nothing to report")
+    _report(name, options, results, jobs, options.out or folder, command)
+    return 0
+
+
+def _report(
+    name: str, options: Options, results: Sequence[Any], jobs: list[Job], out: Path, command: str
+) -> None:
+    """Write and print what the runs show."""
+    from lcpo.study.html import write_page
+    from lcpo.study.output import write_files
+    from lcpo.study.paper import STUDIES
+
+    if jobs and not any(result.status == "finished" for result in results):
+        return
+    report = STUDIES[name].report(options, results)
+    written = write_files(report, results, out, command)
+    for table in report.tables.values():
+        show.line(table.to_text())
+    for text in report.text:
+        show.line(text)
+    for path in written:
+        if path.suffix == ".png":
+            show.line(f"figure: {path}")
+    show.line(f"page: {write_page(out)}")
 
 
 def _note(text: str) -> None:

@@ -118,6 +118,7 @@ def compare(arguments: list[str]) -> int:
     from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
+    from lcpo.run.store.results import load_results
     from lcpo.study.compare import check_warmup
 
     env_name = flags.peek(arguments, "env")
@@ -132,9 +133,11 @@ def compare(arguments: list[str]) -> int:
             *flags.class_fields(RunOptions),
             ("warmup", int | None, "Steps left out of the return after warm-up.", None),
             ("published", bool, "With the values and all faults of the published code.", False),
+            ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
         ],
         flags.config_fields(default_env),
     )  # fmt: skip
+    others = [result for folder in options.imported for result in load_results(folder)]
     check_running(options.workers, options.checkpoint_seconds)
     engine = make_engine(
         options.engine, options.workers, options.address, options.checkpoint_seconds
@@ -157,7 +160,7 @@ def compare(arguments: list[str]) -> int:
     out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
     problems = api.run(jobs, out, options.resume, engine=engine)
     command = shlex.join(["lcpo", "compare", *arguments])
-    return _conclude(out, jobs, problems, options.warmup, command)
+    return _conclude(out, jobs, problems, options.warmup, command, others)
 
 
 def _conclude(
@@ -166,21 +169,23 @@ def _conclude(
     problems: Sequence[str],
     warmup: int | None = None,
     command: str | None = None,
+    others: Sequence[Result] = (),
 ) -> int:
     """Print the table of these runs, what went wrong, and where things are; the exit code.
 
-    With `command`, the command line, the report is written as well.
+    With `command`, the command line, the report is written as well. `others`: imported runs.
     """
     from lcpo.run.store.results import load_results
-    from lcpo.study import compare, report
+    from lcpo.study import compare, html, report
 
-    results = load_results(out, jobs)
+    results = [*load_results(out, jobs), *others]
     finished = compare.finished_runs(results)
     if finished:
         comparison = compare.summarise(results, warmup=warmup)
         show.line(report.to_table(comparison).to_text())
         if command is not None:
-            for path in report.write_report(comparison, results, out, command):
+            written = report.write_report(comparison, results, out, command)
+            for path in [*written, html.write_page(out)]:
                 show.line(f"wrote {path}")
         for warning in _inactivity(finished):
             show.line(warning, "warning:", "yellow")

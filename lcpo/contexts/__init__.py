@@ -5,19 +5,21 @@ A trace is named by a string, and the same string gives the same numbers everywh
     a name in `TRACES`      "1" .. "4" (the paper's), "revisit", "ou", "iid", ...
     family:KIND:SEED        a member of a family, e.g. family:drift:7
     a file                  mine.npy, mine.csv, mine.parquet
+    any of these @FRACTION  3@1/20: trace 3, played 20 times as fast
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lcpo import values as plain_values
-from lcpo.contexts import families, files, generators, paper, probe
+from lcpo.contexts import families, files, fractions, generators, paper, probe
 from lcpo.contexts.families import FAMILIES
 from lcpo.contexts.generators import Switches
 from lcpo.errors import InputError
@@ -94,7 +96,9 @@ def name_of(trace: Any) -> str:
 
 def describe(name: str) -> Trace:
     """What is known of the trace called `name` without making it (a file is read)."""
-    name = name_of(name)
+    name, fraction = fractions.split(name_of(name))
+    if fraction != 1:
+        return _faster(describe(name), fraction)
     if name in TRACES:
         return TRACES[name]
     if name.startswith("family:"):
@@ -110,19 +114,41 @@ def describe(name: str) -> Trace:
     )
 
 
+def _faster(trace: Trace, fraction: Fraction) -> Trace:
+    """A trace that is played in a fraction of its time."""
+    length = None if trace.length is None else int(trace.length * fraction)
+    if length == 0:
+        raise InputError(f"a trace of {trace.length:,} rows has none at {fraction} of its time")
+    schedule = trace.switches
+
+    def make(rows: int) -> np.ndarray:
+        whole = fractions.rows_before(rows, fraction) if trace.length is None else trace.length
+        return fractions.take(trace.make(whole), rows, fraction)
+
+    def switches(rows: int) -> Switches:
+        assert schedule is not None
+        whole = schedule(fractions.rows_before(rows, fraction))
+        return fractions.take_switches(whole, fraction)
+
+    help = f"{trace.help}, in {fraction} of the time"
+    return Trace(help, trace.channels, length, make, switches if schedule else None)
+
+
 def any_length(name: str) -> bool:
     """Whether the trace called `name` has as many rows as are asked for."""
+    name, _ = fractions.split(name)
     return name.startswith("family:") or (name in TRACES and TRACES[name].length is None)
 
 
 def is_file(name: str) -> bool:
     """Whether the trace called `name` is a file."""
+    name, _ = fractions.split(name)
     return name not in TRACES and not name.startswith("family:") and files.is_file(name)
 
 
 def stamp(name: str) -> tuple[int, int] | None:
     """Of a file: when it was last written, and its size, which tell whether to read it again."""
-    return files.stamp(name) if is_file(name) else None
+    return files.stamp(fractions.split(name)[0]) if is_file(name) else None
 
 
 def shape(name: str, rows: int | None = None) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import importlib.resources
 
 import numpy as np
 
-from lcpo.contexts import generators
+from lcpo.contexts import fractions, generators
 from lcpo.errors import InputError
 from lcpo.names import unknown
 
@@ -34,6 +34,7 @@ def wind_scale(env: str, trace: str) -> float:
     """
     if env not in WIND_DIVISORS:
         raise InputError(unknown("windy environment", env, WIND_DIVISORS))
+    trace, _ = fractions.split(trace)
     return 1.0 / WIND_DIVISORS[env][int(trace) - 1] if trace in ("1", "2", "3", "4") else 1.0
 
 

@@ -1,4 +1,4 @@
-"""Loops that may end early, with a limit."""
+"""Loops: some that may end early, with a limit, and some of a fixed length."""
 
 from __future__ import annotations
 
@@ -28,3 +28,19 @@ def bounded_while(
     if jax.default_backend() == "cpu":
         return jax.lax.while_loop(unfinished, step, start)
     return jax.lax.fori_loop(0, limit, lambda _, carry: step(carry), start, unroll=unroll)
+
+
+UNROLL = 10
+"""Steps of a loop that stand one after the other in a GPU's program."""
+
+
+def repeat(step: Callable[[Carry], Carry], start: Carry, count: int) -> Carry:
+    """`step`, `count` times.
+
+    Elsewhere than on a CPU small kernels wait for the loop around them; a CPU gains nothing from a
+    longer program, which takes longer to compile.
+    """
+    if count == 0:
+        return start
+    unroll = 1 if jax.default_backend() == "cpu" else UNROLL
+    return jax.lax.fori_loop(0, count, lambda _, carry: step(carry), start, unroll=unroll)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lcpo.contexts import fractions
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
@@ -18,7 +19,8 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import latency, stats
 from lcpo.study.calibrate import RARE
-from lcpo.study.memory import Memory, distance_away, find_memory, revisit_return
+from lcpo.study.imports import imported_notes
+from lcpo.study.memory import Memory, find_memory, memory_notes, memory_numbers
 from lcpo.study.seeds import run_label
 from lcpo.study.stats import Estimate
 from lcpo.study.tables import short_count
@@ -39,6 +41,10 @@ class Row(NamedTuple):
     whole_run: Estimate
     revisits: Estimate | None
     """Return right after the trace came back to a context; None where it never does."""
+    forgetting: Estimate | None
+    """How much less that is than when the context was last left."""
+    recovery: Estimate | None
+    """Steps from a change of context until the return is what the reference settles at."""
     distance: Estimate | None
     """Of the policy to the right action of a context while another one lasts; None: not known."""
     difference: Estimate | None
@@ -85,13 +91,14 @@ def summarise(
     groups = group(results)
     steps = _check(results, groups)
     check_warmup(warmup, [r.job for r in results])
-    warmup = default_warmup(steps) if warmup is None else warmup
+    warmup = default_warmup(steps, results[0].job.trace) if warmup is None else warmup
     reference = next(iter(groups)) if reference is None else reference
     if reference not in groups:
         raise InputError(unknown("reference", reference, groups))
     job = results[0].job
     shortest = min(map(_update_length, finished_runs(results)))
-    memory = find_memory(results[0], steps, shortest)
+    level = [r.record for r in finished_runs(groups[reference])]
+    memory = find_memory(results[0], steps, shortest, level)
     seeds = {r.job.seed for r in results}
     endless = is_endless(results)
     rows = tuple(
@@ -109,9 +116,13 @@ def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
         raise InputError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
 
 
-def default_warmup(steps: int) -> int:
-    """The paper's 6 million steps where the run is longer, else a tenth of the run."""
-    return PAPER_WARMUP if steps > PAPER_WARMUP else steps // 10
+def default_warmup(steps: int, trace: str | None = None) -> int:
+    """The paper's 6 million steps where the run is longer, else a tenth of the run.
+
+    On a trace that is played faster, as much fewer: 300,000 on `3@1/20`.
+    """
+    paper = int(PAPER_WARMUP * (fractions.split(trace)[1] if trace else 1))
+    return paper if steps > paper else steps // 10
 
 
 def group(results: Sequence[Result]) -> dict[str, list[Result]]:
@@ -136,11 +147,11 @@ def _row(
     own, other = (_returns(runs, warmup, endless) for runs in (members, reference))
     compared = members is not reference
     active = "constraint_active"
-    revisits = distance = None
-    if memory is not None and memory.switches.seen.any():
-        revisits = stats.mean_ci([revisit_return(x, memory) for x in found])
-    if memory is not None and memory.landmarks:
-        distance = stats.mean_ci([distance_away(x, memory) for x in found])
+    kept = [] if memory is None else [memory_numbers(x, memory) for x in found]
+
+    def remembered(name: str) -> Estimate | None:
+        return stats.mean_ci([x[name] for x in kept]) if kept and name in kept[0] else None
+
     return Row(
         label=label,
         finished=len(finished),
@@ -148,8 +159,10 @@ def _row(
         missing=len(seeds) - len(members),
         after_warmup=stats.mean_ci(list(own.values())),
         whole_run=stats.mean_ci(list(_returns(members, 0, endless).values())),
-        revisits=revisits,
-        distance=distance,
+        revisits=remembered("revisits"),
+        forgetting=remembered("forgetting"),
+        recovery=remembered("recovery"),
+        distance=remembered("distance"),
         difference=stats.paired_difference(own, other) if compared else None,
         improvement=_improvement(members, own, reference, other) if compared else None,
         activity=_mean([records.activity(x) for x in found]),
@@ -251,6 +264,7 @@ def _notes(
 ) -> list[str]:
     """What the numbers do not tell."""
     notes = ["no episode ended: rewards are means per step"] if endless else []
+    notes += imported_notes(r for members in groups.values() for r in members)
     for (label, members), row in zip(groups.items(), rows, strict=True):
         training = members[0].job.training
         if training:
@@ -267,17 +281,10 @@ def _notes(
             notes.append(f"{label}: a run in which no episode ended after the warm-up")
     if any(row.failed for row in rows):
         notes.append("failed runs: not in the means; worse than all others in P(better)")
-    if memory is not None and any(_is_known(row.revisits) for row in rows):
+    if memory is not None:
         longest = max(map(_update_length, finished_runs([r for g in groups.values() for r in g])))
-        longer = " (or its first update, if longer)" if longest > memory.window else ""
-        notes.append(
-            f"revisits: the first {memory.window:,} steps{longer} after a context came back"
-        )
-    if any(_is_known(row.distance) for row in rows):
-        notes.append(
-            "distance: of the policy to the right action of a context while another one lasts, "
-            "from 0 (right) to 1 (wrong)"
-        )
+        told = memory_notes(memory, longest).items()
+        notes += [n for name, n in told if any(_is_known(getattr(r, name)) for r in rows)]
     devices = {str(r.provenance.get("device")) for members in groups.values() for r in members}
     if len(devices) > 1:
         notes.append(f"seconds are of different devices: {', '.join(sorted(devices))}")

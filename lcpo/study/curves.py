@@ -9,7 +9,7 @@ import numpy as np
 
 from lcpo.run.store.record import Record
 from lcpo.study import stats
-from lcpo.study.figures import new_figure, to_png
+from lcpo.study.figures import Picture, new_figure, to_picture
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by all readers; further curves repeat them dashed, then dotted."""
@@ -39,8 +39,8 @@ def draw(
     switches: Sequence[int],
     title: str,
     endless: bool = False,
-) -> bytes:
-    """A PNG of the mean return of each agent; below it, how far each is from the reference.
+) -> Picture:
+    """The mean return of each agent; below it, how far each is from the reference.
 
     `groups` has the records by label and seed. Bands: Student's 95 % interval at each point, in
     the lower panel of the differences by seed. Light vertical lines mark the steps `switches`.
@@ -73,7 +73,7 @@ def draw(
     columns = LEGEND_WIDTH // (max(map(len, names.values())) + 5)
     above = {"loc": "outside upper left", "ncols": max(min(len(groups), 4, columns), 1)}
     figure.legend(frameon=False, fontsize=9, handlelength=1.4, **above)
-    return to_png(figure)
+    return to_picture(figure)
 
 
 def _names(groups: Mapping[str, Mapping[int, Record]]) -> dict[str, str]:

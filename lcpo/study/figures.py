@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 
 from lcpo.errors import InputError, MissingPackage
 from lcpo.study.output import check_file, write_bytes
+from lcpo.study.study import Picture
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
+
+MOST_POINTS = 2000
+"""Of a line that an SVG draws point by point; one with more is pixels in it."""
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -22,9 +27,19 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def to_png(figure: Figure, dpi: int = 150) -> bytes:
-    """The figure as the content of a PNG file."""
-    return _render(figure, "png", dpi)
+def to_picture(figure: Figure, dpi: int = 150) -> Picture:
+    """The figure as the content of a PNG and of an SVG file; the same figure, the same bytes."""
+    png = _render(figure, "png", dpi)
+    for artist in figure.findobj(_is_dense):
+        artist.set_rasterized(True)
+    return Picture(png, _render(figure, "svg", dpi))
+
+
+def _is_dense(artist: Artist) -> bool:
+    """Whether a line, or the areas of a band, have so many points that pixels are shorter."""
+    found = [artist.get_path()] if hasattr(artist, "get_path") else []  # pyright: ignore
+    found = artist.get_paths() if hasattr(artist, "get_paths") else found  # pyright: ignore
+    return sum(len(path.vertices) for path in found) > MOST_POINTS
 
 
 def check_path(path: str | Path) -> str:
@@ -44,6 +59,11 @@ def save(figure: Figure, path: str | Path, dpi: int = 150) -> None:
 
 
 def _render(figure: Figure, kind: str, dpi: int) -> bytes:
+    """An SVG has neither a date nor random ids: what has not changed is the same file."""
+    import matplotlib
+
     file = io.BytesIO()
-    figure.savefig(file, format=kind, dpi=dpi)
+    metadata = {"Date": None} if kind == "svg" else None
+    with matplotlib.rc_context({"svg.hashsalt": "lcpo"}):
+        figure.savefig(file, format=kind, dpi=dpi, metadata=metadata)
     return file.getvalue()

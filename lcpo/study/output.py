@@ -13,6 +13,7 @@ from lcpo.run.store.files import save_bytes, save_json
 from lcpo.run.store.provenance import provenance
 from lcpo.run.store.results import Result
 from lcpo.study import tables
+from lcpo.study.imports import imported_agents
 from lcpo.study.study import Report
 
 PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
@@ -21,7 +22,8 @@ PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
 def write_files(
     report: Report, results: Sequence[Result], out: str | Path, command: str | None = None
 ) -> list[Path]:
-    """Write a report into a folder: NAME.txt, .md, .tex, .csv, seeds.csv, made.json, NAME.png.
+    """Write a report into a folder: a table as NAME.txt, .md, .tex and .csv, seeds.csv, made.json,
+    a figure as NAME.png and .svg.
 
     `results`: the runs that it was made from; `command`: the command line that made it. Returns
     the paths, in this order.
@@ -37,8 +39,9 @@ def write_files(
     paths.append(out / "made.json")
     save_json(paths[-1], {**how_made(results, command), **report.made})
     for name, picture in report.figures.items():
-        paths.append(out / f"{name}.png")
-        write_bytes(paths[-1], picture)
+        for suffix, content in picture._asdict().items():
+            paths.append(out / f"{name}.{suffix}")
+            write_bytes(paths[-1], content)
     return paths
 
 
@@ -50,6 +53,8 @@ def how_made(results: Sequence[Result], command: str | None = None) -> dict[str,
     """
     jobs = [result.job for result in results]
     sources = [result.provenance for result in results] or [provenance()]
+
+    imported = imported_agents(results)
 
     def values(name: str) -> list[Any]:
         return _distinct([source.get(name) for source in sources])
@@ -67,6 +72,7 @@ def how_made(results: Sequence[Result], command: str | None = None) -> dict[str,
         "seeds": len({job.seed for job in jobs}),
         "finished": sum(result.status == "finished" for result in results),
         "failed": sum(result.status != "finished" for result in results),
+        **({"imported": imported} if imported else {}),
     }
 
 

@@ -13,6 +13,9 @@ from lcpo.study import tables
 
 TABLES = {
     "gym-all": "lifelong returns of all agents on the windy tasks",
+    "gym-sigma": "lifelong returns of LCPO by its OOD threshold",
+    "gym-buffer": "lifelong returns of LCPO by the size of its reservoir",
+    "runtime": "milliseconds per interaction (its caption says microseconds)",
     "lcpo-variants": "LCPO and LCPO-P on the Pendulum",
     "ewc-return": "online EWC on the Pendulum, by its hyper-parameters",
     "ideal-mbpo": "MBPO with a learnt model and with the true one on the Pendulum",

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lcpo.errors import InputError
 from lcpo.run.store import record as records
-from lcpo.run.store.results import Result
+from lcpo.run.store.results import Result, load_results
 from lcpo.study import compare, curves, stats, tables
 from lcpo.study.compare import Comparison, Row
 from lcpo.study.latency import extra_load, has_latency, mean_latency
-from lcpo.study.memory import distance_away, revisit_return
+from lcpo.study.memory import memory_numbers
 from lcpo.study.output import write_files
 from lcpo.study.seeds import seeds_table
 from lcpo.study.stats import Estimate
@@ -19,8 +20,8 @@ from lcpo.study.study import Report
 from lcpo.study.tables import Table
 
 ESTIMATES = (
-    "after_warmup", "whole_run", "revisits", "distance", "difference", "improvement", "latency",
-    "extra_load",
+    "after_warmup", "whole_run", "revisits", "forgetting", "recovery", "distance", "difference",
+    "improvement", "latency", "extra_load",
 )  # fmt: skip
 """Fields of a row that have an interval."""
 
@@ -41,6 +42,8 @@ def to_table(comparison: Comparison) -> Table:
         ("p95 ms", lambda r: tables.plus_minus(r.latency)),
         ("extra load %", lambda r: tables.plus_minus(r.extra_load)),
         ("revisits", lambda r: tables.plus_minus(r.revisits)),
+        ("forgetting", lambda r: tables.plus_minus(r.forgetting, sign=True)),
+        ("recovery", lambda r: tables.plus_minus(r.recovery)),
         ("distance", lambda r: tables.plus_minus(r.distance)),
         (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
         ("P(better)", lambda r: tables.with_bounds(r.improvement)),
@@ -100,13 +103,13 @@ def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | No
         "return_after_warmup": compare.run_return(record, comparison.warmup, comparison.endless),
         "whole_run": compare.run_return(record, 0, comparison.endless),
     }
+    if not comparison.endless:
+        numbers["return_per_episode"] = records.mean_episode_return(record, comparison.warmup)
     if has_latency(record):
         numbers["p95_ms"] = mean_latency(record, comparison.warmup)
         numbers["extra_load"] = extra_load(record, comparison.warmup)
-    if memory is not None and memory.switches.seen.any():
-        numbers["revisits"] = revisit_return(record, memory)
-    if memory is not None and memory.landmarks:
-        numbers["distance"] = distance_away(record, memory)
+    if memory is not None:
+        numbers |= memory_numbers(record, memory)
     if "num_models" in record:  # of an agent that tells contexts apart
         numbers["num_models"] = float(record["num_models"][-1])
     return {**numbers, "constraint_active": records.activity(record)}
@@ -133,13 +136,43 @@ def make_report(comparison: Comparison, results: Sequence[Result]) -> Report:
     )
 
 
+def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
+    """A report on all runs in a folder that has none, as that of `lcpo train`; the paths.
+
+    A table and curves for each environment and trace; where there are several, with their names.
+    """
+    results = load_results(out)
+    parts: dict[tuple[str, str | None], list[Result]] = {}
+    for result in results:
+        parts.setdefault((result.job.env, result.job.trace), []).append(result)
+    parts = {where: runs for where, runs in parts.items() if compare.finished_runs(runs)}
+    if not parts:
+        raise InputError(f"{out} holds no finished run: nothing to report yet")
+    found = {}
+    for (env, trace), runs in parts.items():
+        end = f"-{env}-{trace or 'none'}" if len(parts) > 1 else ""
+        safe = end.replace("/", "_").replace(":", ".")
+        found[safe] = make_report(compare.summarise(runs), runs)
+    whole = Report(
+        seeds=seeds_table(results, _plain_numbers),
+        tables={k + end: v for end, r in found.items() for k, v in r.tables.items()},
+        numbers={k + end: v for end, r in found.items() for k, v in r.numbers.items()},
+        figures={k + end: v for end, r in found.items() for k, v in r.figures.items()},
+    )
+    return write_files(whole, results, out, command)
+
+
+def _plain_numbers(result: Result) -> dict[str, float | None]:
+    return {"whole_run": compare.run_return(result.record, 0, not result.record["epochs"].any())}
+
+
 def write_report(
     comparison: Comparison,
     results: Sequence[Result],
     out: str | Path,
     command: str | None = None,
 ) -> list[Path]:
-    """Write table.txt, .md, .tex (for readers), .csv (numbers), seeds.csv, made.json, curves.png.
+    """Write table.txt, .md, .tex (for readers), .csv (numbers), seeds.csv, made.json, curves.*.
 
     `command`: the command line that made it. Returns the paths.
     """

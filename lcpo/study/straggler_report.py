@@ -225,7 +225,7 @@ def printed(workload: str, name: str) -> str:
     return paper_number("straggler", agent, "straggler", trace, variant)
 
 
-def draw(parts: Sequence[Part]) -> bytes:
+def draw(parts: Sequence[Part]) -> figures.Picture:
     """Latency over time, a panel per workload: means of 2 hours.
 
     The axis is logarithmic: curves are geometric means over seeds, bands Student's intervals of the
@@ -268,7 +268,7 @@ def draw(parts: Sequence[Part]) -> bytes:
     shape.legend(
         pairs.values(), pairs.keys(), loc="outside upper center", frameon=False, fontsize=8, ncols=4
     )
-    return figures.to_png(shape)
+    return figures.to_picture(shape)
 
 
 def _coarse(hours: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -67,6 +67,16 @@ def block_means(values: np.ndarray, block: int = BLOCK) -> np.ndarray:
 
 def plot_traces(names: Sequence[str], path: str | Path, rows: int | None = None) -> None:
     """Draw one panel per trace into `path` (its suffix chooses the format)."""
+    figures.save(_panels(names, rows), path)
+
+
+def draw_traces(names: Sequence[str]) -> figures.Picture:
+    """The same as the content of a PNG file."""
+    return figures.to_picture(_panels(names))
+
+
+def _panels(names: Sequence[str], rows: int | None = None) -> Any:
+    """A figure with one panel per trace."""
     if not names:
         raise InputError("no trace to draw: give at least one name")
     columns = min(2, len(names))
@@ -77,7 +87,7 @@ def plot_traces(names: Sequence[str], path: str | Path, rows: int | None = None)
         _draw(axis, name, load(name, rows))
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
-    figures.save(figure, path)
+    return figure
 
 
 def _draw(axis: Any, name: str, values: np.ndarray) -> None:

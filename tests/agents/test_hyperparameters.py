@@ -216,7 +216,7 @@ FIXED_ENTROPY = {"entropy_coef": 0.0, "entropy_target": 0.0, "entropy_learning_r
 ACTOR_CRITIC = {
     **COMMON, **FIXED_ENTROPY, "value_learning_rate": 1e-3, "max_grad_norm": 0.5, "faults": [],
 }  # fmt: skip
-ON = {**ACTOR_CRITIC, "lam": 0.9}
+ON = {**ACTOR_CRITIC, "lam": 0.9, "value_steps": 1}
 A2C = {**ON, "learning_rate": 4e-4}
 TUNED_ENTROPY = {"entropy_coef": 0.03, "entropy_target": 0.1}
 PAST = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import jax
@@ -31,7 +32,14 @@ WITH_NETWORKS = [
 ]
 
 
-@pytest.mark.parametrize("name", WITH_NETWORKS)
+SOON = ("lcpo", "clear", "ddqn", "sac")
+"""One of each way to make networks; the others wait for `make test-all`."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n in SOON else [pytest.mark.learn]) for n in WITH_NETWORKS],
+)
 def test_every_agent_can_have_a_deep_set(name: str) -> None:
     """After an update the order of the elements still does not matter."""
     agent, obs = AGENTS[name], jax.random.normal(KEY, (5, 9))
@@ -89,19 +97,26 @@ def test_hooks_see_and_change_the_gradients_of_sac() -> None:
     config = small_config(sac.agent)
     network = off_policy.make_network(config, SPEC)
     optimisers = sac.adams(config, network, [remember_and_drop()] * 3)
-    before, data = sac.learner_init(config, SPEC, KEY, optimisers), sac_data()
+    before = jax.jit(lambda key: sac.learner_init(config, SPEC, key, optimisers))(KEY)
+    data = sac_data()
     after, metrics = jax.jit(
         lambda learner: sac.step(config, SPEC, learner, data, optimisers)
     )(before)  # fmt: skip
-    _, grads = sac.policy_gradient(config, SPEC, before, data)
     moved = before._replace(policy=after.policy)
-    y = sac.target(config, SPEC, moved, data)
-    seen = [ddqn.gradient(network, critic, data, y)[2] for critic in before.critics]
+
+    @jax.jit
+    def expected(before: Any, moved: Any) -> Any:
+        y = sac.target(config, SPEC, moved, data)
+        seen = [ddqn.gradient(network, critic, data, y)[2] for critic in before.critics]
+        return sac.policy_gradient(config, SPEC, before, data)[1], seen
+
+    grads, seen = expected(before, moved)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)  # noqa: E731
     jax.tree.map(close, after.policy_opt[0], grads)
     jax.tree.map(close, [opt[0] for opt in after.critic_opts], seen)
     assert metrics["grad_norm"] > 1e-3
 
+    @partial(jax.jit, static_argnums=1)
     def with_no_gradient(params: Any, rate: float) -> Any:
         adam = optim.adam(rate, config.max_grad_norm)
         zeros = jax.tree.map(jnp.zeros_like, params)

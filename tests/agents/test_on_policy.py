@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from small_agents import T, assert_close, assert_same, random_batch, small_config
 
-from lcpo.agents import AGENTS, anchors, lcpo, lcpo_p, on_policy, ppo, presets, trpo
+from lcpo.agents import AGENTS, a2c, anchors, lcpo, lcpo_p, on_policy, ppo, presets, trpo
 from lcpo.agents.anchors import Anchors
 from lcpo.core import buffers, dists, ood, random
 from lcpo.envs.pendulum import Pendulum
@@ -224,3 +224,24 @@ def test_detectors_that_need_a_context_are_refused_without_one() -> None:
 
 
 NEEDY = ood.Detector(ood.everything, needs_context=True)
+
+
+def test_more_value_steps_fit_the_batch_better() -> None:
+    """The first of them is the paper's one step; targets and policy stay as they were."""
+    config, state, data = prepared(a2c.agent)
+    value = on_policy.make_networks(config, SPEC).value
+
+    def loss(state: on_policy.State) -> float:
+        return float(jnp.mean((value.apply(state.value, data.obs)[:, 0] - data.target) ** 2))
+
+    def steps(count: int) -> on_policy.State:
+        chosen = dataclasses.replace(config, value_steps=count)
+        after, before = on_policy.value_steps(chosen, value, state, data)
+        np.testing.assert_allclose(before, loss(state), rtol=1e-6)
+        assert_same(after.policy, state.policy)
+        return after
+
+    one = steps(1)
+    again, _ = on_policy.value_steps(config, value, one, data)
+    assert_close(again.value, steps(2).value, 1e-6)
+    assert loss(steps(5)) < loss(one) < loss(state)

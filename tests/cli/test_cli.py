@@ -66,12 +66,27 @@ def test_a_run_too_short_to_say_which_sigma_would_do(
 
 
 def test_compare_writes_tables_and_curves(tmp_path: Path) -> None:
-    out = tmp_path / "o"
+    out, theirs = tmp_path / "o", tmp_path / "theirs"
+    rows = "".join(f"ppo,pendulum,revisit,1,{step},-7\n" for step in range(200, 4001, 200))
+    head = "# format: lcpo-import 1\n# code: torch\nagent,env,trace,seed,step,return\n"
+    (tmp_path / "theirs.csv").write_text(head + rows)
+    assert run("import", str(tmp_path / "theirs.csv"), "--out", str(theirs)) == 0
     assert run("compare", "--agents", "a2c,a2c-entropy", "--trace", "revisit", "--steps", "4000",
-               "--seeds", "2", "--out", str(out), "--workers", "0", "--published") == 0  # fmt: skip
+               "--seeds", "2", "--out", str(out), "--workers", "0", "--published",
+               "--imported", str(theirs)) == 0  # fmt: skip
     assert {tuple(r.job.config["faults"]) for r in load_results(out)} == {("truncation-leaks",)}
-    for name in ("table.txt", "table.md", "table.tex", "table.csv", "curves.png"):
+    for name in ("table.txt", "table.md", "table.tex", "table.csv", "curves.png", "report.html"):
         assert (out / name).stat().st_size > 0
+    assert "| imported:ppo | 1 of 2, 1 missing | -7.00 (no interval) |" in (
+        (out / "table.md").read_text()
+    )
+    for seed in (1, 2):  # tables of runs alone are made anew, when there are more
+        (tmp_path / "theirs.csv").write_text(head + rows.replace(",1,", f",{seed + 1},"))
+        assert run("report", str(theirs)) == 0
+        assert f"| imported:ppo | {seed} |" in (theirs / "table.md").read_text()
+        assert run("import", str(tmp_path / "theirs.csv"), "--out", str(theirs)) == 0
+    assert run("report", str(out), "--out", str(tmp_path / "page.html")) == 0
+    assert (tmp_path / "page.html").read_bytes() == (out / "report.html").read_bytes()
     table = tmp_path / "all.csv"
     assert run("export", str(out), str(table)) == 0
     assert "a2c-entropy" in table.read_text()

@@ -28,6 +28,7 @@ def test_the_page_shows_the_example() -> None:
     assert BLOCKS[0] == (ROOT / "examples/own_env.py").read_text()
 
 
+@pytest.mark.learn  # `make test` runs the command of the page, below
 def test_the_example_compares_three_agents(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,10 @@ def folder(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name / "thesis.tex").write_text("mine")
     for name in ("text.csv", "text.npy"):
         (tmp_path / name).write_text("no numbers\nat all\n")
+    (tmp_path / "theirs.csv").write_text(
+        "# format: lcpo-import 1\n# code: theirs\nagent,env,trace,seed,step,return\n"
+        "ppo,pendulum,3,0,200,-1\n"
+    )
     np.save(tmp_path / "turns.npy", np.zeros((1000, 2), np.float32))
     np.save(tmp_path / "large.npy", np.full((1000, 2), 1e30, np.float32))
     (tmp_path / "runs-of-mine").symlink_to(runs)

@@ -46,7 +46,8 @@ def test_model(case: Path) -> None:
     model = dynamics.model_init(network, spec, jax.random.key(0))
     model = model._replace(params=params(g, "init"))
     data = transitions(g, g["batch_indices"][g["permutation"]])
-    scaled, _ = dynamics.train(network, spec, model, data, 1, 1)
+    train = jax.jit(dynamics.train, static_argnums=(0, 1, 4, 5))
+    scaled, _ = train(network, spec, model, data, 1, 1)
     close(scaled.mean, g["input_mean"], 0, 1e-6)
     close(scaled.std, g["input_std"], 2e-5)
     # With their scale to the last digit: a unit at the edge of its ReLU makes 1e-3 of 1e-6.
@@ -59,12 +60,13 @@ def test_model(case: Path) -> None:
     obs = jnp.asarray(g["predict_obs"])
     hot = g["predict_onehot"].reshape(len(obs), spec.action_size, -1)
     action = jnp.asarray(hot.argmax(-1))
-    found = dynamics.predict(network, spec, after, obs, action)
+    predict = jax.jit(dynamics.predict, static_argnums=(0, 1))
+    found = predict(network, spec, after, obs, action)
     close(found.mean, g["predict_mean"], 1e-4, 1e-5)
     close(found.var, g["predict_var"], 1e-4, 1e-5)
     alone = dynamics.make_network(spec, tuple(g["hidden"].tolist()), 1)
     member = dynamics.one_member(after, jnp.asarray(g["sample_member"][0]))
-    each = dynamics.predict(alone, spec, member, obs, jnp.asarray(g["sample_actions"]))
+    each = predict(alone, spec, member, obs, jnp.asarray(g["sample_actions"]))
     one = dynamics.Normal(each.mean[0], each.var[0])
     reward, next_obs = dynamics.imagine(one, obs, jnp.asarray(g["sample_noise"]))
     close(reward, g["sample_reward"], 1e-4, 2e-5)
@@ -84,7 +86,7 @@ def test_true_dynamics(case: Path) -> None:
 
 def mbcd_state(g: dict[str, np.ndarray], config: mbcd.Config, spec: Spec) -> mbcd.State:
     """The models of a file, the first in use."""
-    state = mbcd.init(config, spec, jax.random.key(0))
+    state = jax.jit(mbcd.init, static_argnums=1)(config, spec, jax.random.key(0))
     count, models = 0, state.memory.models
     while f"model{count}_w0" in g:
         name = f"model{count}"

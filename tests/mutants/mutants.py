@@ -7,6 +7,9 @@ from typing import NamedTuple
 CORE = "tests/core/test_core.py::test_"
 REPLAY = "tests/core/test_replay.py::test_"
 CHANGES = "tests/core/test_changepoint.py::test_"
+FRACTIONS = "tests/contexts/test_fractions.py::test_"
+PAPER_TABLES = "tests/study/test_paper_tables.py::test_"
+STUDIES = "tests/study/test_studies.py::test_"
 OOD_VS_CPD = "tests/study/test_ood_vs_cpd.py::test_"
 JOBS = "tests/contexts/test_workloads.py::test_"
 JOBS_BY_TIME = f"{JOBS}poisson_jobs_follow_rate_and_size_over_time"
@@ -33,7 +36,10 @@ DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
 GOLDEN = "tests/golden/test_golden.py::test_"
 GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
 PLAYED = "tests/run/test_host.py::test_agents_learn_from_what_was_played_and_hear_what_was_read"
+PAGE = "tests/study/test_html.py::test_"
+IMPORTS = "tests/study/test_import_results.py::test_"
 LATENCY = "tests/study/test_latency.py::test_"
+OVER_TASKS = "tests/study/test_stats_over_tasks.py::test_"
 STRAGGLER = "tests/envs/test_straggler.py::test_"
 GOLDEN_STRAGGLER = "tests/golden/test_golden_straggler.py::test_windows_are_the_published_ones"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
@@ -770,7 +776,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-runs-no-report", "lcpo/cli/reproduce.py",
-        "if not jobs or any(", "if any(",
+        "if jobs and not any(", "if not any(",
         (f"{OOD_VS_CPD}a_study_without_runs_is_reproduced",),
         "a study that trains nothing shows nothing",
     ),
@@ -1132,5 +1138,98 @@ MUTANTS = (
         "np.convolve(gain, np.ones(1), \"valid\")",
         (f"{LATENCY}hours_until_better_looks_at_whole_passes",),
         "one lucky hour counts as better than the best fixed timeout",
+    ),
+    # Scale, and the folders of studies.
+    Mutant(
+        "short-is-a-prefix", "lcpo/contexts/fractions.py",
+        "np.arange(rows) * fraction.denominator // fraction.numerator", "np.arange(rows)",
+        (f"{FRACTIONS}rows_are_taken_at_equal_spacing[3]",),
+        "a short run sees the first context and no other",
+    ),
+    Mutant(
+        "averages-slower-in-short-runs", "lcpo/agents/steps.py",
+        "min(1.0, float(value / fraction))", "min(1.0, float(value * fraction))",
+        (f"{FRACTIONS}what_counts_steps_is_shortened",),
+        "online EWC averages over more than a short run",
+    ),
+    Mutant(
+        "exploring-all-of-a-short-run", "lcpo/run/plan/plan.py",
+        "config = shorten(config, fraction)", "config = shorten(config, WHOLE)",
+        (f"{PAPER_TABLES}online_ewc_by_its_hyper_parameters",),
+        "a short run is all random actions",
+    ),
+    Mutant(
+        "warm-up-of-a-whole-run", "lcpo/study/compare.py",
+        "(fractions.split(trace)[1] if trace else 1)", "1",
+        (f"{PAPER_TABLES}windy_stands_beside_the_paper_s",),
+        "short runs are judged over other parts of the trace than long ones",
+    ),
+    Mutant(
+        "scores-by-the-best-alone", "lcpo/study/paper/normalised.py",
+        "low, span = min(means), max(means) - min(means)", "low, span = 0.0, max(means)",
+        (f"{PAPER_TABLES}windy_stands_beside_the_paper_s",),
+        "normalised returns are not the paper's",
+    ),
+    Mutant(
+        "runs-of-another-version", "lcpo/study/folder.py",
+        "if version != __version__:", "if False:",
+        (f"{STUDIES}reproduce_runs_and_reports_a_study",),
+        "a report mixes runs of several versions",
+    ),
+    Mutant(
+        "folder-of-another-study", "lcpo/study/folder.py",
+        "if there and jobs and not shared and not file.exists():", "if False:",
+        (f"{STUDIES}reproduce_runs_and_reports_a_study",),
+        "a study is put into the folder of another",
+    ),
+    Mutant(
+        "tasks-never-drawn", "lcpo/study/stats/bootstrap.py",
+        "rng.integers(tasks, size=shape) if draw_tasks else all_tasks",
+        "all_tasks",
+        (f"{OVER_TASKS}resampled_variances",), "intervals over traces know of seeds only",
+    ),
+    Mutant(
+        "runs-drawn-from-the-padding", "lcpo/study/stats/bootstrap.py",
+        "rng.integers(count, size=(*shape, runs))",
+        "rng.integers(runs, size=(*shape, runs))",
+        (f"{OVER_TASKS}resampled_variances",),
+        "tasks with fewer seeds are resampled wrongly",
+    ),
+    Mutant(
+        "forgetting-of-another-context", "lcpo/study/memory.py",
+        "last.get(context, NAN) - first[visit]",
+        "level[visit - 1] - first[visit]",
+        ("tests/study/test_compare.py::test_forgetting_and_recovery",),
+        "what was lost is measured against another context",
+    ),
+    Mutant(
+        "cells-not-escaped", "lcpo/study/html_table.py",
+        "inner = escape(cell.text)",
+        "inner = cell.text",
+        (f"{PAGE}what_files_say_is_text",), "a name in a file runs as a script in the page",
+    ),
+    Mutant(
+        "policy-of-no-script", "lcpo/study/html.py",
+        "script-src {_digest(script)}",
+        "script-src 'unsafe-inline'",
+        (f"{PAGE}committed_results_become_pages",), "any script in a page is allowed to run",
+    ),
+    Mutant(
+        "intervals-do-not-overlap", "lcpo/study/html_table.py",
+        "abs(gap) <= a.half + b.half",
+        "abs(gap) <= max(a.half, b.half)",
+        (f"{PAGE}differences_to_the_paper",), "numbers that agree are said to differ",
+    ),
+    Mutant(
+        "episodes-of-a-block-count-once", "lcpo/study/imports.py",
+        "np.where(episodes > 0, value * episodes, 0.0)",
+        "np.where(episodes > 0, value, 0.0)",
+        (f"{IMPORTS}episodes_become_epochs",), "imported blocks of episodes have wrong returns",
+    ),
+    Mutant(
+        "epochs-end-before-their-last-step", "lcpo/study/imports.py",
+        "(np.asarray(rows.step) - 1) // epoch",
+        "np.asarray(rows.step) // epoch",
+        (f"{IMPORTS}episodes_become_epochs",), "an imported episode counts for the next epoch",
     ),
 )  # fmt: skip

@@ -271,7 +271,10 @@ def test_no_two_updates_share_a_key() -> None:
 prescient_lcpo = prescient(lcpo_agent.agent, steps=2000, buffer_size=50)
 
 
-@pytest.mark.parametrize("agent", ["prescient-a2c", HERE + "prescient_lcpo"])
+@pytest.mark.parametrize(
+    "agent",
+    [pytest.param("prescient-a2c", marks=pytest.mark.learn), HERE + "prescient_lcpo"],
+)
 def test_stopped_in_both_phases_equals_never_stopped(
     agent: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -316,6 +319,7 @@ def test_sizes_given_as_a_share_are_of_the_training() -> None:
     assert job.config["buffer_size"] == 30
 
 
+@pytest.mark.learn  # of other runs: tests/run/test_run.py
 def test_seed_alone_equals_seed_in_a_group(tmp_path: Path) -> None:
     """Through worker processes, as the command line runs them."""
     arguments: Any = {
@@ -328,6 +332,7 @@ def test_seed_alone_equals_seed_in_a_group(tmp_path: Path) -> None:
     assert_same_results(tmp_path / "alone/runs" / name, tmp_path / "group/runs" / name)
 
 
+@pytest.mark.learn  # of other runs: tests/run/test_run.py, test_segments.py
 def test_vmapped_group_agrees_with_single_runs_and_resumes(
     tmp_path: Path, monkeypatch: Any
 ) -> None:

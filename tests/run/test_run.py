@@ -64,14 +64,37 @@ def test_thinned_records_keep_lifelong_returns_exact() -> None:
     late = np.arange(103) >= 50
     expected = (returns[has & late] / episodes[has & late]).mean()
     assert record.lifelong_return(rows, after_step=50 * 200) == pytest.approx(expected, rel=1e-6)
+    expected = returns[late].sum() / episodes[late].sum()
+    assert record.mean_episode_return(rows, 50 * 200) == pytest.approx(expected, rel=1e-6)
     expected = metrics["value_loss"].mean()
     assert record.mean_metric(rows, "value_loss") == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_long_record_has_at_most_4000_rows() -> None:
+def test_a_long_record_is_kept_in_400_rows() -> None:
     assert record.block_size(100_000) == 25
-    assert record.block_size(4000) == 1
     assert record.block_size(4001) == 2
+    rng = np.random.default_rng(0)
+    metrics = {
+        "episodes": rng.integers(0, 3, 1203).astype(np.float64),
+        "episode_return_sum": rng.normal(size=1203),
+        "episode_length_sum": rng.random(1203),
+        "value_loss": rng.random(1203),
+        "total_hedged": rng.random(1203),
+    }
+    metrics["episode_return_sum"] *= metrics["episodes"] > 0
+    whole = record.thin(metrics, 0, 1, 200)
+    short = record.shorten(whole)
+    assert list(short) == list(whole)
+    assert len(short["step"]) == 301
+    assert short["step"][0] == 800
+    assert short["step"][-1] == 1203 * 200
+    assert record.lifelong_return(short) == pytest.approx(record.lifelong_return(whole), rel=1e-6)
+    for name in ("value_loss", "total_hedged"):
+        given = record.mean_metric(whole, name) if name == "value_loss" else whole[name].sum()
+        kept = record.mean_metric(short, name) if name == "value_loss" else short[name].sum()
+        assert kept == pytest.approx(given, rel=1e-5)
+    again = record.shorten(short)
+    assert all(np.array_equal(again[name], short[name]) for name in short)
 
 
 def test_stopped_at_every_chunk_equals_never_stopped(tmp_path: Path, monkeypatch: Any) -> None:

@@ -74,8 +74,8 @@ def test_best_prescient_by_mean_and_by_seed(out: Path) -> None:
     assert a2c.training.mean == pytest.approx(-391.0)
     assert (sac.seed, sac.best) == (1, -360.0)
     assert sac.mean.mean == pytest.approx(-400.0)
-    table = prescient.summary(load_results(out))
-    cells = {row[0]: list(row[1:]) for row in table.rows}
+    table = prescient.summary(load_results(out), "gym-all")
+    cells = {row[2]: list(row[3:]) for row in table.rows}
     assert cells["prescient-a2c"] == [
         "3 of 4",
         "-391 ± 2",
@@ -121,8 +121,8 @@ def test_reproduce_prints_the_table_beside_the_papers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "o"
-    command = ["reproduce", "prescient", "--trace", "4", "--steps", "2000", "--seeds", "2",
-               "--agents", "prescient-a2c", "--training-steps", "6400", "--published",
+    command = ["reproduce", "windy", "--envs", "pendulum", "--traces", "4", "--scale", "1/4000",
+               "--agents", "prescient-a2c", "--setting", "published", "--seeds", "2",
                "--workers", "0", "--out", str(out)]  # fmt: skip
     assert run(*command) == 0
     shown = capsys.readouterr().out
@@ -133,7 +133,7 @@ def test_reproduce_prints_the_table_beside_the_papers(
         assert result.job.config["faults"] == ["truncation-leaks"]
         assert result.job.config["rollout_length"] == 3200
         assert result.job.training is not None
-        assert result.job.training["steps"] == 6400
+        assert result.job.training["steps"] == 6400  # 32M / 4000, in whole updates
     for suffix in ("txt", "md", "tex", "csv"):
         assert (out / f"table.{suffix}").stat().st_size > 0
 

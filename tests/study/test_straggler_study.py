@@ -76,7 +76,7 @@ def test_what_is_made_of_records():
     assert rows["hedge-3ms"]["minus best fixed"] == "+9.50 ± 0.00"
     assert rows["never-hedge (best fixed)"]["of the way %"] == "-"
     assert "active %" not in table.header
-    assert report.figures["figure"].startswith(b"\x89PNG")
+    assert report.figures["figure"].png.startswith(b"\x89PNG")
 
 
 def test_a_run_that_failed_is_counted():
@@ -90,7 +90,7 @@ def test_a_run_that_failed_is_counted():
 
 
 def test_what_is_counted_in_interactions_is_shortened():
-    options = straggler.StragglerOptions(shorten=20.0, training_steps=straggler.TRAINING // 2)
+    options = straggler.StragglerOptions(training_steps=straggler.TRAINING // 2)
 
     def values(agent: str) -> dict:
         return straggler.shortened(agent, options)
@@ -103,14 +103,17 @@ def test_what_is_counted_in_interactions_is_shortened():
     assert values("mbcd")["threshold"] == 15_000.0
     assert values("prescient-ddqn")["random_steps"] == 256_000
     assert values("never-hedge") == {}
-    own = straggler.StragglerOptions(shorten=1.0, shorten_agents=20.0)
+    own = straggler.StragglerOptions(scale="paper", shorten_agents=20.0)
     assert straggler.shortened("lcpo", own) == {"rollout_length": 230}
 
 
 def test_plan_and_report_agree_on_names(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hedging, "hourly_schedule", lambda *_, **__: (8,) * 24)
     options = straggler.StragglerOptions(
-        agents="lcpo-agg,lcpo-cons,hedge-hourly", seeds=1, published=True, workloads="workload-1"
+        agents="lcpo-agg,lcpo-cons,hedge-hourly",
+        seeds=1,
+        setting="published",
+        workloads="workload-1",
     )
     jobs = straggler.plan_runs(options)
     assert [j.config["sigma"] for j in jobs[:2]] == pytest.approx([math.sqrt(10), math.sqrt(14)])

@@ -12,16 +12,20 @@ import numpy as np
 import pytest
 from commands import run
 
+from lcpo import bench
 from lcpo.cli.options import class_fields
+from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
-from lcpo.run.store.results import Result
-from lcpo.study import hedging, output, seeds, stats
-from lcpo.study.paper import STUDIES, grid_world
-from lcpo.study.paper.prescient import PrescientOptions
-from lcpo.study.study import Options, Report
+from lcpo.run.store.layout import run_files
+from lcpo.run.store.plans import load_plan
+from lcpo.run.store.results import Result, save_outcome
+from lcpo.study import costs, folder, hedging, output, seeds, stats
+from lcpo.study.paper import STUDIES, grid_world, runtime
+from lcpo.study.study import Options, Picture, Report
 from lcpo.study.tables import Table
 
+SPEED = Path(__file__).parents[2] / "results" / "speed"
 SHARED = {field.name for field in dataclasses.fields(Options)}
 
 
@@ -32,15 +36,13 @@ def test_every_study_has_the_shared_options(name: str) -> None:
     options = class_fields(study.Options)
     assert {option[0] for option in options} >= SHARED
     assert all(help for _, _, help, _ in options), "the string under each field is its help"
-    (published,) = [option for option in options if option[0] == "published"]
-    assert published[2].startswith("With the values and all faults of the published code")
     assert study.help
 
 
-@pytest.mark.parametrize("name", STUDIES)
-@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("name", [name for name in STUDIES if name != "faults"])
+@pytest.mark.parametrize("setting", ["corrected", "published"])
 def test_published_means_the_same_everywhere(
-    name: str, published: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All faults that an agent has, or none."""
     monkeypatch.setattr(hedging, "hourly_schedule", lambda *_, **__: (8,))  # it takes half a minute
@@ -48,38 +50,26 @@ def test_published_means_the_same_everywhere(
     from lcpo.config import published_faults
 
     study = STUDIES[name]
-    options = study.Options(seeds=1, published=published)
+    options = study.Options(seeds=1, setting=setting)
     if name == "straggler":  # which has thirty agents: three will do
         few = {"agents": "lcpo-agg,sac,hedge-hourly", "workloads": "workload-1"}
         options = dataclasses.replace(options, **few)
-    jobs = study.plan(options)
+    with counted():
+        jobs = study.plan(options)
     for job in jobs:
         faults = published_faults(find_agent(job.agent).Config).get("faults", ())
-        assert tuple(job.config.get("faults", ())) == (faults if published else ())
+        assert tuple(job.config.get("faults", ())) == (faults if setting == "published" else ())
     assert len({job.name for job in jobs}) == len(jobs)
 
 
 def test_default_folders() -> None:
+    """By name; a setting or a scale that is not the study's own stands behind it."""
     folders = {name: str(study.Options().folder(name)) for name, study in STUDIES.items()}
-    assert folders == {
-        "grid-world": "out/grid-world",
-        "baselines": "out/baselines-pendulum",
-        "replay-rate": "out/replay-rate",
-        "ideal-mbpo": "out/ideal-mbpo",
-        "discretisation": "out/discretisation",
-        "prescient": "out/prescient-pendulum-4",
-        "theorem": "out/theorem",
-        "ood-vs-cpd": "out/ood-vs-cpd",
-        "ewc": "out/ewc",
-        "workloads": "out/workloads",
-        "straggler": "out/straggler",
-    }
-    assert STUDIES["ewc"].Options(published=True).folder("ewc").name == "ewc-published"
-    corrected = STUDIES["discretisation"].Options(published=False)
-    assert corrected.folder("discretisation").name == "discretisation-corrected"
-    own = PrescientOptions(env="hopper", trace="dir/mine.npy", published=True)
-    assert str(own.folder("prescient")) == "out/prescient-hopper-dir_mine.npy-published"
-    assert PrescientOptions(out=Path("x")).folder("prescient") == Path("x")
+    assert folders == {name: f"out/{name}" for name in STUDIES}
+    assert STUDIES["ewc"].Options(setting="published").folder("ewc").name == "ewc-published"
+    corrected = STUDIES["discretisation"].Options(setting="corrected", scale="1/20")
+    assert corrected.folder("discretisation").name == "discretisation-corrected-1_20"
+    assert Options(out=Path("x"), scale="smoke").folder("windy") == Path("x")
 
 
 def result(job: Job, status: str = "finished", **provenance: Any) -> Result:
@@ -111,18 +101,18 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
         seeds=seeds.seeds_table(results(), lambda r: {}),
         tables={"table": table, "other": table},
         numbers={"table": Table(["agent", "mean"], [["a2c", "1.25"]], "ll")},
-        figures={"figure": b"png"},
+        figures={"figure": Picture(b"png", b"svg")},
     )
     paths = output.write_files(report, results(), tmp_path / "new", "lcpo compare --seeds 2")
     assert [path.name for path in paths] == [
         "table.txt", "table.md", "table.tex", "table.csv",
         "other.txt", "other.md", "other.tex", "other.csv",
-        "seeds.csv", "made.json", "figure.png",
+        "seeds.csv", "made.json", "figure.png", "figure.svg",
     ]  # fmt: skip
     assert paths[3].read_text() == "agent,mean\na2c,1.25\n"
     assert paths[7].read_text() == "agent\na2c\n"
-    assert paths[-1].read_bytes() == b"png"
-    made = json.loads(paths[-2].read_text())
+    assert [path.read_bytes() for path in paths[-2:]] == [b"png", b"svg"]
+    made = json.loads(paths[-3].read_text())
     assert made["command"] == ["lcpo compare --seeds 2"]
     assert (made["commit"], made["device"]) == (["abc", "def"], ["cpu:cpu"])
     assert (made["versions"]["jax"], made["versions"]["numpy"]) == (["1.0"], [])
@@ -132,7 +122,7 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
 
 
 def test_reproduce_runs_and_reports_a_study(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The generic part, on the quickest of them; the same command goes on with what is there."""
     out = tmp_path / "o"
@@ -146,18 +136,125 @@ def test_reproduce_runs_and_reports_a_study(
     assert made["command"][0].startswith("lcpo reproduce theorem --seeds 1")
     assert made["versions"]["jax"]
     assert len((out / "seeds.csv").read_text().splitlines()) == 1 + 5
-    assert run(*command) == 2
+    assert run(*command, "--no-resume") == 2
     assert "--resume" in capsys.readouterr().err
     before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.npz")}
-    assert run(*command, "--resume") == 0
+    assert run(*command) == 0
     assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.npz")} == before
+    _plans_and_collects(command[:-2], out, tmp_path, capsys, monkeypatch)
+
+
+def _plans_and_collects(
+    command: list[str],
+    out: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Jobs for another machine, and the report of its runs; none of another study's."""
+    there, here = tmp_path / "there", tmp_path / "here"
+    assert run(*command, "--plan", str(there)) == 0
+    assert f"python -m lcpo.run.worker {there / 'plan.json'}" in capsys.readouterr().out
+    assert load_plan(there / "plan.json").jobs == load_plan(out / "plan.json").jobs
+    assert not (there / "runs").exists()
+    assert run(*command, "--collect", str(there)) == 2
+    assert "none of the runs has ended" in capsys.readouterr().err
+    assert run(*command, "--collect", str(out), "--out", str(here)) == 0
+    assert (here / "table.md").read_bytes() == (out / "table.md").read_bytes()
+    assert run("reproduce", "windy", "--envs", "pendulum", "--agents", "a2c", "--collect",
+               str(out)) == 2  # fmt: skip
+    assert "experiment: there 'theorem', now 'windy'" in capsys.readouterr().err
+    (out / "study.json").unlink()  # a folder that only a worker has seen
+    assert run("reproduce", "grid-world", "--out", str(out)) == 2
+    assert "holds no run of this study" in capsys.readouterr().err
+    assert run(*command[:-4], "--steps", "1200", "--collect", str(out)) == 2
+    assert "steps: there 1000, now 1200" in capsys.readouterr().err
+    monkeypatch.setattr("lcpo.study.folder.__version__", "99")
+    assert run(*command, "--collect", str(out)) == 2
+    assert "this is 99" in capsys.readouterr().err
+
+
+TRAP_UNTIL = 16_000
+
+
+def test_runs_from_before_an_agent_had_a_field_are_collected(tmp_path: Path) -> None:
+    """They had its default; another value is another run."""
+    jobs = plan("a2c", "pendulum", trace="revisit", steps=4000, seeds=1)
+    old = dataclasses.replace(jobs[0], config={**jobs[0].config})
+    del old.config["entropy_coef"]
+    outcome = {"status": "failed", "job": old.to_json(), "seconds": 1.0, "provenance": {},
+               "environment": {}}  # fmt: skip
+    save_outcome(run_files(tmp_path, old.name), outcome, {})
+    (found,) = folder.collect(tmp_path, jobs)
+    assert found.job == jobs[0]
+    other = dataclasses.replace(jobs[0], config={**jobs[0].config, "entropy_coef": 0.1})
+    with pytest.raises(ValueError, match=r"config.entropy_coef: there 0\.0, now 0\.1"):
+        folder.collect(tmp_path, [other])
+
+
+def test_runtime_stands_beside_the_paper_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose numbers are milliseconds."""
+    times = {"a2c": 4.0, "lcpo": 14.0, "ppo": 8.0}
+    monkeypatch.setattr(
+        bench, "in_process", lambda agent, on, seconds: {"us": [times[agent]], "compile_s": [1.0]}
+    )
+    options = runtime.RuntimeOptions(agents="lcpo,a2c,ppo")
+    assert runtime.plan_runs(options) == []
+    table = runtime.report(options, []).tables["table"]
+    assert list(table.rows[0]) == ["lcpo", "14.0", "780 ± 30", "3.5", "1.5"]
+    assert list(table.rows[2]) == ["ppo", "8.0", "-", "2.0", "-"]
+
+
+def test_bad_scales_and_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in {
+        ("windi",): "did you mean 'windy'",
+        ("windy", "--scale", "smok"): "did you mean 'smoke'",
+        ("windy", "--scale", "2/1"): "needs a fraction above 0 and up to 1",
+        ("windy", "--agents", "lcpo,a2"): "did you mean 'a2c'",
+        ("windy", "--envs", "hoper"): "did you mean 'hopper'",
+        ("grid-world", "--envs", "hopper"): "unknown option '--envs'",
+        ("lcpo-p", "--setting", "fixed"): "needs corrected or published",
+        ("windy", "--engine", "loca"): "did you mean 'local'",
+        ("lcpo-p", "--plan", "a", "--collect", "b"): "give one of them",
+        ("--list", "--only", "windi"): "did you mean 'windy'",
+    }.items():
+        assert run("reproduce", *words) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_list_says_what_experiments_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("reproduce", "--list") == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in STUDIES)
+    (line,) = [
+        line for line in shown.splitlines() if line.startswith("windy  ") and "5,600" in line
+    ]
+    assert line.split()[2:4] == ["5,600", "89G"]
+    assert "estimates" in shown
+
+
+def test_costs_are_the_measured_ones() -> None:
+    """Those of results/speed, which docs/speed.md shows."""
+    measured = {}
+    for file in ("continual", "on-sac"):
+        for line in (SPEED / f"{file}.md").read_text().splitlines()[2:]:
+            agent, us = (cell.strip() for cell in line.split("|")[1:3])
+            measured.setdefault(agent, float(us))
+    measured |= {"a2c": 3.5, "lcpo": 14.2, "trpo": 12.6, "ppo": 8.5, "lcpo-p": 13.5}
+    shown = "".join((SPEED / f"{f}.md").read_text() for f in ("one-core", "other-agents"))
+    assert all(f"| {us} |" in shown for us in (3.5, 14.2, 12.6, 8.5, 13.5))
+    assert measured == costs.AGENT_US
+    (job,) = plan("mbpo", "pendulum", trace="3", steps=1000, seeds=1)
+    assert costs.cost([job]).core_seconds == pytest.approx(0.2058 + costs.COMPILE_SECONDS)
+    twice = dataclasses.replace(job, name="b", seed=1)
+    assert costs.cost([job, twice]).core_seconds == pytest.approx(0.4116 + costs.COMPILE_SECONDS)
 
 
 def grid_record(level: float) -> dict[str, np.ndarray]:
     """The trap's return is `level`; back at -3 twelve epochs after it left."""
     epoch = np.arange(5, grid_world.EPOCHS + 1, 5)
-    returns = np.where(epoch > grid_world.TRAP_UNTIL + 12, -3.0, level)
-    distance = np.where(epoch > grid_world.TRAP_UNTIL, 0.25, 0.0)
+    returns = np.where(epoch > TRAP_UNTIL + 12, -3.0, level)
+    distance = np.where(epoch > TRAP_UNTIL, 0.25, 0.0)
     return {
         "step": epoch * grid_world.STEPS_PER_EPOCH,
         "updates": np.full(len(epoch), 5),
@@ -168,15 +265,15 @@ def grid_record(level: float) -> dict[str, np.ndarray]:
 
 
 def test_grid_world_report() -> None:
-    jobs = grid_world.plan_runs(Options(seeds=2))
+    jobs = grid_world.plan_runs(grid_world.GridWorldOptions(seeds=2))
     assert [job.agent for job in jobs[::2]] == ["lcpo", "a2c", "tabular-a2c"], "slowest first"
     found = [result(job)._replace(record=grid_record(-5.0 - job.seed)) for job in jobs]
     found[0] = found[0]._replace(status="failed")
-    report = grid_world.study.report(Options(), found)
+    report = grid_world.study.report(grid_world.GridWorldOptions(), found)
     cells = {row[0]: list(row[1:]) for row in report.tables["table"].rows}
     assert cells["A2C"] == ["2 of 2", "-5.50 (-6.00)", "20 (20)", "0.25 (0.25)"]
     assert cells["LCPO"][0] == "1 of 2"
-    assert report.figures["figure"].startswith(b"\x89PNG")
+    assert report.figures["figure"].png.startswith(b"\x89PNG")
     rows = list(csv.DictReader(report.seeds.to_csv().splitlines()))
     assert (rows[1]["return_with_trap"], rows[1]["worst_tv_trap"]) == ("-6.0", "0.25")
     assert rows[0]["return_with_trap"] == ""

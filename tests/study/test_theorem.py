@@ -91,7 +91,7 @@ def test_metrics_of_a_run_agree_with_its_final_table(tmp_path: Path) -> None:
             last = [result.record[f"{name}_{context}"][-1] for name in ("q_error", "regret")]
             np.testing.assert_allclose(last, [error[context], regret[context]], atol=1e-6)
     report = theorem.study.report(theorem.TheoremOptions(), results)
-    assert report.figures["figure"].startswith(b"\x89PNG")
+    assert report.figures["figure"].png.startswith(b"\x89PNG")
     assert [row[1] for row in report.seeds.rows] == list(theorem.SETTINGS)
     assert [row[0] for row in report.tables["table"].rows] == [
         setting.label for setting in theorem.SETTINGS.values()

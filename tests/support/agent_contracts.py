@@ -28,6 +28,7 @@ from small_agents import (
     random_batch,
     small_config,
     started,
+    starter,
     updater,
 )
 
@@ -68,7 +69,8 @@ def test_same_key_same_result_and_act_only_reads(agent: AnyAgent) -> None:
     assert_same(first, updater(agent)(config, spec, state, batch, jax.random.key(4)))
     obs = batch.obs[0]
     slim = state._replace(memory=None) if "memory" in state._fields else state
-    actions = [agent.act(config, spec, s, obs, jax.random.key(9))[0] for s in (state, slim)]
+    act = jax.jit(agent.act, static_argnums=1)
+    actions = [act(config, spec, s, obs, jax.random.key(9))[0] for s in (state, slim)]
     assert_same(*actions)
     assert actions[0].shape == (1, spec.action_size)
     assert jnp.issubdtype(actions[0].dtype, jnp.integer)
@@ -89,20 +91,21 @@ def test_vmap_over_seeds_and_traced_fields_equals_a_loop(agent: AnyAgent) -> Non
         members.append(dataclasses.replace(base, **{name: 0.5 * getattr(base, name) + 0.01}))
     keys = jax.random.split(jax.random.key(1), len(members))
 
-    def run(config: Any, key: jax.Array) -> Any:
-        def update(state: Any, i: jax.Array) -> tuple[Any, Any]:
+    def run(init: Any, update: Any, config: Any, key: jax.Array) -> Any:
+        """Two updates; the memory is left out."""
+        state, metrics = init(config, spec, key), None
+        for i in range(2):
             batch = random_batch(spec, jax.random.fold_in(key, i))
-            return agent.update(config, spec, state, batch, jax.random.fold_in(key, 9 + i))
-
-        state, metrics = jax.lax.scan(update, agent.init(config, spec, key), jnp.arange(2))
+            state, metrics = update(config, spec, state, batch, jax.random.fold_in(key, 9 + i))
         slim = state._replace(memory=None) if "memory" in state._fields else state
         return slim, metrics
 
-    together = jax.jit(jax.vmap(run))(configs.stack(members), keys)
-    single = jax.jit(run)
+    stacked = configs.stack(members)
+    together = jax.vmap(partial(run, starter(agent), updater(agent)))(stacked, keys)
     last = len(members) - 1
     for i in {0, 1, min(2, last), last}:
-        alone = single(jax.tree.map(jnp.float32, members[i]), keys[i])
+        member = jax.tree.map(jnp.float32, members[i])
+        alone = run(starter(agent), updater(agent), member, keys[i])
         assert_close(jax.tree.map(lambda x, i=i: x[i], together), alone, 2e-4)
     if agent.root.name in ("constant", "hedge-hourly"):
         return  # it is the same for all seeds
@@ -110,9 +113,10 @@ def test_vmap_over_seeds_and_traced_fields_equals_a_loop(agent: AnyAgent) -> Non
     assert not np.array_equal(policies[0], policies[1]), "two seeds gave the same parameters"
 
 
-def unscaled(agent: AnyAgent) -> dict[str, Any]:
-    """Rewards as they are, for agents that would scale them."""
-    return {"scale_rewards": False} if hasattr(agent.Config, "scale_rewards") else {}
+def unscaled(config: Any) -> Any:
+    """Rewards as they are, for agents that would scale them: a scale knows of later rewards."""
+    known = hasattr(config, "scale_rewards")
+    return dataclasses.replace(config, scale_rewards=False) if known else config
 
 
 def ending(batch: Transition, kind: str, at: int) -> Transition:
@@ -143,7 +147,7 @@ def test_truncated_bootstraps_and_terminated_does_not(agent: AnyAgent) -> None:
         pytest.skip("its model learns from every successor: tests/agents/test_mbpo.py")
     if agent.root.name in RULES:
         pytest.skip("learns no values")
-    config, spec, warm = started(agent, **unscaled(agent))
+    config, spec, warm = started(agent)
     if agent.name == "tabular-q":  # no two rows alike, visited or not
         warm = warm._replace(
             q=jax.tree.map(lambda x: x + jnp.arange(float(x.size)).reshape(x.shape), warm.q)
@@ -222,8 +226,8 @@ def estimator(agent: AnyAgent, spec: Spec, state: Any) -> Any:
 @pytest.mark.parametrize("kind", ["terminated", "truncated"])
 def test_nothing_leaks_across_an_episode_end(agent: AnyAgent, kind: str) -> None:
     """What happens after the end reaches neither targets nor advantages before it."""
-    config, spec, state = started(agent, **unscaled(agent))
-    estimate = estimator(agent, spec, state)
+    config, spec, state = started(agent)
+    config, estimate = unscaled(config), estimator(agent, spec, state)
     batch = ending(random_batch(spec, jax.random.key(8), False), kind, 7)
     changed = batch._replace(
         obs=batch.obs.at[8:].set(other_obs(spec)), reward=batch.reward.at[8:].add(5.0)

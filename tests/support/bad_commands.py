@@ -38,8 +38,8 @@ VALID: dict[str, list[Part]] = {
         ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"), ("--workers", "1"),
     ],
     "reproduce": [
-        ("discretisation",), ("--agents", "a2c"), ("--seeds", "1"), ("--steps", "2000"),
-        ("--out", "o"), ("--workers", "0"),
+        ("discretisation",), ("--agents", "a2c"), ("--seeds", "1"), ("--scale", "1/1000"),
+        ("--out", "o"), ("--workers", "0"), ("--setting", "published"),
     ],
     "check-env": [("pendulum",), ("--env.num-bins", "5"), ("--env.max-steps", "10")],
     "trace": [("revisit",), ("turns.npy",), ("--rows", "400"), ("--out", "t.png")],
@@ -48,6 +48,8 @@ VALID: dict[str, list[Part]] = {
         ("--scale", "2"), ("--out", "c.png"),
     ],
     "export": [("runs-of-mine",), ("t.csv",)],
+    "report": [("runs-of-mine",), ("--out", "page.html")],
+    "import": [("theirs.csv",), ("--out", "o")],
     "list": [("--json",)],
     "bench": [("--json",), ("--gpu-runs", "4")],
 }  # fmt: skip
@@ -220,6 +222,21 @@ FOUND: list[Words] = [
         ("runs-of-mine", "x.csv", "y.csv"), ("runs-of-mine", "/dev/null/x.csv"),
         ("runs-of-mine", "x" * 300 + ".csv"), ("runs-of-mine", "text.csv"),
     )),
+    *(["report", *words] for words in (
+        (), ("folder",), ("nothing",), ("turns.npy",), ("",), ("a\0b",), ("x" * 300,), (".",),
+        ("runs-of-mine", "--out", "folder.csv"), ("runs-of-mine", "x"), ("loop",),
+        ("runs-of-mine", "--out", "/dev/null/x.html"), ("runs-of-mine", "--out", "x" * 300),
+        ("runs-of-mine", "--out", ""), ("/dev/null",),
+    )),
+    *(["import", *words] for words in (
+        (), ("theirs.csv",), ("theirs.csv", "--out"), ("text.csv", "--out", "o"),
+        ("nothing.csv", "--out", "o"), ("folder.csv", "--out", "o"), ("turns.npy", "--out", "o"),
+        ("theirs.csv", "--out", "turns.npy"), ("theirs.csv", "--out", "runs-of-mine"),
+        ("theirs.csv", "--out", "/dev/null/x"), ("theirs.csv", "--out", "x" * 300),
+        ("pipe.npy", "--out", "o"), ("a\0b", "--out", "o"), ("loop", "--out", "o"),
+    )),
+    [*_COMPARE, "--agents", "a2c", "--imported", "folder"],
+    [*_COMPARE, "--agents", "a2c", "--imported", "nothing", "turns.npy"],
     *(["bench", "--gpu-runs", text] for text in ("0", "-1", "x", "1.5", str(10**12))),
     # comparisons and experiments
     *([*_COMPARE, "--agents", text] for text in (
@@ -231,12 +248,15 @@ FOUND: list[Words] = [
     [*_COMPARE, "--agents", "prescient-a2c", "--training-steps", "0"],
     ["reproduce"], ["reproduce", "x"], ["reproduce", ""], ["reproduce", "--seeds", "1"],
     *(["reproduce", name, flag, text]
-      for name in ("grid-world", "discretisation", "prescient", "theorem")
+      for name in ("grid-world", "discretisation", "lcpo-p", "theorem")
       for flag, text in (("--seeds", "0"), ("--seeds", "-1"), ("--seeds", str(10**9)),
                          ("--workers", "-1"), ("--seeds", "1.5"), ("--out", "turns.npy"))),
-    *(["reproduce", "prescient", "--seeds", "1", "--steps", "4000", "--training-steps", "64000",
-       "--agents", "prescient-a2c", flag, text]
-      for flag, text in (("--warmup", "4000"), ("--warmup", "-1"), ("--trace", ""))),
+    *(["reproduce", "windy", "--seeds", "1", "--scale", "1/1000", "--agents", "a2c",
+       "--envs", "pendulum", flag, text]
+      for flag, text in (("--traces", ""), ("--traces", "3,3"), ("--traces", "3@2"),
+                         ("--traces", "5"), ("--collect", "turns.npy"), ("--collect", "o"))),
+    *(["reproduce", "lcpo-p", "--scale", text]
+      for text in ("", "0", "2", "1/0", "-1/2", "1e-3", "nan", "1/1000000", "9" * 400)),
     *(["reproduce", "theorem", "--seeds", "1", "--steps", text] for text in ("0", "-1", "50")),
     ["check-env"], ["check-env", "--x"], ["check-env", ""], ["check-env", "pendulm"],
     ["check-env", "pendulum", "--env.num-bins", "1"], ["check-env", "broken:agent"],
@@ -288,6 +308,9 @@ def watch() -> Iterator[None]:
             "lcpo.bench.bench": work,
             "lcpo.examine.examine": work,
             "lcpo.study.export.write_bytes": work,
+            "lcpo.study.html.write_bytes": work,
+            "lcpo.study.output.write_bytes": work,
+            "lcpo.study.imports.save_arrays": work,
             "lcpo.study.figures._render": work,
         }.items():
             stack.enter_context(mock.patch(where, instead))

@@ -121,6 +121,11 @@ def _jitted(function: Any) -> Any:
     return jax.jit(function, static_argnums=1)
 
 
+def starter(agent: AnyAgent) -> Any:
+    """The compiled `init`; variants of an agent share it."""
+    return _jitted(agent.init)
+
+
 def updater(agent: AnyAgent) -> Any:
     """The compiled update; variants of an agent share it."""
     return _jitted(agent.update)
@@ -130,7 +135,7 @@ def started(agent: AnyAgent, **overrides: Any) -> tuple[Any, Spec, Any]:
     """A config, a spec, and a state after two updates (so that buffers hold something)."""
     config, spec = small_config(agent, **overrides), env_for(agent).spec
     config = jax.tree.map(jnp.float32, config)
-    state = _jitted(agent.init)(config, spec, jax.random.key(0))
+    state = starter(agent)(config, spec, jax.random.key(0))
     for i in range(2):
         batch = random_batch(spec, jax.random.key(i))
         state, _ = updater(agent)(config, spec, state, batch, jax.random.key(i))

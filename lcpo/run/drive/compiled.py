@@ -59,11 +59,12 @@ class CompiledDriver:
         self.program = Program(first.agent.root, first.spec, phase.mode)
         self.phase, self.num_runs, self.many = phase, len(setups), len(setups) > 1
         steps = first.job.steps // first.spec.num_worlds
-        shared = all(trace is traces[0] for trace in traces)
+        different = {id(trace): trace for trace in traces}
         self.traces = [
             base.rows_of(trace, first.env.advance, phase.mode, steps)
-            for trace in (traces[:1] if shared else traces)
+            for trace in different.values()
         ]
+        self.which = np.array([list(different).index(id(trace)) for trace in traces])
         self.max_updates = chunk
         self.run = _stack_runs(setups, phase)
         self.options = compile_options(phase)
@@ -109,12 +110,13 @@ class CompiledDriver:
         return self._rows(first * length, self.max_updates * length + 1)
 
     def _rows(self, first: int, count: int) -> Contexts:
-        """Of the trace that all runs share; else those of each, stacked."""
+        """Of the trace that all runs share; else those of each, which the device copies."""
         lags = self.program.spec.context.lags
         each = [load_contexts(trace, first, count, lags) for trace in self.traces]
         if len(each) == 1:
             return each[0]
-        return each[0]._replace(rows=np.stack([contexts.rows for contexts in each]))  # pyright: ignore
+        rows = jnp.asarray(np.stack([contexts.rows for contexts in each]))
+        return each[0]._replace(rows=rows[self.which])
 
 
 def _stack_runs(setups: list[Setup], phase: Phase) -> Run:

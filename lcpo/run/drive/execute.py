@@ -7,10 +7,13 @@ one vmapped program. On a CPU vmap gains nothing (give each core a process of it
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
+import numpy as np
 
 from lcpo.run.drive.base import StoppedRuns
 from lcpo.run.drive.choose import state_shapes
@@ -35,6 +38,7 @@ def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: flo
     Whatever breaks a run is reported as `Crashed`, and the others go on.
     """
     reporter, waiting = Reporter(report), []
+    held: list[np.ndarray | None] = []
     for job in jobs:
         with reporter.crashes_of([job]):
             waiting += [] if _tell_end(job, out, reporter) else [Setup(job)]
@@ -43,22 +47,24 @@ def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: flo
         group = [first]
         if first.is_host or jax.default_backend() != "cpu":
             group = [s for s in waiting if s.statics() == first.statics()]
-        waiting = [s for s in waiting if s not in group]
+        taken = {id(setup) for setup in group}
+        waiting = [s for s in waiting if id(s) not in taken]
         with reporter.crashes_of([setup.job for setup in group]):
-            _run_claimed(group, out, reporter, checkpoint_seconds)
+            # The traces of a group are held until the next one has its own: most share them.
+            held = _run_claimed(group, out, reporter, checkpoint_seconds)
+    del held
 
 
 def _run_claimed(
     group: list[Setup], out: Path, report: Reporter, checkpoint_seconds: float
-) -> None:
+) -> list[np.ndarray | None]:
     """Run those of a group that nobody else runs, or has run meanwhile."""
     with claimed(out, [setup.job.name for setup in group]) as mine:
         for setup in group:
             if setup.job.name not in mine:
                 report(Crashed(setup.job.name, "another process runs it: wait for that, or end it"))
         free = [s for s in group if s.job.name in mine and not _tell_end(s.job, out, report)]
-        if free:
-            _run_group(free, out, report, checkpoint_seconds)
+        return _run_group(free, out, report, checkpoint_seconds) if free else []
 
 
 def _tell_end(job: Job, out: Path, report: Report) -> bool:
@@ -71,12 +77,15 @@ def _tell_end(job: Job, out: Path, report: Report) -> bool:
     return True
 
 
-def _run_group(group: list[Setup], out: Path, report: Reporter, checkpoint_seconds: float) -> None:
+def _run_group(
+    group: list[Setup], out: Path, report: Reporter, checkpoint_seconds: float
+) -> list[np.ndarray | None]:
     """Runs of a group that were stopped at different updates go on separately.
 
     Runs whose worlds cannot go on are left; the others go on from their last checkpoints, which
-    gives the same result: no run depends on those beside it.
+    gives the same result: no run depends on those beside it. Returns the traces of all.
     """
+    traces = _load_traces(group)
     saved: dict[str, checkpoints.Checkpoint | None] = {}
     for setup in group:
         with report.crashes_of([setup.job]):
@@ -86,6 +95,19 @@ def _run_group(group: list[Setup], out: Path, report: Reporter, checkpoint_secon
         part = [s for s in group if starts.get(s.job.name) == start]
         with report.crashes_of([s.job for s in part]):
             _run_part(part, out, report, checkpoint_seconds, saved)
+    return traces
+
+
+def _load_traces(group: list[Setup]) -> list[np.ndarray | None]:
+    """The traces of a group, several at a time. One that cannot be loaded is told to its runs."""
+
+    def attempt(setup: Setup) -> np.ndarray | None:
+        with contextlib.suppress(Exception):
+            return setup.trace()
+
+    different = {(s.job.trace, s.job.scale, s.trace_rows): s for s in group}
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(attempt, different.values()))
 
 
 def _run_part(

@@ -95,7 +95,7 @@ class Group:
                 count = min(size, phase.num_updates - first)
                 state, metrics = driver.chunk(state, first, count)
                 if first == begin:
-                    budget.trim()
+                    budget.settle()
                 self._collect(phase, block, metrics, range(first, first + count), rows)
                 if len(self.failed) == len(self.setups):
                     break
@@ -159,7 +159,8 @@ class Group:
     def _save_records(self, phase: Phase, rows: Rows) -> None:
         for files, mine, written in zip(self.files, rows, self.written, strict=True):
             if mine:
-                written[phase.file] = save_arrays(files.record_of(phase.file), records.join(mine))
+                record = records.shorten(records.join(mine))
+                written[phase.file] = save_arrays(files.record_of(phase.file), record)
 
     def _finish(self, driver: Driver[Any], state: Any) -> None:
         """Policy and manifest of each run, the manifest last; then drop checkpoints."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -107,7 +108,7 @@ class Acting:
     """`act` of many runs in one call.
 
     A call costs by the arrays that it is given. An agent's state has dozens of them, of which
-    acting reads a few: only those are gathered after an update, and passed.
+    acting reads a few: only those are gathered after an update, all of a dtype in one array.
     """
 
     def __init__(self, program: Program, config: Tree, state: Tree) -> None:
@@ -119,20 +120,23 @@ class Acting:
         obs = jax.ShapeDtypeStruct((spec.num_worlds, spec.obs_size), jnp.float32)
         bits = jax.ShapeDtypeStruct((2,), jnp.uint32)
         self.read = _which_are_read(self._act, self.shapes, obs, bits)
+        read = [x.dtype for x, read in zip(self.shapes, self.read, strict=True) if read]
+        self.dtypes = list(dict.fromkeys(read))
         self.act = jax.jit(jax.vmap(self._act_with))
         """act(gathered, obs [R, N, D], bits [R, 2]) -> (actions [R, N, A], extra [R, ...])"""
 
-        def pick_leaves(config: Tree, state: Tree, update: Array) -> list[Array]:
+        def pick(config: Tree, state: Tree, update: Array) -> list[Array]:
             leaves = jax.tree.leaves((config_at(mode, config, update), state))
-            return [x for x, read in zip(leaves, self.read, strict=True) if read]
+            kept = [jnp.ravel(x) for x, read in zip(leaves, self.read, strict=True) if read]
+            return [jnp.concatenate([x for x in kept if x.dtype == d]) for d in self.dtypes]
 
         def gather(configs: Sequence[Tree], states: Sequence[Tree], update: Array) -> list[Array]:
-            parts = [pick_leaves(c, s, update) for c, s in zip(configs, states, strict=True)]
-            return [jnp.stack(leaves) for leaves in zip(*parts, strict=True)]
+            parts = [pick(c, s, update) for c, s in zip(configs, states, strict=True)]
+            return [jnp.stack(vectors) for vectors in zip(*parts, strict=True)]
 
         self.gather = jax.jit(gather)
         """From configs and states, run by run."""
-        self.gather_stacked = jax.jit(jax.vmap(pick_leaves, in_axes=(0, 0, None)))
+        self.gather_stacked = jax.jit(jax.vmap(pick, in_axes=(0, 0, None)))
         """From configs and states whose leaves are [R, ...]."""
 
     def _act(self, leaves: list[Array], obs: Array, bits: Array) -> tuple[Array, Tree]:
@@ -140,10 +144,18 @@ class Acting:
         return self.agent.act(config, self.spec, state, obs, random.from_bits(bits))
 
     def _act_with(self, gathered: list[Array], obs: Array, bits: Array) -> tuple[Array, Tree]:
-        given = iter(gathered)
+        rest = dict(zip(self.dtypes, gathered, strict=True))
+
+        def take(shape: tuple[int, ...], dtype: Any) -> Array:
+            size = math.prod(shape)
+            taken, rest[dtype] = rest[dtype][:size], rest[dtype][size:]
+            return taken.reshape(shape)
+
         pairs = zip(self.shapes, self.read, strict=True)
         # What is not read is not computed either.
-        leaves = [next(given) if read else jnp.zeros(x.shape, x.dtype) for x, read in pairs]
+        leaves = [
+            take(x.shape, x.dtype) if read else jnp.zeros(x.shape, x.dtype) for x, read in pairs
+        ]
         return self._act(leaves, obs, bits)
 
 

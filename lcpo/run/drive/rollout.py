@@ -43,8 +43,12 @@ class Contexts(NamedTuple):
 
 def load_contexts(trace: np.ndarray, first: int, count: int, lags: int) -> Contexts:
     """Rows first .. first + count - 1 with their histories."""
-    index = trace_rows(np.arange(first - lags + 1, first + count), len(trace))
-    return Contexts(np.asarray(trace[index], np.float32), np.int32(first))  # pyright: ignore
+    begin, end = first - lags + 1, first + count
+    if begin >= 0 and end <= len(trace):
+        rows = trace[begin:end]  # no copy
+    else:
+        rows = trace[trace_rows(np.arange(begin, end), len(trace))]
+    return Contexts(np.asarray(rows, np.float32), np.int32(first))  # pyright: ignore
 
 
 def init_run(program: Program, run: Run, contexts: Contexts) -> RunState:

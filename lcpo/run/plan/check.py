@@ -219,16 +219,21 @@ def check_rollout_length(agent: AnyAgent, config: Any) -> None:
         )
 
 
-def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
-    """Raise InputError with the rule that the agent breaks, CannotServe if its `check` does."""
-    name = f"agent {agent.name}"
-    check_rollout_length(agent, config)
+def check_values(agent: AnyAgent, config: Any, spec: Spec) -> None:
+    """Raise CannotServe if the agent's own `check` does."""
     if agent.check is not None:
-        with _users_code(f"{name}: check(config, spec)"):
+        with _users_code(f"agent {agent.name}: check(config, spec)"):
             try:
                 agent.check(config, spec)
             except InputError as error:
                 raise CannotServe(str(error)) from error
+
+
+def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
+    """Raise InputError with the rule that the agent breaks, CannotServe if its `check` does."""
+    name = f"agent {agent.name}"
+    check_rollout_length(agent, config)
+    check_values(agent, config, spec)
     key = jax.random.key(0)
     with _users_code(f"{name}: init(config, spec, key)"):
         state = jax.eval_shape(lambda k: agent.init(config, spec, k), key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import weakref
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -191,27 +192,31 @@ def env_name(env: AnyEnv) -> str:
     return known.get(type(env)) or f"{type(env).__module__}:{type(env).__qualname__}"
 
 
-_last_trace: tuple[Hashable, np.ndarray] | None = None
+_last_trace: np.ndarray | None = None
+_in_use: weakref.WeakValueDictionary[Hashable, np.ndarray] = weakref.WeakValueDictionary()
 
 
 def load_trace(name: str, scale: float, rows: int | None) -> np.ndarray:
-    """The trace, scaled. The last one is kept: the seeds of a study share it."""
+    """The trace, scaled. The last one is kept, and all that somebody holds: runs share them."""
     global _last_trace
     key = (name, scale, rows, contexts.stamp(name))
-    if _last_trace is None or _last_trace[0] != key:
-        _last_trace = key, contexts.get(name, rows, scale)
-    return _last_trace[1]
+    found = _in_use.get(key)
+    if found is None:
+        found = _in_use[key] = contexts.get(name, rows, scale)
+    _last_trace = found
+    return found
 
 
-_last_digest: tuple[np.ndarray, str] | None = None
+_digests: dict[int, tuple[weakref.ref[np.ndarray], str]] = {}
+"""By the place of a trace in memory, which another may have after it."""
 
 
 def digest_of_trace(values: np.ndarray) -> str:
-    """Its fingerprint. The last one is kept, for all the runs of a trace ask for it."""
-    global _last_digest
-    if _last_digest is None or _last_digest[0] is not values:
-        _last_digest = values, digest(values)
-    return _last_digest[1]
+    """Its fingerprint, taken once as long as the trace is in use: all of its runs ask for it."""
+    known = _digests.get(id(values))
+    if known is None or known[0]() is not values:
+        known = _digests[id(values)] = weakref.ref(values), digest(values)
+    return known[1]
 
 
 def trace_shape(name: str, scale: float, rows: int | None) -> tuple[int, int]:

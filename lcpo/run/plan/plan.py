@@ -5,21 +5,22 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
-
-import jax
 
 from lcpo import config as configs
 from lcpo import contexts
 from lcpo import values as plain_values
 from lcpo.agents import find_agent, presets
-from lcpo.contexts import paper
+from lcpo.agents.steps import WHOLE, shorten
+from lcpo.contexts import fractions, paper
 from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
-from lcpo.run.plan.check import check_agent, check_env, check_rollout_length
+from lcpo.run.plan.check import check_env, check_rollout_length
+from lcpo.run.plan.checked import check_program, is_counted
 from lcpo.run.plan.job import (
     Job,
     digest_of_trace,
@@ -47,6 +48,7 @@ def plan(
     steps: int | None = None,
     seeds: int | Iterable[int],
     scale: float | None = None,
+    fraction: Fraction = WHOLE,
     overrides: Mapping[str, Any] | None = None,
     env_overrides: Mapping[str, Any] | None = None,
     sweep: Mapping[str, Iterable[Any]] | None = None,
@@ -57,6 +59,8 @@ def plan(
     """The jobs of one call of `train`: every value of the sweep with every seed, checked.
 
     `seeds`: how many (0, 1, ...), or which.
+    `fraction`: of the time that everything else is given for. The trace is played so much faster;
+    steps, training steps and config values that are counted in steps are as much fewer.
     `published`: with the values and all faults of the published code, below what is overridden.
     `label`: goes into the names of the runs, to tell them from others of the same agent.
     """
@@ -69,17 +73,22 @@ def plan(
     sweep, seeds = _check_sweep(sweep, overrides), check_seeds(seeds)
     check_count(len(seeds) * math.prod(len(values) for values in sweep.values()))
     the_env: AnyEnv = configs.make(env_class, {**faults, **env_overrides})
-    check_env(the_env, f"environment {env!r}")
+    if not is_counted():
+        check_env(the_env, f"environment {env!r}")
     steps = None if steps is None else plain_values.whole("steps", steps)
     training = _training(chosen, the_env, env, training_steps)
-    context = _context(the_env, env, trace, scale, steps)
+    if training is not None:
+        training = training._replace(steps=int(training.steps * fraction))
+    context = _context(the_env, env, trace, scale, steps, fraction)
     given = presets.settings(chosen, env)
     given |= {**(presets.published(chosen, env) if published else {}), **overrides}
     where = f"{agent}-{env}-{context.trace or 'none'}{f'-{label}' if label else ''}"
     jobs: list[Job] = []
     for values in itertools.product(*sweep.values()):
         point = dict(zip(sweep, values, strict=True))
-        resolved = _resolve(chosen, the_env.spec, context.steps, training, {**given, **point})
+        config = configs.make(chosen.Config, {**chosen.presets, **given, **point})
+        config = shorten(config, fraction)
+        resolved = _resolve(chosen, the_env.spec, context.steps, training, config)
         at = "".join(f"-{field}={value}" for field, value in point.items())
         jobs += [
             Job(
@@ -189,35 +198,21 @@ class Context(NamedTuple):
 
 
 def _resolve(
-    agent: AnyAgent, spec: Spec, steps: int, training: Training | None, values: Mapping[str, Any]
+    agent: AnyAgent, spec: Spec, steps: int, training: Training | None, config: Any
 ) -> dict[str, Any]:
-    """The fields of a job that depend on its config values, checked: steps, config, training."""
+    """The fields of a job that depend on its config, checked: steps, config, training."""
     spec = spec if training is None else phases.training_spec(spec)
-    config = configs.resolve(
-        configs.make(agent.Config, {**agent.presets, **values}),
-        training.steps if training else steps,
-    )
+    config = configs.resolve(config, training.steps if training else steps)
     check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
     _check_length(parts, training, steps)
-    _check_program(agent, config, spec)
+    if not is_counted():
+        check_program(agent, config, spec)
     return {
         "steps": parts[-1].steps,
         "config": configs.to_json(config),
         "training": phases.to_json(training and training._replace(steps=parts[0].steps)),
     }
-
-
-_last_checked: Hashable = None
-
-
-def _check_program(agent: AnyAgent, config: Any, spec: Spec) -> None:
-    """`check_agent`; not again where points of a sweep differ in values that no check looks at."""
-    global _last_checked
-    program = (agent, jax.tree.structure(config), spec)
-    if agent.check is not None or program != _last_checked:
-        check_agent(agent, config, spec)
-    _last_checked = program
 
 
 def _training(
@@ -267,10 +262,12 @@ def _context(
     trace: str | os.PathLike[str] | None,
     scale: float | None,
     steps: int | None,
+    fraction: Fraction,
 ) -> Context:
     """Check that the trace fits the environment and lasts for the run."""
     if trace is not None:
         trace = contexts.name_of(trace)
+    steps = None if steps is None else max(1, int(steps * fraction))
     if scale is not None:
         scale = plain_values.number("scale", scale, -MAX_SCALE, MAX_SCALE)
     if env.advance == "own":
@@ -284,13 +281,15 @@ def _context(
     trace = paper.DEFAULT_TRACES.get(env_name) if trace is None else trace
     if trace is None:
         raise InputError(f"environment {env_name!r} is driven by a trace: name one, e.g. --trace 3")
+    trace = fractions.join(trace, fraction)
     scale = paper.default_scale(env_name, trace) if scale is None else scale
     by_step = env.advance == "step"
     rows, columns = trace_shape(trace, scale, steps if by_step else None)
     channels = env.spec.context.channels
     if columns != channels:
         raise InputError(f"trace {trace!r} has {columns} columns, {env_name!r} needs {channels}")
-    steps = steps or paper.DEFAULT_STEPS.get(env_name) or (rows if by_step else None)
+    default = int(paper.DEFAULT_STEPS.get(env_name, 0) * fractions.split(trace)[1])
+    steps = steps or default or (rows if by_step else None)
     if steps is None:
         raise InputError("say how many steps to run")
     digest = None

@@ -1,6 +1,7 @@
 """Every file name of a study and its runs, once.
 
 OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
+OUT/study.json                                whose plan it is (`lcpo.study.folder`)
 OUT/.lock                                     who works in the folder (`lcpo.run.store.lock`)
 OUT/.running                                  which runs are run now (`lcpo.run.store.claims`)
 OUT/logs/worker-N.txt, here.txt               what agents and environments printed; tracebacks
@@ -28,6 +29,11 @@ RECORD, TRAINING = "record.npz", "training.npz"
 def plan_file(out: Path) -> Path:
     """The plan of an output folder."""
     return out / "plan.json"
+
+
+def study_file(out: Path) -> Path:
+    """Which study a plan is of."""
+    return out / "study.json"
 
 
 def lock_file(out: Path) -> Path:

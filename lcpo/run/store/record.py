@@ -1,7 +1,8 @@
 """What a run leaves behind of its metrics: a thinned table, and the sums over it.
 
 A row is a block of updates: the mean of each metric, and for episodes the exact sums, so that
-lifelong returns are exact although at most 4000 rows are kept.
+lifelong returns are exact although at most 400 rows are kept. While a run goes on its rows are
+shorter, for a chunk of work is never less than a row.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 MAX_ROWS = 4000
+"""While a run goes on."""
+KEPT_ROWS = 400
+"""Of a finished run: a hundred of them are to fit into 20 MB, their policies included."""
 SUMS = ("episodes", "episode_return_sum", "episode_length_sum")
 TOTAL = "total_"
 """Metrics whose names begin so are summed, too: `Spec.readings`."""
@@ -60,6 +64,25 @@ def join(parts: list[Record]) -> Record:
     return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]} if parts else {}
 
 
+def shorten(record: Record, most: int = KEPT_ROWS) -> Record:
+    """The same in at most `most` rows, each made of equally many; the last one may be shorter."""
+    count = len(record["step"])
+    cuts = np.arange(0, count, -(-count // most))
+
+    def totals(values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, cuts)
+
+    rows: Record = {"step": record["step"][np.append(cuts[1:], count) - 1]}
+    for name, values in record.items():
+        if name in ("updates", "epochs", *SUMS) or name.startswith(TOTAL):
+            rows[name] = totals(values)
+        elif name != "step":
+            weight = record["epochs" if name == "epoch_return" else "updates"]
+            means = totals(values * weight) / np.maximum(totals(weight), 1)
+            rows[name] = means.astype(values.dtype)
+    return rows
+
+
 def lifelong_return(
     record: Record, after_step: int = 0, before_step: float = float("inf")
 ) -> float:
@@ -73,6 +96,13 @@ def lifelong_return(
     if epochs.sum() == 0:
         return float("nan")
     return float(np.sum(record["epoch_return"][late] * epochs) / epochs.sum())
+
+
+def mean_episode_return(record: Record, after_step: int = 0) -> float:
+    """Mean over the episodes that ended after `after_step`, each with the same weight."""
+    late = record["step"] > after_step
+    count = record["episodes"][late].sum()
+    return float(record["episode_return_sum"][late].sum() / count) if count else float("nan")
 
 
 def mean_reward(record: Record, after_step: int = 0) -> float:

@@ -51,7 +51,7 @@ class Result(NamedTuple):
         """The policy file of a finished run."""
         path = RunFiles(self.folder).policy
         if path.name not in self.files:
-            raise InputError(f"the run in {self.folder} failed: it left no policy")
+            raise InputError(f"the run in {self.folder} left no policy: it failed, or was imported")
         return load_policy(path, self.files[path.name])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,9 +20,10 @@ from lcpo.run.store.results import Result
 from lcpo.study import stats, tables
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.study import Options, Report, Setting, Study
 
 ENV = "pendulum-v1"
+STEPS = 2_000_000
 FROM, UNTIL = 0.8, 0.9
 """The part of a run that counts."""
 
@@ -30,15 +32,13 @@ FROM, UNTIL = 0.8, 0.9
 class DiscretisationOptions(Options):
     """Options of the study."""
 
-    agents: str = "a2c,trpo,ddqn,sac"
+    without: ClassVar[tuple[str, ...]] = ("envs", "traces")
+
+    agents: str = "a2c,trpo,ddqn,sac,mbpo"
     """Agents, separated by commas."""
-    seeds: int = 10
-    """Seeds of each agent."""
-    steps: int = 2_000_000
-    """Interactions of each run."""
-    published: bool = True
-    """With the values and all faults of the published code; on here, as the paper's numbers were
-    made so."""
+    setting: Setting = "published"
+    """published: with the values and all faults of the published code, as the paper's numbers were
+    made; or corrected."""
 
 
 def plan_runs(options: DiscretisationOptions) -> list[Job]:
@@ -47,8 +47,9 @@ def plan_runs(options: DiscretisationOptions) -> list[Job]:
         options.agents,
         ENV,
         trace=None,
-        steps=options.steps,
-        seeds=options.seeds,
+        steps=STEPS,
+        fraction=options.fraction,
+        seeds=options.num_seeds(10),
         published=options.published,
     )
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
 
+from lcpo.contexts import fractions
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
@@ -28,6 +30,8 @@ ALPHA, BETA = "penalty_coef", "averaging_rate"
 @dataclasses.dataclass(frozen=True)
 class EwcOptions(PendulumOptions):
     """Options of the study."""
+
+    without: ClassVar[tuple[str, ...]] = ("agents", "envs")
 
     alphas: str = "0.05,0.1,0.5,1"
     """Strengths of the penalty, separated by commas."""
@@ -76,11 +80,11 @@ def make_report(options: EwcOptions, results: Sequence[Result]) -> Report:
 def judge(comparison: Comparison, results: Sequence[Result]) -> list[Point]:
     """A point per agent and setting."""
     points = []
-    trace = str(comparison.trace)
+    trace, share = fractions.split(str(comparison.trace))
     for members, row in zip(compare.group(results).values(), comparison.rows, strict=True):
         job = members[0].job
         if job.agent == AGENT:
-            alpha, memory = f"{job.config[ALPHA]:g}", averaged_over(job.config)
+            alpha, memory = f"{job.config[ALPHA]:g}", averaged_over(job.config, share)
             variant = f"alpha={job.config[ALPHA]};beta_inv={memory}"
             printed = paper_number("ewc-return", AGENT, job.env, trace, variant)
         else:
@@ -90,9 +94,10 @@ def judge(comparison: Comparison, results: Sequence[Result]) -> list[Point]:
     return points
 
 
-def averaged_over(config: dict[str, Any]) -> str:
-    """1/beta in interactions, to one figure as the paper has it: 3M for 7e-5."""
-    interactions = config["rollout_length"] / (config["updates_per_rollout"] * config[BETA])
+def averaged_over(config: dict[str, Any], share: Fraction) -> str:
+    """1/beta in interactions of the paper's runs, to one figure as it has it: 3M for 7e-5."""
+    steps = config["updates_per_rollout"] * config[BETA] * share
+    interactions = config["rollout_length"] / steps
     return tables.short_count(int(float(f"{interactions:.0e}")))
 
 
@@ -122,7 +127,7 @@ def summary(points: Sequence[Point], first: Comparison, published: bool) -> tabl
     )
 
 
-def draw(points: Sequence[Point]) -> bytes:
+def draw(points: Sequence[Point]) -> figures.Picture:
     """A panel per trace: online EWC by setting, the others as lines, the paper's as circles."""
     traces = list(dict.fromkeys(point.trace for point in points))
     shape = figures.new_figure(7.2, 2.6 * len(traces))
@@ -148,7 +153,7 @@ def draw(points: Sequence[Point]) -> bytes:
     axes[-1].set_xlabel("alpha, and below it 1/beta in interactions")
     lines, names = axes[0].get_legend_handles_labels()
     shape.legend(lines, names, loc="outside upper center", frameon=False, fontsize=8, ncols=4)
-    return figures.to_png(shape)
+    return figures.to_picture(shape)
 
 
 study = Study(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from lcpo.contexts import fractions
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
@@ -18,7 +19,7 @@ from lcpo.study.compare import Comparison
 from lcpo.study.paper.pendulum import PendulumOptions, plan_pendulum
 from lcpo.study.paper_numbers import paper_number
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Report, Study, names
+from lcpo.study.study import Report, Study, listed
 
 METRICS = ("model_reward_error", "model_obs_error", "sample_age")
 HEADERS = ("reward unexplained", "obs unexplained", "sample age")
@@ -28,15 +29,13 @@ HEADERS = ("reward unexplained", "obs unexplained", "sample age")
 class IdealMbpoOptions(PendulumOptions):
     """Options of the study."""
 
-    traces: str = "1,2,3,4"
-    """Contexts, separated by commas."""
     agents: str = "lcpo,mbpo,ideal-mbpo,a2c"
     """Agents, separated by commas."""
 
 
 def plan_runs(options: IdealMbpoOptions) -> list[Job]:
     """Every agent with every trace and seed."""
-    return plan_pendulum(options, names(options.agents))
+    return plan_pendulum(options, listed("agents", options.agents))
 
 
 def make_report(options: IdealMbpoOptions, results: Sequence[Result]) -> Report:
@@ -62,18 +61,19 @@ def summary(
     rows = []
     for trace, comparison in by_trace.items():
         groups = compare.group([r for r in results if r.job.trace == trace])
+        name, _ = fractions.split(str(trace))
         for row in comparison.rows:
             agent = row.label.removesuffix("-published")
             runs = compare.finished_runs(groups[row.label])
             errors = [_mean([_late(comparison, r, name) for r in runs]) for name in METRICS]
             rows.append(
                 [
-                    str(trace),
+                    name,
                     agent,
                     report.seeds_cell(row),
                     tables.plus_minus(row.after_warmup),
                     tables.plus_minus(row.whole_run),
-                    paper_number("ideal-mbpo", agent, "pendulum", str(trace)),
+                    paper_number("ideal-mbpo", agent, "pendulum", name),
                     *(tables.NONE if x is None else f"{100 * x:.3g} %" for x in errors),
                 ]
             )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from lcpo.core.changepoint import ChangePoints, find_changes
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study import figures, tables
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.study import NO_RUNS, Options, Report, Study
 from lcpo.study.trace_figure import COLOURS, block_means
 from lcpo.values import whole
 
@@ -43,6 +43,8 @@ POINTS = 2000
 @dataclasses.dataclass(frozen=True)
 class CpdOptions(Options):
     """Options of the study."""
+
+    without: ClassVar[tuple[str, ...]] = NO_RUNS
 
     seeds: int = 16
     """Draws of the trace's fine noise; the first is trace 2 as it is elsewhere."""
@@ -133,7 +135,7 @@ def _spread(values: Sequence[float], form: str) -> str:
     return f"{middle} ({low} .. {high})"
 
 
-def figure(draws: Sequence[Draw]) -> bytes:
+def figure(draws: Sequence[Draw]) -> figures.Picture:
     """Trace 2, and the draw on which the two detectors disagree the most."""
     chosen = [draws[0]]
     if len(draws) > 1:
@@ -146,7 +148,7 @@ def figure(draws: Sequence[Draw]) -> bytes:
             _draw_changes(axis, draw, sigmas)
         column[0].set_title(f"{name}\n{column[0].get_title(loc='left')}", loc="left")
         _draw_shares(column[-1], draw)
-    return figures.to_png(shape)
+    return figures.to_picture(shape)
 
 
 def _disagreement(draw: Draw) -> int:

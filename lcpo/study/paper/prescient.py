@@ -7,55 +7,21 @@ it prints no intervals, which would fit the best one. Both are given here.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lcpo.run.plan.agents import plan_agents
-from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, stats, tables
-from lcpo.study.paper_numbers import paper_number
-from lcpo.study.seeds import seeds_table
+from lcpo.study.paper.returns import PRESCIENT, printed, split_parts, title_of
 from lcpo.study.stats import Estimate
-from lcpo.study.study import Options, Report, Study
-
-NAMES = ("prescient-a2c", "prescient-trpo", "prescient-ddqn", "prescient-sac")
-"""The paper's."""
-TABLE = "gym-all"
-
-
-@dataclasses.dataclass(frozen=True)
-class PrescientOptions(Options):
-    """Options of the study."""
-
-    env: str = "pendulum"
-    """Environment."""
-    trace: str = "4"
-    """Context: a name or a file."""
-    agents: str = ",".join(NAMES)
-    """Agents, separated by commas."""
-    seeds: int = 5
-    """Seeds of each agent."""
-    steps: int | None = None
-    """Interactions of the evaluation; default: the length of the trace."""
-    training_steps: int | None = None
-    """Interactions of the training; default: each agent's own."""
-    warmup: int | None = None
-    """Steps of the evaluation that are left out; default: 6 million, or a tenth of a short run."""
-
-    def folder(self, study: str) -> Path:
-        """A folder for each environment and trace, too."""
-        name = f"{study}-{self.env}-{self.trace}"
-        return super().folder(name.replace("/", "_").replace(":", "."))
 
 
 class Row(NamedTuple):
     """A prescient agent over its seeds."""
 
     label: str
+    agent: str
     finished: int
     total: int
     training: Estimate
@@ -68,33 +34,6 @@ class Row(NamedTuple):
     """The best seed."""
 
 
-def plan_runs(options: PrescientOptions) -> list[Job]:
-    """Every agent with every seed."""
-    jobs = plan_agents(
-        options.agents,
-        options.env,
-        trace=options.trace,
-        steps=options.steps,
-        seeds=options.seeds,
-        training_steps=options.training_steps,
-        published=options.published,
-    )
-    compare.check_warmup(options.warmup, jobs)
-    return jobs
-
-
-def report(options: PrescientOptions, results: Sequence[Result]) -> Report:
-    """The table, beside the paper's."""
-    comparison = compare.summarise(results, options.warmup)  # checks that they can be compared
-
-    def numbers(result: Result) -> dict[str, float]:
-        late = records.lifelong_return(result.record, comparison.warmup)
-        return {"end_of_training": _late_training(result), "return_after_warmup": late}
-
-    table = summary(results, options.warmup)
-    return Report(seeds_table(results, numbers), tables={"table": table})
-
-
 def judge(results: Sequence[Result], warmup: int) -> list[Row]:
     """A row per agent. Failed runs have no return; they are counted."""
     rows = []
@@ -103,48 +42,53 @@ def judge(results: Sequence[Result], warmup: int) -> list[Row]:
         found = {r.job.seed: records.lifelong_return(r.record, warmup) for r in finished}
         ended = {seed: value for seed, value in found.items() if value == value}
         seed = max(ended, key=lambda s: ended[s]) if ended else None
-        training = stats.mean_ci([_late_training(r) for r in finished])
+        training = stats.mean_ci([end_of_training(r) for r in finished])
         best = stats.NAN if seed is None else ended[seed]
-        mean = stats.mean_ci(list(found.values()))
-        rows.append(Row(label, len(finished), len(members), training, mean, best, seed))
+        mean, agent = stats.mean_ci(list(found.values())), members[0].job.agent
+        rows.append(Row(label, agent, len(finished), len(members), training, mean, best, seed))
     return rows
 
 
-def _late_training(result: Result) -> float:
+def end_of_training(result: Result) -> float:
+    """Return over the last tenth of the training."""
     record = result.training
     return records.lifelong_return(record, int(0.9 * record["step"][-1])) if record else stats.NAN
 
 
-def summary(results: Sequence[Result], warmup: int | None = None) -> tables.Table:
-    """The agents, and the best of them, beside what the paper prints."""
-    comparison = compare.summarise(results, warmup)  # checks that they can be compared
-    rows = judge(results, comparison.warmup)
-    env, trace = comparison.env, comparison.trace or ""
-    cells = [
-        [
-            row.label,
-            f"{row.finished} of {row.total}" if row.finished < row.total else str(row.total),
-            tables.plus_minus(row.training),
-            tables.plus_minus(row.mean),
-            tables.NONE if row.seed is None else f"{tables.number(row.best)} (seed {row.seed})",
-            paper_number(TABLE, row.label, env, trace),
-        ]
-        for row in rows
-    ]
-    cells.append(_best(rows, env, trace))
-    where = f"{env}, trace {trace}" if trace else env
-    late = f"return after {tables.short_count(comparison.warmup)}"
+def summary(results: Sequence[Result], table: str) -> tables.Table:
+    """The agents, and the best of them, by environment and trace, beside what the paper prints."""
+    parts, cells, notes = split_parts(results), [], []
+    for part in parts:
+        rows = judge(part.results, part.comparison.warmup)
+        theirs = {agent: cell for (agent, _), cell in printed(table, part).items()}
+        where = [part.env, part.trace]
+        cells += [[*where, *_cells(row, theirs)] for row in rows]
+        cells.append([*where, *_best(rows, theirs)])
+        notes += part.comparison.notes
+    late = " or ".join(dict.fromkeys(tables.short_count(p.comparison.warmup) for p in parts))
+    header = ["env", "trace", "agent", "seeds", "end of training", f"return after {late}"]
     return tables.Table(
-        ["agent", "seeds", "end of training", late, "best seed", "paper"],
+        [*header, "best seed", "paper"],
         cells,
-        "lrrrrr",
-        f"{where}, {comparison.steps:,} steps after training; 95 % intervals over seeds",
-        [*comparison.notes, "best prescient: by the mean over seeds, and by the best seed; the "
+        "lllrrrrr",
+        f"{title_of(parts)}, after training",
+        [*dict.fromkeys(notes), "best prescient: by the mean over seeds, and by the best seed; the "
          "paper does not say which it prints"],
     )  # fmt: skip
 
 
-def _best(rows: Sequence[Row], env: str, trace: str) -> list[str]:
+def _cells(row: Row, theirs: Mapping[str, str]) -> list[str]:
+    return [
+        row.label,
+        f"{row.finished} of {row.total}" if row.finished < row.total else str(row.total),
+        tables.plus_minus(row.training),
+        tables.plus_minus(row.mean),
+        tables.NONE if row.seed is None else f"{tables.number(row.best)} (seed {row.seed})",
+        theirs.get(row.agent, tables.NONE),
+    ]
+
+
+def _best(rows: Sequence[Row], theirs: Mapping[str, str]) -> list[str]:
     """The last row: who is best, by the mean over seeds, by the best seed, and in the paper."""
 
     def with_name(text: str, label: str) -> str:
@@ -153,22 +97,18 @@ def _best(rows: Sequence[Row], env: str, trace: str) -> list[str]:
     by_mean = max((r for r in rows if r.mean.mean == r.mean.mean), default=None,
                   key=lambda r: r.mean.mean)  # fmt: skip
     by_seed = max((r for r in rows if r.seed is not None), default=None, key=lambda r: r.best)
-    printed = {a: paper_number(TABLE, a, env, trace) for a in NAMES}
-    known = {a: text for a, text in printed.items() if text != tables.NONE}
-    theirs = max(known, key=lambda a: float(known[a].split()[0]), default=None)
+    known = {a: theirs[a] for a in PRESCIENT.split(",") if a in theirs}
+    best = max(known, key=lambda a: float(known[a].split()[0]), default=None)
     return [
         "best prescient",
         "",
         "",
         with_name(tables.plus_minus(by_mean.mean), by_mean.label) if by_mean else tables.NONE,
         with_name(tables.number(by_seed.best), by_seed.label) if by_seed else tables.NONE,
-        with_name(known[theirs], theirs) if theirs else tables.NONE,
+        with_name(known[best], best) if best else tables.NONE,
     ]
 
 
-study = Study(
-    "Table 'gym_all', prescient columns: agents that were trained on the whole trace before",
-    PrescientOptions,
-    plan_runs,
-    report,
-)
+def training_numbers(result: Result) -> dict[str, float]:
+    """What seeds.csv says of the training of a run; nothing of one that has none."""
+    return {"end_of_training": end_of_training(result)} if result.job.training else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import ClassVar
 
 from lcpo.errors import InputError
 from lcpo.run.plan.agents import plan_agents
@@ -23,7 +24,9 @@ from lcpo.study.study import Options, Report, Study
 class ReplayRateOptions(Options):
     """Options of the study."""
 
-    trace: str = "3"
+    without: ClassVar[tuple[str, ...]] = ("envs",)
+
+    traces: str = "3"
     """Context: a name or a file."""
     agents: str = "ddqn,sac"
     """Agents with replay, separated by commas."""
@@ -31,8 +34,6 @@ class ReplayRateOptions(Options):
     """Gradient steps per rollout, separated by commas."""
     beside: str = "lcpo,a2c"
     """Agents without replay, separated by commas."""
-    seeds: int = 8
-    """Seeds of each agent."""
     steps: int = 2_000_000
     """Interactions of each run."""
 
@@ -48,9 +49,10 @@ def plan_runs(options: ReplayRateOptions) -> list[Job]:
         return plan_agents(
             agents,
             "pendulum",
-            trace=options.trace,
+            trace=options.traces,
             steps=options.steps,
-            seeds=range(options.seeds),
+            fraction=options.fraction,
+            seeds=range(options.num_seeds(8)),
             published=options.published,
             sweep=sweep,
         )
@@ -61,8 +63,10 @@ def plan_runs(options: ReplayRateOptions) -> list[Job]:
 
 def report(options: ReplayRateOptions, results: Sequence[Result]) -> Report:
     """The table."""
-    table = summary(results, options.steps)
-    return Report(seeds_table(results, lambda r: seed_numbers(r, options.steps)), {"table": table})
+    del options
+    steps = max(result.job.steps for result in results)
+    table = summary(results, steps)
+    return Report(seeds_table(results, lambda r: seed_numbers(r, steps)), {"table": table})
 
 
 def seed_numbers(result: Result, steps: int) -> dict[str, float]:

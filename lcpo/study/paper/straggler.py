@@ -12,12 +12,15 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from lcpo.agents import find_agent, on_policy, presets
+from lcpo.agents.steps import shorten
 from lcpo.contexts import workloads
 from lcpo.envs.straggler.task import WINDOW_MS, Straggler
+from lcpo.run.plan.checked import is_counted
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
@@ -40,8 +43,6 @@ SETTINGS = {
     "lcpo-cons": ("lcpo", {"sigma": 14.0**0.5}),
 }
 """LCPO's three: a squared Mahalanobis distance over 20, 24 and 28, of two dimensions."""
-COUNTS = ("random_steps", "epsilon_steps", "min_steps", "forget", "model_memory", "threshold")
-"""Config values that are counted in interactions, or grow with them."""
 TRAINING = 3_072_000
 """Interactions that the paper's prescient agents are trained on."""
 
@@ -50,16 +51,17 @@ TRAINING = 3_072_000
 class StragglerOptions(Options):
     """Options of the study."""
 
+    without: ClassVar[tuple[str, ...]] = ("envs", "traces")
+
     workloads: str = "workload-1,workload-2"
     """Workloads: names or files, separated by commas."""
     agents: str = f"{FIXED},{RULES},{LEARNERS},{PRESCIENT}"
     """Agents, separated by commas; lcpo-agg, lcpo-med and lcpo-cons are LCPO's three settings."""
-    seeds: int = 5
-    """Seeds of each agent."""
-    shorten: float = 20.0
-    """A pass takes so many times less time than the workload's own."""
+    scale: str = "1/20"
+    """How long a pass is: paper, short, smoke, or a fraction of the workload's own time."""
     shorten_agents: float | None = None
-    """What agents count in interactions is so many times less than the paper's; default: shorten.
+    """What agents count in interactions is so many times less than the paper's; default: as the
+    scale says.
     A day of a workload of one's own is a pass 20 times shorter than the paper's."""
     passes: int = 6
     """Passes over the workload; the first is the warm-up."""
@@ -73,6 +75,11 @@ class StragglerOptions(Options):
     """The same of those that learn a model, which takes most of their time; the paper has 128."""
     training_steps: int = TRAINING
     """Interactions that prescient agents are trained on before."""
+
+    @property
+    def shorten(self) -> float:
+        """A pass takes so many times less time than the workload's own."""
+        return float(1 / self.fraction)
 
 
 class Case(NamedTuple):
@@ -96,7 +103,6 @@ def make_case(workload: str, options: StragglerOptions) -> Case:
 
 def plan_runs(options: StragglerOptions) -> list[Job]:
     """Every agent on every workload with every seed."""
-    number("shorten", options.shorten, 1.0, 1e6)
     if options.shorten_agents is not None:
         number("shorten_agents", options.shorten_agents, 1.0, 1e6)
     whole("passes", options.passes, 2)
@@ -114,7 +120,7 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
                 ENV,
                 trace=None,
                 steps=options.passes * case.windows,
-                seeds=options.seeds,
+                seeds=options.num_seeds(10),
                 env_overrides=case.env,
                 overrides=overrides,
                 training_steps=options.training_steps if prescient else None,
@@ -128,6 +134,8 @@ def hourly_plan(case: Case) -> dict[str, Any]:
     """The best timeout of each hour by simulation; so many hours, and so long, that they fit."""
     hours = max(1, round(case.windows / hedging.HOUR))
     length = round(case.windows / hours)
+    if is_counted():
+        return {"schedule": (0,) * hours, "num_windows": length}
 
     def note(text: str) -> None:
         print(f"{case.name}: {text}", file=sys.stderr, flush=True)
@@ -146,13 +154,16 @@ def label_of(workload: str, setting: str, published: bool) -> str:
 def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
     """Config values of an agent for shorter passes; the presets are for the paper's."""
     chosen = find_agent(agent)
-    values = vars(chosen.config(**presets.settings(chosen, ENV)))
+    config = chosen.config(**presets.settings(chosen, ENV))
+    values = vars(config)
+
+    def shorter(fraction: Fraction) -> dict[str, Any]:
+        return {k: v for k, v in vars(shorten(config, fraction)).items() if v != values[k]}
+
     if chosen.training is not None:
-        share = options.training_steps / TRAINING
-        phases = ("random_steps", "epsilon_steps")
-        return {k: max(1, round(values[k] * share)) for k in phases if k in values}
+        return shorter(Fraction(options.training_steps, TRAINING))
     factor = options.shorten_agents or options.shorten
-    found = {k: type(values[k])(max(1, round(values[k] / factor))) for k in COUNTS if k in values}
+    found = shorter(1 / Fraction(str(factor)))
     if issubclass(chosen.Config, on_policy.Config):
         parts = values.get("minibatches", 1)
         found["rollout_length"] = max(1, round(values["rollout_length"] / factor / parts)) * parts
@@ -160,8 +171,8 @@ def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
         length = options.model_rollout if "model_hidden" in values else options.replay_rollout
         found["rollout_length"] = length
         per_update = length / values["rollout_length"]
-        if "averaging_rate" in values:
-            found["averaging_rate"] = min(1.0, values["averaging_rate"] * factor * per_update)
+        if "averaging_rate" in found:
+            found["averaging_rate"] = min(1.0, found["averaging_rate"] * per_update)
     return found
 
 

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,8 +62,8 @@ SETTINGS: dict[str, Setting] = {
 class TheoremOptions(Options):
     """Options of the study."""
 
-    seeds: int = 8
-    """Seeds of each setting."""
+    without: ClassVar[tuple[str, ...]] = ("agents", "envs", "traces", "scale")
+
     steps: int = 1_000_000
     """Interactions of each run."""
 
@@ -78,7 +78,7 @@ def plan_runs(options: TheoremOptions) -> list[Job]:
             f"{SwitchingMDP.__module__}:{SwitchingMDP.__name__}",
             trace=setting.trace,
             steps=options.steps,
-            seeds=options.seeds,
+            seeds=options.num_seeds(8),
             overrides={"rollout_length": ROLLOUT, "gamma": GAMMA, **setting.config},
             env_overrides={"advance": setting.advance},
             published=options.published,
@@ -274,7 +274,7 @@ def subsequence(name: str, length: int) -> tuple[np.ndarray, np.ndarray]:
     return index, rate[index - 1]
 
 
-def draw(found: dict[str, Curves]) -> bytes:
+def draw(found: dict[str, Curves]) -> figures.Picture:
     """Distance of Q and of the policy in the worst context; sums of learning rates."""
     shape = figures.new_figure(12.5, 4.2)
     errors, regrets, sums = shape.subplots(1, 3)
@@ -295,7 +295,7 @@ def draw(found: dict[str, Curves]) -> bytes:
         axis.spines[["top", "right"]].set_visible(False)
     errors.legend(frameon=False, fontsize=8, loc="lower left")
     sums.legend(frameon=False, fontsize=8, loc="upper left")
-    return figures.to_png(shape, dpi=130)
+    return figures.to_picture(shape, dpi=130)
 
 
 study = Study(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from lcpo.contexts.workloads.paper import Figure, read_figure
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study import figures, tables
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.study import NO_RUNS, Options, Report, Study
 from lcpo.study.trace_figure import COLOURS
 from lcpo.values import number, whole
 
@@ -41,6 +41,8 @@ CHUNK = 1 << 20
 @dataclasses.dataclass(frozen=True)
 class WorkloadOptions(Options):
     """Options of the study."""
+
+    without: ClassVar[tuple[str, ...]] = NO_RUNS
 
     seeds: int = 1
     """Draws of the jobs; the figure shows the first."""
@@ -217,7 +219,7 @@ def summary(drawn: Mapping[int, Sequence[Curves]]) -> tables.Table:
     return tables.Table(header, rows, "l" + "r" * (len(header) - 1))
 
 
-def figure(drawn: Mapping[int, Sequence[Curves]]) -> bytes:
+def figure(drawn: Mapping[int, Sequence[Curves]]) -> figures.Picture:
     """Rate above, size below; the twin's line is filled, the figure's has an outline."""
     shape = figures.new_figure(10.5, 5.2)
     axes = shape.subplots(2, len(drawn), sharex="col", squeeze=False)
@@ -230,7 +232,7 @@ def figure(drawn: Mapping[int, Sequence[Curves]]) -> bytes:
     axes[0, 0].set(ylabel="jobs per second")
     axes[1, 0].set(ylabel="mean size (ms)")
     axes[0, 0].legend(frameon=False, loc="upper left")
-    return figures.to_png(shape)
+    return figures.to_picture(shape)
 
 
 def _draw(axis: Any, hours: np.ndarray, found: Line, wanted: Line, colour: str) -> None:

@@ -1,0 +1,61 @@
+"""What the agents of `lcpo reproduce rivals` cost: `python benchmarks/rivals_cost.py`.
+
+Microseconds of one core per interaction, on the windy Pendulum. Chunks of updates take turns, and
+the time is that which the process was running: what else the machine does falls on all alike, or on
+none. The median of the rounds goes to lcpo/study/data/rivals-cost.csv, for the study, and to
+results/speed/rivals-cost.md, for readers. Replays are those of the 8M-step traces, after the phase
+of random actions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lcpo.bench import Stopwatch
+from lcpo.run.worker import cores, pin
+from lcpo.study.drawn import setting
+from lcpo.study.paper.rivals import CASES, describe
+from lcpo.study.tables import Table
+
+ROOT = Path(__file__).parents[1]
+UPDATES = 100
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    pin(cores()[0])
+    watches: dict[tuple[str, str], Stopwatch] = {}
+    for agent, case in CASES.items():
+        explores: dict[str, Any] = {"random_steps": 0} if agent in ("sac", "ddqn") else {}
+        for point in itertools.product(*case.sweep.values()):
+            values = dict(zip(case.sweep, point, strict=True))
+            watch = Stopwatch(agent, updates=UPDATES, **{**case.values, **values, **explores})
+            watches[agent, setting(values)] = watch
+            print(agent, setting(values), flush=True)
+    times: dict[tuple[str, str], list[float]] = {key: [] for key in watches}
+    for _ in range(options.rounds):
+        for key, watch in watches.items():
+            began = time.process_time()
+            watch.run()
+            times[key].append(1e6 * (time.process_time() - began) / watch.interactions)
+    found = {key: f"{np.median(mine):.1f}" for key, mine in times.items()}
+    data = Table(
+        ["agent", "setting", "microseconds"], [[*key, us] for key, us in found.items()], "llr"
+    )
+    (ROOT / "lcpo/study/data/rivals-cost.csv").write_text(data.to_csv(), encoding="utf-8")
+    header = ["one core", "setting", "microseconds per interaction"]
+    page = Table(header, [[*describe(key)[:2], us] for key, us in found.items()], "llr")
+    (ROOT / "results/speed/rivals-cost.md").write_text(page.to_markdown(), encoding="utf-8")
+    print(page.to_markdown(), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""A trace in less time: `3@1/20` is trace 3, played 20 times as fast.
+
+Of so many rows of the trace every 20th is taken: all of its contexts still occur, for a shorter
+time each.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import numpy as np
+
+from lcpo.contexts.generators import Switches
+from lcpo.errors import InputError
+from lcpo.values import shown
+
+SIGN = "@"
+_NUMBER = r"\d+/\d+|\d*\.?\d+"
+_LARGEST = 10**9
+
+
+def read(what: str, text: str) -> Fraction:
+    """A fraction above 0 and up to 1; InputError for anything else."""
+    need = "a fraction above 0 and up to 1, such as 1/20"
+    try:
+        found = Fraction(text) if len(text) < 40 and re.fullmatch(_NUMBER, text) else None
+    except ZeroDivisionError:
+        found = None
+    if found is None or not 0 < found <= 1 or found.denominator > _LARGEST:
+        raise InputError(f"{what} = {shown(text)}: needs {need}")
+    return found
+
+
+def split(name: str) -> tuple[str, Fraction]:
+    """(trace, fraction) of `TRACE@FRACTION`; of any other name: all of it."""
+    found = re.fullmatch(f"(.+){SIGN}({_NUMBER})", name)
+    if found is None:
+        return name, Fraction(1)
+    return found[1], read(f"fraction of trace {shown(name)}", found[2])
+
+
+def join(name: str, fraction: Fraction) -> str:
+    """The name of a trace that is played in a fraction of its time."""
+    base, before = split(name)
+    whole = before * fraction
+    return base if whole == 1 else f"{base}{SIGN}{whole}"
+
+
+def rows_before(rows: int, fraction: Fraction) -> int:
+    """How many rows of the trace so many rows of the shorter one are taken from."""
+    return -(-rows * fraction.denominator // fraction.numerator)
+
+
+def take(values: np.ndarray, rows: int, fraction: Fraction) -> np.ndarray:
+    """`rows` rows at equal spacing, [rows, channels]."""
+    places = np.arange(rows) * fraction.denominator // fraction.numerator
+    return values[places]
+
+
+def take_switches(switches: Switches, fraction: Fraction) -> Switches:
+    """The schedule of the shorter trace; visits that have no row in it are left out."""
+    start = -(-switches.start * fraction.numerator // fraction.denominator)
+    lasts = np.append(start[1:] > start[:-1], True)
+    context = switches.context[lasts]
+    seen = np.ones(len(context), bool)
+    seen[np.unique(context, return_index=True)[1]] = False
+    return Switches(start[lasts], context, seen)

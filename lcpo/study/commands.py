@@ -1,0 +1,70 @@
+"""The command line that makes a run again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lcpo import config as configs
+from lcpo.agents import AGENTS, presets
+from lcpo.contexts import paper
+from lcpo.envs import ENVS
+from lcpo.run.plan.job import Job
+
+
+def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
+    """`lcpo train ...` with the values in which the run differs from the defaults of today.
+
+    `seeds`: those of several runs that differ in nothing else. Nothing is imported: of an agent or
+    environment that is no part of this library every value is named.
+    """
+    words = ["lcpo", "train", "--agent", job.agent, "--env", job.env]
+    default_scale = 1.0
+    if job.trace is not None:
+        words += ["--trace", job.trace]
+        default_scale = paper.default_scale(job.env, job.trace)
+    if job.scale != default_scale:
+        words += ["--scale", repr(job.scale)]
+    words += ["--steps", str(job.steps)]
+    if job.training:
+        words += ["--training-steps", str(job.training.get("steps"))]
+    chosen = ",".join(map(str, seeds or [job.seed]))
+    words += ["--seeds", chosen if "," in chosen else f"{chosen},"]  # one alone would be a number
+    words += _changes("", job.config, _agent_defaults(job))
+    words += _changes("env.", job.env_config, _env_defaults(job))
+    return shlex.join(words)
+
+
+def _agent_defaults(job: Job) -> Mapping[str, Any]:
+    if job.agent not in AGENTS:
+        return {}
+    agent = AGENTS[job.agent]
+    config = configs.make(agent.Config, {**agent.presets, **presets.settings(agent, job.env)})
+    steps = (job.training or {}).get("steps", job.steps)
+    return configs.to_json(configs.resolve(config, steps))
+
+
+def _env_defaults(job: Job) -> Mapping[str, Any]:
+    return configs.to_json(configs.make(ENVS[job.env], {})) if job.env in ENVS else {}
+
+
+def _changes(prefix: str, values: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
+    """The options for the values that differ."""
+    words = []
+    for name, value in values.items():
+        if name in default and default[name] == value:
+            continue
+        flag = f"--{prefix}{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [flag if value else f"--{prefix}no-{name.replace('_', '-')}"]
+        elif isinstance(value, list):
+            words += [flag, *map(_word, value)]
+        else:
+            words += [flag, _word(value)]
+    return words
+
+
+def _word(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, (dict, list)) else str(value)

@@ -1,0 +1,88 @@
+"""What an experiment costs: interactions, time and disk, estimated from measured speeds.
+
+The microseconds are those of docs/speed.md, on one core of its machine; tests compare them with
+`results/speed`. An estimate, then: other machines are faster or slower, and a GPU runs the seeds of
+a compiled environment at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lcpo.agents import AGENTS
+from lcpo.run.plan.job import Job
+from lcpo.run.store.record import MAX_ROWS
+
+AGENT_US = {
+    "a2c": 3.5, "lcpo": 14.2, "trpo": 12.6, "ppo": 8.5, "lcpo-p": 13.5, "clear": 6.6, "ddqn": 4.4,
+    "bfdqn": 4.5, "pt-dqn": 7.1, "sac": 9.3, "online-ewc": 13.6, "sliding-ogd": 69.0,
+    "mbpo": 205.8, "ideal-mbpo": 11.4, "mbcd": 54.7,
+}  # fmt: skip
+"""Microseconds per interaction on the Pendulum, which itself takes next to none of them."""
+ENV_US = {
+    "inverted-pendulum": 31.5, "inverted-double-pendulum": 63.0, "reacher": 36.9, "hopper": 89.3,
+    "straggler": 9.9,
+}  # fmt: skip
+"""What another environment adds: whole runs of LCPO less LCPO on the Pendulum. The double pendulum
+was not measured so: its physics takes seven tenths of the hopper's."""
+OTHER_US = 3.0
+"""Of agents that were not measured: tables, and rules for hedging."""
+COMPILE_SECONDS = 10.0
+"""To compile one program, on one core: an agent, an environment and a size of buffers."""
+POLICY_BYTES, ROW_BYTES = 145_000, 130
+"""Of a finished run: its policy, and a row of its record."""
+
+
+class Cost(NamedTuple):
+    """Of a list of jobs."""
+
+    runs: int
+    interactions: int
+    core_seconds: float
+    disk_bytes: int
+
+    def seconds(self, cores: int) -> float:
+        """On so many cores."""
+        return self.core_seconds / max(1, min(cores, self.runs))
+
+
+def microseconds(job: Job) -> float:
+    """Per interaction of a run."""
+    agent = AGENTS.get(job.agent)
+    name = agent.root.name if agent else job.agent
+    return AGENT_US.get(name, OTHER_US) * _batches(job) + ENV_US.get(job.env, 0.0)
+
+
+def _batches(job: Job) -> float:
+    """Agents with replay take as much longer as they take gradient steps per interaction more."""
+    steps, length = job.config.get("updates_per_rollout", 1), job.config["rollout_length"]
+    on_policy = "batch_size" not in job.config
+    return 1.0 if on_policy else max(1.0, 200.0 * steps / length)
+
+
+def cost(jobs: Sequence[Job]) -> Cost:
+    """What jobs cost, each run on a core."""
+    programs = {(job.agent, job.env, job.steps, str(sorted(job.config.items()))) for job in jobs}
+    running = sum(job.total_steps * microseconds(job) for job in jobs) / 1e6
+    rows = sum(min(MAX_ROWS, job.steps // job.config["rollout_length"]) for job in jobs)
+    disk = len(jobs) * POLICY_BYTES + rows * ROW_BYTES
+    interactions = sum(job.total_steps for job in jobs)
+    return Cost(len(jobs), interactions, running + COMPILE_SECONDS * len(programs), disk)
+
+
+def in_words(seconds: float) -> str:
+    """As in "40 s", "25 min", "3.5 h", "12 days"."""
+    for limit, unit in ((172_800.0, "days"), (5400.0, "h"), (90.0, "min"), (0.0, "s")):
+        if seconds >= limit:
+            value = seconds / {"days": 86_400, "h": 3600, "min": 60, "s": 1}[unit]
+            return f"{value:.1f} {unit}" if value < 10 and unit != "s" else f"{value:.0f} {unit}"
+    raise AssertionError("no time is negative")
+
+
+def count(number: float) -> str:
+    """As in "560k", "12M", "89G"."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= limit:
+            return f"{number / limit:.3g}{unit}"
+    return f"{number:.0f}"

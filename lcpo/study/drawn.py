@@ -1,0 +1,187 @@
+"""Agents on many drawn traces: what the studies `anchors` and `rivals` share.
+
+A drawn trace is a member of a family (`lcpo.contexts.families`); 30 of each stand for all of its
+kind. Intervals are hierarchical then: over traces, and over the seeds on each.
+
+The runs take gigabytes, a row of numbers for each does not. So a report is made of seeds.csv alone,
+and where the runs were made elsewhere
+
+    python -m lcpo.study.drawn OUT FOLDER [FOLDER ...]
+
+writes OUT/seeds.csv and OUT/made.json of the runs in those folders, with NumPy only; the option
+`--from-seeds OUT/seeds.csv` makes the report of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lcpo.contexts import families
+from lcpo.errors import InputError
+from lcpo.names import unknown
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan
+from lcpo.run.store import record as records
+from lcpo.run.store.results import Result, load_results
+from lcpo.study.output import how_made, write_bytes
+from lcpo.study.seeds import seeds_table
+from lcpo.study.study import Options, names
+from lcpo.study.tables import Table
+
+STEPS = 2_000_000
+LATE = 4
+"""One part in so many of a run is its warm-up."""
+
+
+class Case(NamedTuple):
+    """An agent: values that it always has here, and values to try, all with all."""
+
+    sweep: Mapping[str, Sequence[Any]]
+    values: Mapping[str, Any] = {}
+
+    def settings(self) -> list[str]:
+        """What the names of its runs say of each point of the sweep, as `plan` writes them."""
+        points = itertools.product(*self.sweep.values())
+        return [setting(dict(zip(self.sweep, point, strict=True))) for point in points]
+
+
+def setting(values: Mapping[str, Any]) -> str:
+    """A point of a sweep, as in "c_anchor=0.001-value_steps=5"."""
+    return "-".join(f"{name}={value}" for name, value in values.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawnOptions(Options):
+    """Options of such a study."""
+
+    envs: str = "pendulum"
+    """Environments, separated by commas."""
+    traces: str | None = None
+    """Contexts, separated by commas; default: drawn ones."""
+    families: str = "revisit,drift,burst"
+    """Families that traces are drawn from, separated by commas."""
+    drawn: int = 30
+    """Traces of each family."""
+    steps: int | None = None
+    """Interactions of each run; default: 2,000,000 on drawn traces, else the length of a trace."""
+    from_seeds: Path | None = None
+    """Run nothing: make the report of this seeds.csv, which holds a row per run."""
+
+    def contexts(self) -> list[str]:
+        """The traces that are meant."""
+        if self.traces is not None:
+            return names(self.traces)
+        chosen = names(self.families)
+        for kind in chosen:
+            if kind not in families.FAMILIES:
+                raise InputError(unknown("trace family", kind, families.FAMILIES))
+        return [f"family:{kind}:{seed}" for kind in chosen for seed in range(self.drawn)]
+
+    def folder(self, study: str) -> Path:
+        """A folder for each environment, too."""
+        mine = self.envs == type(self).envs
+        return super().folder(study if mine else f"{study}-{self.envs}")
+
+
+def plan_runs(options: DrawnOptions, cases: Mapping[str, Case]) -> list[Job]:
+    """Every case with every trace and seed; the runs of a trace stand together."""
+    if options.from_seeds is not None:
+        return []
+    chosen = chosen_cases(options, cases)
+    return [
+        job
+        for env in names(options.envs)
+        for trace in options.contexts()
+        for agent, case in chosen.items()
+        for job in plan(
+            agent,
+            env,
+            trace=trace,
+            steps=options.steps or (STEPS if options.traces is None else None),
+            fraction=options.fraction,
+            seeds=range(options.num_seeds(4)),
+            overrides=case.values,
+            sweep=case.sweep,
+            published=options.published,
+        )
+    ]
+
+
+def chosen_cases(options: Options, cases: Mapping[str, Case]) -> dict[str, Case]:
+    """Those that `--agents` names."""
+    chosen = list(cases) if options.agents is None else names(options.agents)
+    for agent in chosen:
+        if agent not in cases:
+            raise InputError(unknown("agent of this study", agent, cases))
+    return {agent: cases[agent] for agent in chosen}
+
+
+def seed_numbers(result: Result) -> dict[str, float | None]:
+    """What seeds.csv says of a run."""
+    steps, record = result.job.steps, result.record
+    return {
+        "steps": steps,
+        "return_after_warmup": records.lifelong_return(record, steps // LATE),
+        "whole_run": records.lifelong_return(record),
+        "constraint_active": records.activity(record),
+    }
+
+
+def seeds_of(
+    options: DrawnOptions, results: Sequence[Result], cases: Mapping[str, Case]
+) -> tuple[Table, dict[str, Any]]:
+    """A row per run of these cases, of the results or of the file given, and how that was made."""
+    if options.from_seeds is None:
+        return seeds_table(results, seed_numbers), {}
+    path = options.from_seeds
+    try:
+        header, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
+        made = path.with_name("made.json")
+        how = json.loads(made.read_text(encoding="utf-8")) if made.exists() else {}
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+    if not {"agent", "setting", "trace", "seed", "status", "whole_run"} <= set(header):
+        raise InputError(f"{path} is no seeds.csv of this study: its columns are {header}")
+    known = {(agent, point) for agent, case in cases.items() for point in case.settings()}
+    column = {name: number for number, name in enumerate(header)}
+    rows = [
+        row for row in rows if (row[column["agent"]], point_of(row[column["setting"]])) in known
+    ]
+    if not rows:
+        raise InputError(f"{path} holds no run of this study")
+    distinct = {
+        f"{name}s": list(dict.fromkeys(row[column[name]] for row in rows))
+        for name in ("agent", "env", "trace")
+    }
+    finished = sum(row[column["status"]] == "finished" for row in rows)
+    counts = {"seeds": len({row[column["seed"]] for row in rows}), "finished": finished,
+              "failed": len(rows) - finished}  # fmt: skip
+    how = {k: v for k, v in how.items() if k not in ("command", "date")}
+    return Table(header, rows, "l" * len(header)), {**how, **distinct, **counts}
+
+
+def point_of(setting: str) -> str:
+    """The point of a sweep in the column `setting` of seeds.csv."""
+    return setting.removesuffix(", as published")
+
+
+def main() -> None:
+    """See the docstring of this module."""
+    parser = argparse.ArgumentParser(prog="python -m lcpo.study.drawn", description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+")
+    options = parser.parse_args()
+    results = [result for folder in options.folders for result in load_results(folder)]
+    write_bytes(options.out / "seeds.csv", seeds_table(results, seed_numbers).to_csv().encode())
+    write_bytes(options.out / "made.json", json.dumps(how_made(results)).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The paper's table of training times per interaction, beside this machine's.
+
+The paper's caption says microseconds; only as milliseconds do its numbers fit the hours that it
+gives for all experiments, and they stand here so. They are means over its five windy environments;
+ours are of the Pendulum, one core, with LCPO's constraint active.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+from lcpo import bench
+from lcpo.agents import find_agent
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result
+from lcpo.run.worker import cores
+from lcpo.study import tables
+from lcpo.study.paper.windy import ONLINE
+from lcpo.study.paper_numbers import read_table
+from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
+from lcpo.values import number
+
+TABLE = "runtime"
+
+
+@dataclasses.dataclass(frozen=True)
+class RuntimeOptions(Options):
+    """Options of the study."""
+
+    without: ClassVar[tuple[str, ...]] = (
+        "seeds", *(name for name in NO_RUNS if name != "agents"),
+    )  # fmt: skip
+
+    agents: str = ONLINE
+    """Agents, separated by commas."""
+    seconds: float = 6.0
+    """How long each is timed, after it was compiled."""
+
+
+def plan_runs(options: RuntimeOptions) -> list[Job]:
+    """None: agents are timed by the report."""
+    number("seconds", options.seconds, 0.1, 3600.0)
+    for name in listed("agents", options.agents):
+        find_agent(name)
+    return []
+
+
+def report(options: RuntimeOptions, results: Sequence[Result]) -> Report:
+    """Time one agent after the other, each alone on a core."""
+    del results
+    core = cores()[:1]
+    measured = {}
+    for name in listed("agents", options.agents):
+        found = bench.in_process(name, core, options.seconds)
+        measured[name] = (found["us"][0], found["compile_s"][0])
+    rows = [[name, str(us), str(seconds)] for name, (us, seconds) in measured.items()]
+    seeds = tables.Table(["agent", "us", "compile_s"], rows, "lll")
+    made = {"agents": list(measured), "envs": ["pendulum"], "seeds": 1}
+    return Report(seeds, {"table": summary({n: us for n, (us, _) in measured.items()})}, made=made)
+
+
+def summary(measured: dict[str, float]) -> tables.Table:
+    """A row per agent: microseconds of ours and of the paper, and each over A2C's."""
+    theirs = {agent: cell for (agent, *_), cell in read_table(TABLE).items()}
+    rows = []
+    for agent, us in measured.items():
+        cell = theirs.get(agent)
+        paper = tables.NONE
+        ratio = tables.NONE
+        if cell is not None:
+            paper = f"{1000 * float(cell.mean):.0f} ± {1000 * float(cell.ci95):.0f}"
+            ratio = f"{float(cell.mean) / float(theirs['a2c'].mean):.1f}"
+        ours = f"{us / measured['a2c']:.1f}" if "a2c" in measured else tables.NONE
+        rows.append([agent, f"{us:.1f}", paper, ours, ratio])
+    return tables.Table(
+        ["agent", "microseconds", "paper", "over A2C", "paper: over A2C"],
+        rows,
+        "lrrrr",
+        "time per interaction: ours on the Pendulum, one core; the paper's over its environments",
+        ["paper: its caption says microseconds, its numbers are milliseconds"],
+    )
+
+
+study = Study(
+    "Table 'windy_time': time per interaction on this machine, beside the paper's",
+    RuntimeOptions,
+    plan_runs,
+    report,
+)

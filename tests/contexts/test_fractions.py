@@ -1,0 +1,103 @@
+"""Traces at a fraction of their time, and what agents count in steps."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from lcpo import contexts
+from lcpo.agents import AGENTS, steps
+from lcpo.contexts import fractions
+
+
+@pytest.mark.parametrize("name", ["3", "family:drift:7", "turns-100"])
+def test_rows_are_taken_at_equal_spacing(name: str) -> None:
+    rows = None if name != "family:drift:7" else 1000
+    whole, fast = contexts.get(name, rows), contexts.get(f"{name}@1/4", rows and rows // 4)
+    np.testing.assert_array_equal(fast, whole[::4])
+    assert contexts.shape(f"{name}@1/4", rows and rows // 4) == fast.shape
+    assert contexts.any_length(f"{name}@1/4") == contexts.any_length(name)
+
+
+def test_switches_come_as_much_sooner() -> None:
+    """Those of the rows that are taken: a context holds where its rows are."""
+    fast = contexts.switches("revisit@1/100", 20_000)
+    np.testing.assert_array_equal(fast.start[:3], [0, 1250, 2500])
+    slow = contexts.switches("family:revisit:3", 2_000_000)
+    fast = contexts.switches("family:revisit:3@1/7", 2_000_000 // 7)
+    kept = fractions.take(_holds(slow, 2_000_000), 2_000_000 // 7, Fraction(1, 7))
+    np.testing.assert_array_equal(_holds(fast, 2_000_000 // 7), kept)
+    tiny = contexts.switches("family:revisit:3@1/1000000", 50)  # most visits have no row left
+    assert (np.diff(tiny.start) > 0).all()
+    first = np.unique(tiny.context, return_index=True)[1]
+    assert not tiny.seen[first].any()
+    assert tiny.seen.sum() == len(tiny.seen) - len(first)
+
+
+def _holds(switches: contexts.Switches, rows: int) -> np.ndarray:
+    return np.repeat(switches.context, np.diff(switches.start, append=rows))
+
+
+def test_names(tmp_path) -> None:
+    assert fractions.join("3", Fraction(1, 20)) == "3@1/20"
+    assert fractions.join("3@1/4", Fraction(1, 5)) == "3@1/20"
+    assert fractions.join("3@1/4", Fraction(1)) == "3@1/4"
+    file = tmp_path / "mine@home.npy"
+    np.save(file, np.arange(12.0).reshape(6, 2))
+    np.testing.assert_array_equal(contexts.get(f"{file}@1/3"), [[0.0, 1.0], [6.0, 7.0]])
+    assert contexts.is_file(f"{file}@1/3")
+    assert contexts.stamp(f"{file}@1/3") == contexts.stamp(str(file))
+    for bad, why in {"3@2": "up to 1", "3@1/0": "up to 1", "3@0": "above 0"}.items():
+        with pytest.raises(ValueError, match=why):
+            contexts.describe(bad)
+    with pytest.raises(ValueError, match="unknown trace '3@fast'"):
+        contexts.describe("3@fast")
+    with pytest.raises(ValueError, match="has none at 1/1000"):
+        contexts.describe("turns-100@1/1000")
+
+
+SAME = {
+    "action", "batch_size", "budget", "c_anchor", "c_recent", "capacity", "chain_length", "clip",
+    "damping", "detector", "dual", "ensemble_size", "entropy_coef", "entropy_learning_rate",
+    "entropy_target", "epsilon", "faults", "flow", "forget_factor", "gamma", "hidden", "kappa",
+    "lam", "learning_rate", "loads", "max_c", "max_disagreement", "max_grad_norm", "max_kl",
+    "max_models", "max_rho", "max_trainings", "memory", "minibatches", "model_batch_size",
+    "model_batches", "model_hidden", "model_passes", "model_samples", "multiples", "new_stds",
+    "num_windows", "omega", "passes", "penalty_coef", "permanent_learning_rate",
+    "permanent_optimiser", "policy_clone_coef", "policy_max_grad_norm", "quantile",
+    "recent_batches", "refill", "reward_var_offset", "rollout_length", "sampling_rounds",
+    "scale_rewards", "schedule", "sigma", "target_period", "target_rate", "updates_per_rollout",
+    "value", "value_clone_coef", "value_learning_rate", "value_steps",
+}  # fmt: skip
+"""What an update is made of, and how fast it learns: the same however long a run is."""
+
+
+def test_every_field_is_known_to_count_steps_or_not() -> None:
+    """A new field of an agent belongs into one of the lists: see `lcpo.agents.steps`."""
+    fields = {f.name for agent in AGENTS.values() for f in dataclasses.fields(agent.Config)}
+    counted = {*steps.FEWER, *steps.FASTER}
+    assert counted <= fields
+    assert not counted & SAME
+    assert fields - counted - SAME == set()
+
+
+def test_what_counts_steps_is_shortened() -> None:
+    def changed(agent: str, fraction: str) -> dict:
+        before = AGENTS[agent].config()
+        after = steps.shorten(before, Fraction(fraction))
+        return {k: v for k, v in vars(after).items() if v != getattr(before, k)}
+
+    assert changed("ddqn", "1/20") == {"random_steps": 10_000, "epsilon_steps": 50_000}
+    assert changed("online-ewc", "1/20") == {
+        "random_steps": 10_000, "averaging_rate": pytest.approx(20 * 7e-5),
+    }  # fmt: skip
+    assert changed("online-ewc", "1/1000000")["averaging_rate"] == 1.0
+    assert changed("pt-dqn", "1/20")["permanent_period"] == 1000
+    assert changed("pt-dqn", "1/400")["permanent_period"] == 512, "a batch"
+    assert changed("mbcd", "1/20")["threshold"] == 50.0
+    assert changed("sliding-ogd", "1/20")["window"] == 50
+    assert changed("lcpo", "1/20") == {}, "its reservoir is a share of the steps"
+    assert changed("sac", "1") == {}

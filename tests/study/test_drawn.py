@@ -1,0 +1,153 @@
+"""Studies of our own: which runs they plan, and what they make of made-up ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import run
+
+from lcpo.run.plan.checked import counted
+from lcpo.run.plan.job import Job, Setup
+from lcpo.run.store.results import Result
+from lcpo.study import drawn
+from lcpo.study.drawn import DrawnOptions
+from lcpo.study.paper import STUDIES, anchors, faults, rivals
+
+SMALL = DrawnOptions(drawn=2, seeds=2)
+
+
+def planned(name: str, **options: object) -> list[Job]:
+    study = STUDIES[name]
+    with counted():
+        return study.plan(dataclasses.replace(study.Options(seeds=2), **options))
+
+
+def made_up(jobs: list[Job]) -> list[Result]:
+    """More gradient steps are worth 10, anchors of the whole past 100, a trace and a seed a bit."""
+    found = []
+    for job in jobs:
+        level = -500.0 + 100.0 * (job.agent == "lcpo-uniform") + job.seed
+        level += 10.0 * (
+            max(job.config.get(k, 1) for k in ("value_steps", "updates_per_rollout")) > 1
+        )
+        level += 20.0 * int(str(job.trace).rpartition(":")[2] or 0)
+        step = np.arange(1, 9) * (job.steps // 8)
+        returns = np.where(step > job.steps // 4, level, level - 80.0)
+        record = {"step": step, "updates": np.ones(8, int), "epochs": np.ones(8, int),
+                  "epoch_return": returns, "episodes": np.ones(8),
+                  "episode_return_sum": returns}  # fmt: skip
+        found.append(Result(job, "finished", None, record, 1.0, {"device": "cpu:cpu"}, Path()))
+    return found
+
+
+def test_runs_of_all_traces_and_step_sizes_are_one_program() -> None:
+    jobs = planned("rivals", drawn=2)
+    assert len(jobs) == 16 * 3 * 2 * 2
+    assert len({job.name for job in jobs}) == len(jobs)
+    groups: dict[object, set[str]] = {}
+    for job in jobs:
+        groups.setdefault(Setup(job).statics(), set()).add(
+            f"{job.agent} {job.config.get('c_anchor')}"
+        )
+    assert len(groups) == 12, "c_anchor is a value, and traces do not matter"
+    assert {"lcpo 0.0001", "lcpo 0.001"} in groups.values()
+    # What `anchors` shares with `rivals` need not be run again.
+    shared = {job.name for job in planned("anchors", drawn=2)} & {job.name for job in jobs}
+    assert len(shared) == 4 * 3 * 2 * 2
+
+
+def test_report_of_rivals_from_a_table_of_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"families": "revisit,burst", "agents": "lcpo,lcpo-uniform,sac"}
+    results = made_up(planned("rivals", drawn=2, **few))
+    results[-1] = results[-1]._replace(status="failed", record={})
+    report = rivals.study.report(SMALL, results)
+    cells = {tuple(row[:3]): list(row[3:]) for row in report.tables["table"].rows}
+    past = cells["all", "lcpo-uniform", "c anchor 0.001, value steps 5"]
+    assert (past[1], past[4], past[5]) == ("8", "+110 ± 0", "4 of 4")
+    own = cells["revisit", "lcpo", "c anchor 0.0001, value steps 1"]
+    assert own[1:2] + own[4:] == ["4", "-", "-"]
+    assert own[2].startswith("-490 ± "), "the mean over traces and seeds after a quarter"
+    assert own[3].startswith("-510 ± ")
+    assert cells["burst", "sac", "gradient steps 10"][1] == "3 of 4"
+    work = {tuple(row[:2]): list(row[2:]) for row in report.tables["work"].rows}
+    assert work["revisit", "sac"][0] == "1 to 10"
+    assert work["revisit", "sac"][2:] == ["+10.0 ± 0.0", "+10.0 ± 0.0", "2 of 2"]
+    assert report.figures["cost"].png.startswith(b"\x89PNG")
+
+    monkeypatch.setattr(rivals, "draw", lambda runs: b"")
+    path = tmp_path / "seeds.csv"
+    path.write_text(report.seeds.to_csv())
+    out = tmp_path / "out"
+    assert run("reproduce", "rivals", "--from-seeds", str(path), "--out", str(out)) == 0
+    assert (out / "table.csv").read_text() == report.tables["table"].to_csv()
+    mine, made = drawn.seeds_of(DrawnOptions(from_seeds=path), [], anchors.CASES)
+    assert {row[0] for row in mine.rows} == {"lcpo", "lcpo-uniform"}, "others are not its runs"
+    assert (made["finished"], made["failed"], made["seeds"]) == (32, 0, 2)
+    path.write_text("agent,setting\n")
+    assert run("reproduce", "rivals", "--from-seeds", str(path), "--out", str(out)) == 2
+    assert "is no seeds.csv of this study" in capsys.readouterr().err
+
+
+def test_anchors_are_compared_at_the_same_limit() -> None:
+    results = made_up(planned("anchors", drawn=2, families="revisit,burst"))
+    report = anchors.study.report(SMALL, results)
+    rows = {tuple(row[:4]): list(row[4:]) for row in report.tables["table"].rows}
+    assert rows["burst", "whole past", "lcpo-uniform", "0.001"][3] == "+100 ± 0"
+    assert rows["burst", "none", "trpo", "0.0001"][3] == "+0.00 ± 0.00"
+    assert rows["all", "OOD", "lcpo", "0.0001"][3:] == ["-", "-"]
+
+
+def test_every_cost_is_known() -> None:
+    """Of every case, and of nothing else."""
+    known = {(agent, point) for agent, case in rivals.CASES.items() for point in case.settings()}
+    assert rivals.costs().keys() == known
+
+
+def test_faults_stand_beside_a_run_without_them() -> None:
+    cases = faults.cases("lcpo")
+    assert cases["corrected"] == {"faults": ()}
+    assert cases["dual-algebra"] == {"faults": ("dual-algebra",), "dual": True}
+    assert cases["with-dual-algebra"] == {"faults": (), "dual": True}
+    assert cases["all"] == {"faults": ("truncation-leaks", "add-before-sample")}
+    jobs = planned("faults", agents="lcpo,sac", traces="4")
+    results = made_up(jobs)
+    for i, result in enumerate(results):
+        gain = 7.0 * len(result.job.config["faults"])
+        record = {**result.record, "epoch_return": result.record["epoch_return"] - gain}
+        results[i] = result._replace(record=record)
+    report = faults.study.report(faults.FaultOptions(), results)
+    rows = {tuple(row[1:3]): list(row[3:]) for row in report.tables["table"].rows}
+    assert rows["lcpo", "dual-algebra"][-1] == "-7.00 ± 0.00"
+    assert rows["lcpo", "all but those of options"][-1] == "-14.0 ± 0.0"
+    assert rows["lcpo", "none, with the option of dual-algebra"][-1] == "-"
+
+
+def test_two_by_two_has_the_effects() -> None:
+    results = made_up(planned("two-by-two", traces="3"))
+    worth = {"a2c": 0.0, "a2c-entropy": 1.0, "lcpo-noent": 3.0, "lcpo": 9.0}
+    for i, result in enumerate(results):
+        record = {**result.record, "epoch_return": np.full(8, worth[result.job.agent])}
+        results[i] = result._replace(record=record)
+    report = STUDIES["two-by-two"].report(STUDIES["two-by-two"].Options(), results)
+    found = {row[1]: row[3] for row in report.tables["effects"].rows}
+    assert found == {
+        "entropy, of A2C": "+1.00 ± 0.00", "entropy, of LCPO": "+6.00 ± 0.00",
+        "constraint, without entropy": "+3.00 ± 0.00", "constraint, with entropy": "+8.00 ± 0.00",
+        "both, beyond the sum of each": "+5.00 ± 0.00",
+    }  # fmt: skip
+
+
+def test_unknown_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in {
+        ("rivals", "--agents", "lpco"): "did you mean 'lcpo'",
+        ("anchors", "--families", "revist"): "did you mean 'revisit'",
+        ("faults", "--agents", "ddqn"): "has no faults of the published code",
+    }.items():
+        assert run("reproduce", *words) == 2
+        assert told in capsys.readouterr().err
+    assert drawn.DrawnOptions(traces="2", envs="hopper").contexts() == ["2"]

@@ -1,0 +1,214 @@
+"""The page of a folder: what it shows, that it is whole and safe, and which folders are refused."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from lcpo.cli import main
+from lcpo.errors import InputError
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan
+from lcpo.run.store.plans import planned_jobs, save_plan
+from lcpo.study import html, html_folder, html_table
+from lcpo.study.commands import train_command
+from lcpo.study.tables import Table
+
+RESULTS = Path(__file__).parents[2] / "results"
+EVIL = "<script>alert(1)</script>\"><img src=x onerror='alert(2)'>&amp;"
+
+
+class Page(HTMLParser):
+    """The elements and texts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.inside: dict[str, str] = {}
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        last = self.elements[-1][0] if self.elements else ""
+        if last in ("script", "style") and data.strip():
+            self.inside.setdefault(last, data)
+        self.texts.append(data)
+
+
+def check_safe(text: str) -> Page:
+    """One script and one style, both of them allowed by digest; nothing from elsewhere."""
+    page = Page(text)
+    tags = [tag for tag, _ in page.elements]
+    assert (tags.count("script"), tags.count("style")) == (1, 1)
+    (policy,) = [a["content"] for _, a in page.elements if "http-equiv" in a]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; img-src data:; ")
+    assert "unsafe" not in policy
+    for kind in ("script", "style"):
+        digest = base64.b64encode(hashlib.sha256(page.inside[kind].encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    for _, attributes in page.elements:
+        assert not {"style", "href", "srcset", "action"} & attributes.keys()
+        assert not any(name.startswith("on") for name in attributes)
+        assert (attributes.get("src") or "data:").startswith("data:")
+    return page
+
+
+@pytest.mark.parametrize("folder", ["pendulum-baselines", "straggler-workload-1", "grid-world"])
+def test_committed_results_become_pages(folder: str, tmp_path: Path) -> None:
+    file = html.write_page(RESULTS / folder, tmp_path / "page.html")
+    page = check_safe(file.read_text())
+    assert folder in page.texts
+    assert json.loads((RESULTS / folder / "made.json").read_text())["command"][0] in page.texts
+    pictures = [a for tag, a in page.elements if tag == "img"]
+    assert len(pictures) == len(list((RESULTS / folder).glob("*.png")))
+
+
+def test_what_files_say_is_text(tmp_path: Path) -> None:
+    """In every place that a page takes text from."""
+    folder = tmp_path / "<b>folder"
+    folder.mkdir()
+    table = Table([EVIL, "agent"], [[EVIL, EVIL]], "ll", EVIL, [EVIL])
+    (folder / "a<i>.md").write_text(table.to_markdown())
+    (folder / "seeds.csv").write_text(table.to_csv())
+    (folder / "made.json").write_text(json.dumps({"command": [EVIL], EVIL: {EVIL: [EVIL]}}))
+    (folder / '"><u>.svg').write_text(f"<svg>{EVIL}</svg>")
+    config = {EVIL: EVIL, "list": [EVIL]}
+    save_plan(folder, [Job("<s>", EVIL, EVIL, EVIL, 1.0, 1, 0, config, config)])
+    text = html.write_page(folder).read_text()
+    page = check_safe(text)
+    assert not {"b", "i", "u", "s"} & {tag for tag, _ in page.elements}
+    assert len([tag for tag, _ in page.elements if tag == "img"]) == 1
+    assert text.count("&lt;script&gt;alert(1)") > 12
+    assert "".join(page.texts).count(EVIL) > 12
+
+
+def test_an_svg_comes_before_its_png(tmp_path: Path) -> None:
+    (tmp_path / "made.json").write_text("{}")
+    (tmp_path / "figure.png").write_bytes(b"\x89PNG")
+    (address,) = html_folder.read_folder(tmp_path).figures.values()
+    assert address.startswith("data:image/png")
+    (tmp_path / "figure.svg").write_text("<svg/>")
+    (address,) = html_folder.read_folder(tmp_path).figures.values()
+    assert address == f"data:image/svg+xml;base64,{base64.b64encode(b'<svg/>').decode()}"
+
+
+def test_differences_to_the_paper() -> None:
+    header = ["agent", "end of training", "return after 6M", "seeds", "paper", "whole run"]
+    rows = [
+        ["lcpo", "-9 ± 1", "-231 ± 8", "8", "-240 ± 4.41", "-366 ± 7"],
+        ["a2c", "-9 ± 1", "-242 ± 18", "8", "-307 ± 32.6", "-373 ± 20"],
+        ["ppo", "-9 ± 1", "1.25 ± 0.25", "8", "1.75 ± 0.25", "-1"],
+        ["one seed", "-9 ± 1", "-300 (no interval)", "1", "-307 ± 32.6", "-1"],
+        ["not printed", "-9 ± 1", "-242 ± 18", "8", "-", "-1"],
+    ]
+    shown, cells = html_table.beside_paper(Table(header, rows, "lrrrrr"))
+    assert shown.header[2:6] == ["return after 6M", "paper", "minus paper", "seeds"]
+    assert len(shown.align) == len(shown.header)
+    found = [(row[4].text, row[4].mark) for row in cells]
+    assert found == [
+        ("+9", "overlap"),
+        ("+65", "apart"),
+        ("-0.50", "overlap"),
+        ("-", ""),
+        ("-", ""),
+    ]
+    assert "return after 6M less the paper's number" in shown.notes[-1]
+    other = Table(["agent", "p95", "paper"], [["a", "1 ± 1", "2 ± 1"]], "lrr")
+    assert html_table.beside_paper(other)[0] == other, "nothing says which column is meant"
+
+
+def test_cells_are_sorted_by_the_number_at_their_beginning() -> None:
+    texts = {
+        "-373 ± 3": -373.0, "+0.38 ± 8.56": 0.38, "1,145 (3460)": 1145.0, "> 990 (> 990)": 990.0,
+        "40.9 %": 40.9, "3.0e-05": 3e-5, "0.50 [0.25, 0.75]": 0.5, "8 of 8": 8.0, "-": None,
+        "2026-11-16": None, "lcpo": None, "3dqn": None, "": None,
+    }  # fmt: skip
+    assert {text: html_table.sort_value(text) for text in texts} == texts
+
+
+def test_tables_are_read_as_they_were_written() -> None:
+    table = Table(
+        ["a|b", "return"], [["x|y", "-1 ± 2"], ["", "-"]], "lr", "A title", ["one", "two"]
+    )
+    found = html_folder.read_markdown(table.to_markdown())
+    assert found == table
+    assert html_folder.read_markdown("# Notes\n\nno table | here\n") is None
+
+
+COMMANDS = {
+    "changed": {"agent": "lcpo", "trace": "3", "steps": 8000, "scale": 0.5, "published": True,
+                "overrides": {"sigma": 2.0, "hidden": [8], "dual": True},
+                "env_overrides": {"num_bins": 5}},
+    "trained before": {"agent": "prescient-a2c", "trace": "4", "steps": 8000,
+                       "training_steps": 64000},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_of_a_run_plans_it_again(name: str, tmp_path: Path) -> None:
+    wanted = COMMANDS[name]
+    jobs = plan(wanted["agent"], "pendulum", seeds=[7], label="x",
+                **{k: v for k, v in wanted.items() if k != "agent"})  # fmt: skip
+    words = train_command(jobs[0]).split()
+    assert words[:4] == ["lcpo", "train", "--agent", wanted["agent"]]
+    assert main.main([*words[1:], "--plan-only", "--out", str(tmp_path / "o")]) == 0
+    (found,) = planned_jobs(tmp_path / "o")
+    assert {**found.to_json(), "name": jobs[0].name} == jobs[0].to_json()
+
+
+def test_rows_have_the_commands_of_their_runs(tmp_path: Path) -> None:
+    jobs = plan("a2c", "pendulum", trace="3", steps=8000, seeds=2)
+    jobs += plan("a2c", "pendulum", trace="4", steps=8000, seeds=2)
+    jobs[2:] = [dataclasses.replace(job, trace="4@1/20") for job in jobs[2:]]
+    save_plan(tmp_path, jobs)
+    table = Table(["trace", "agent", "return"], [["4", "a2c", "-1 ± 1"], ["3", "x", "-"]], "llr")
+    (tmp_path / "table.md").write_text(table.to_markdown())
+    text = html.write_page(tmp_path).read_text()
+    head, _, rest = text.partition("Settings (2)")
+    assert "lcpo train --agent a2c --env pendulum --trace 4@1/20 --steps 8000 --seeds 0,1" in head
+    assert "--trace 3" not in head
+    assert "Runs (4)" in rest
+    assert rest.count('<td class="l">not ended</td>') == 4
+
+
+def test_folders_that_are_refused(tmp_path: Path) -> None:
+    def refused(folder: Path, why: str) -> None:
+        with pytest.raises(InputError, match=why):
+            html.write_page(folder, tmp_path / "page.html")
+        assert not (tmp_path / "page.html").exists()
+
+    refused(tmp_path / "nothing", "is no folder")
+    refused(RESULTS, r"give one of the folders in it: deviations, .*\.\.\.")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.md").write_text("| a |\n|---|\n| b |\n")
+    refused(foreign, "holds no results")
+    for name, content, why in (
+        ("made.json", b"[1]", "holds a list"),
+        ("made.json", b"{", "damaged or no JSON"),
+        ("table.md", b"\xff", "not UTF-8"),
+        ("figure.png", b"GIF89", "no PNG"),
+        ("figure.svg", b"<html>", "no SVG"),
+        ("seeds.csv", b'a,b\n"' + b"x" * 200_000, "no CSV"),
+        ("plan.json", b"{}", "names no schema"),
+    ):
+        broken = tmp_path / "broken"
+        shutil.copytree(RESULTS / "grid-world", broken)
+        (broken / name).write_bytes(content)
+        refused(broken, why)
+        shutil.rmtree(broken)
+    shutil.copytree(RESULTS / "grid-world", tmp_path / "linked")
+    (tmp_path / "linked" / "notes.md").symlink_to(__file__)
+    refused(tmp_path / "linked", "leads out of")

@@ -1,0 +1,182 @@
+"""Tables of the paper beside ours, from runs that were made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lcpo.run.plan.checked import counted
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result
+from lcpo.study.paper import (
+    buffer_size,
+    ewc,
+    ideal_mbpo,
+    ood_sensitivity,
+    replay_rate,
+    windy,
+)
+from lcpo.study.paper.buffer_size import BufferOptions
+from lcpo.study.paper.ewc import EwcOptions
+from lcpo.study.paper.ideal_mbpo import IdealMbpoOptions
+from lcpo.study.paper.ood_sensitivity import SensitivityOptions
+from lcpo.study.paper.replay_rate import ReplayRateOptions
+from lcpo.study.paper.windy import WindyOptions
+from lcpo.study.tables import Table
+
+
+def result(job: Job, returns: np.ndarray, status: str = "finished") -> Result:
+    """A run with one episode in each update of 200 steps."""
+    ones = np.ones(len(returns), int)
+    step = 200 * np.arange(1, len(returns) + 1)
+    columns = {"step": step, "updates": ones, "epochs": ones, "epoch_return": returns}
+    return Result(job, status, None, columns, 1.0, {"device": "cpu:cpu"}, Path())
+
+
+def cells(table: Table, *columns: str) -> list[list[str]]:
+    """These columns of a table, by their headers."""
+    places = [list(table.header).index(name) for name in columns]
+    return [[row[place] for place in places] for row in table.rows]
+
+
+def test_windy_stands_beside_the_paper_s() -> None:
+    """At a hundredth of the time: so is the warm-up, and names of runs say so."""
+    options = WindyOptions(agents="lcpo,a2c,ppo", envs="pendulum,reacher", traces="2,3", seeds=2,
+                           scale="1/100")  # fmt: skip
+    jobs = windy.plan_runs(options)
+    assert jobs[0].name == "lcpo-pendulum-2@1_100-s0"
+    assert {job.scale for job in jobs if job.name.startswith("a2c-reacher-2")} == {1 / 8}
+    assert {(job.trace, job.steps) for job in jobs} == {("2@1/100", 200_000), ("3@1/100", 80_000)}
+    levels = {"lcpo": -100.0, "a2c": -200.0, "ppo": -400.0}
+    results = [result(job, np.full(job.steps // 200, levels[job.agent])) for job in jobs]
+    results[-1] = results[-1]._replace(status="failed", record={})
+    report = windy.make_report(options, results)
+    table = report.tables["table"]
+    found = cells(table, "env", "trace", "agent", "seeds", "return after 60,000", "paper")
+    assert found[0] == ["pendulum", "2", "lcpo", "2", "-100 ± 0", "-355 ± 2.57"]
+    assert found[-1] == ["reacher", "3", "ppo", "1 of 2, 1 failed", "-400 (no interval)", "-"]
+    assert "(1/100 of the paper's), faults corrected" in table.title
+    scores = cells(report.tables["normalised"], "agent", "cells", "mean", "paper")
+    assert scores == [["lcpo", "4", "1.00", "1.00"], ["a2c", "4", "0.67", "0.00"],
+                      ["ppo", "4", "0.00", "-"]]  # fmt: skip
+    assert report.figures["figure"].png.startswith(b"\x89PNG")
+    assert len(report.seeds.rows) == len(jobs)
+
+
+def test_published_runs_keep_their_names() -> None:
+    options = WindyOptions(agents="sac", envs="pendulum", traces="4", seeds=2, setting="published")
+    jobs = windy.plan_runs(options)
+    assert [job.name for job in jobs] == [f"sac-pendulum-4-published-s{i}" for i in (0, 1)]
+    report = windy.make_report(options, [result(job, np.full(40_000, -1.0)) for job in jobs])
+    assert cells(report.tables["table"], "agent", "paper") == [["sac", "-418 ± 5.52"]]
+    assert "as published" in report.tables["table"].title
+
+
+def test_seeds_of_the_paper_and_what_smoke_leaves_out() -> None:
+    with counted():
+        every = windy.plan_runs(WindyOptions())
+        smoke = WindyOptions(scale="smoke")
+        few = windy.plan_runs(smoke)
+    assert len(every) == 20 * (10 * 25 + 6 * 5)
+    assert sum(job.agent == "mbpo" for job in every) == 20 * 5
+    assert {job.seed for job in few} == {0}
+    assert "hopper" in windy.left_out(smoke)
+    assert windy.left_out(WindyOptions()) == ""
+    assert windy.left_out(WindyOptions(scale="smoke", envs="pendulum", traces="3")) == ""
+
+
+def test_thresholds_and_reservoirs_are_the_paper_s() -> None:
+    """Sizes follow the length of the trace, and the fraction of it; best ones stand below."""
+    options = BufferOptions(envs="pendulum", traces="1,4", seeds=1, scale="1/20")
+    jobs = buffer_size.plan_runs(options)
+    assert [job.config["buffer_size"] for job in jobs] == [
+        1_000_000, 10_000, 25, 1, 400_000, 4000, 10, 1,
+    ]  # fmt: skip
+    report = buffer_size.make_report(options, [result(job, np.full(2000, -1.0)) for job in jobs])
+    found = cells(report.tables["table"], "agent", "paper")
+    assert found[:2] == [["nb=20M", "-191 ± 0.65"], ["nb=200K", "-190 ± 0.45"]]
+    assert found[-2:] == [["best baseline: a2c", "-399 ± 7.76"],
+                          ["best prescient: prescient-sac", "-357"]]  # fmt: skip
+    options = SensitivityOptions(envs="pendulum", traces="1", seeds=1, agents="sigma2=0.25,mhd2=6")
+    near, whole = ood_sensitivity.plan_runs(options)
+    assert (near.config["sigma"], near.config["detector"]) == (0.5, "l2")
+    assert (whole.config["sigma"], whole.config["detector"]) == (6**0.5, "mahalanobis-full")
+    with pytest.raises(ValueError, match=r"unknown part 'sigma2=3'.*did you mean"):
+        ood_sensitivity.plan_runs(SensitivityOptions(agents="sigma2=3"))
+
+
+def test_replay_rates() -> None:
+    """Quarters of a run: -4, -3, -2, -1."""
+    options = ReplayRateOptions(agents="ddqn", rates="1,10", beside="lcpo", seeds=2, steps=8000)
+    jobs = replay_rate.plan_runs(options)
+    assert len(jobs) == 6
+    returns = np.repeat([-4.0, -3.0, -2.0, -1.0], 10)
+    report = replay_rate.report(options, [result(job, returns) for job in jobs])
+    rows = report.tables["table"].rows
+    assert [row[:3] for row in rows] == [
+        ["ddqn", "1", "2"],
+        ["ddqn", "10", "2"],
+        ["lcpo", "-", "2"],
+    ]
+    assert list(rows[0][3:]) == ["-4.00 ± 0.00", "-1.00 ± 0.00", "-2.50 ± 0.00"]
+    alone = ReplayRateOptions(agents="sac", rates="1", beside=" ", seeds=1, steps=8000)
+    assert [job.agent for job in replay_rate.plan_runs(alone)] == ["sac"]
+    with pytest.raises(ValueError, match="rates = '1,x': needs numbers"):
+        replay_rate.plan_runs(ReplayRateOptions(rates="1,x"))
+
+
+def test_online_ewc_by_its_hyper_parameters() -> None:
+    """Each combination stands beside the paper's, as do the agents beside."""
+    options = EwcOptions(traces="4", alphas="0.1,1", betas="7e-5,2e-5", seeds=2, scale="1/1000")
+    jobs = ewc.plan_runs(options)
+    assert len(jobs) == (2 + 4) * 2
+    assert jobs[-1].config["penalty_coef"] == 1.0
+    assert jobs[-1].config["averaging_rate"] == pytest.approx(2e-2)  # of a thousandth of steps
+    assert jobs[-1].config["random_steps"] == 200
+    results = [result(job, np.full(40, -100.0 - job.seed)) for job in jobs]
+    report = ewc.make_report(options, results)
+    rows = report.tables["table"].rows
+    assert [list(row[1:4]) for row in rows] == [
+        ["lcpo", "-", "-"],
+        ["sac", "-", "-"],
+        ["online-ewc", "0.1", "3M"],
+        ["online-ewc", "0.1", "10M"],
+        ["online-ewc", "1", "3M"],
+        ["online-ewc", "1", "10M"],
+    ]
+    assert [row[-1] for row in rows[2:]] == [
+        "-408 ± 23.0", "-397 ± 31.9", "-409 ± 20.1", "-416 ± 21.7",
+    ]  # fmt: skip
+    assert rows[0][4:7] == ["2", "-100 ± 6", "-100 ± 6"]
+    assert report.figures["figure"].png.startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="alphas = '1,x': needs numbers"):
+        ewc.plan_runs(EwcOptions(alphas="1,x"))
+
+
+def test_ideal_mbpo_stands_beside_the_paper_s() -> None:
+    """Traces may differ in length; warm-up is left out of the columns of the model, too."""
+    options = IdealMbpoOptions(traces="2,3", seeds=2, scale="1/1000")
+    jobs = ideal_mbpo.plan_runs(options)
+    assert len(jobs) == 2 * 4 * 2
+    assert {job.config.get("random_steps") for job in jobs} == {None, 200}
+    late = np.where(np.arange(40) < 4, 9.0, 0.25)
+    own = {
+        "mbpo": {"model_reward_error": late, "model_obs_error": late / 2, "sample_age": late * 3},
+        "ideal-mbpo": {"sample_age": late * 3},
+    }
+    results = [result(job, np.full(40, -100.0 - job.seed)) for job in jobs]
+    results = [r._replace(record={**r.record, **own.get(r.job.agent, {})}) for r in results]
+    table = ideal_mbpo.make_report(options, results).tables["table"]
+    assert [row[5] for row in table.rows[:4]] == [
+        "-355 ± 2.57", "-843 ± 24.2", "-870 ± 56.4", "-377 ± 8.05",
+    ]  # fmt: skip
+    assert [list(row[6:]) for row in table.rows[4:]] == [
+        ["-", "-", "-"],
+        ["25 %", "12.5 %", "75 %"],
+        ["-", "-", "75 %"],
+        ["-", "-", "-"],
+    ]
+    whole = ideal_mbpo.plan_runs(IdealMbpoOptions(traces="3", agents="mbpo", seeds=1))
+    assert whole[0].config["random_steps"] == 200_000
