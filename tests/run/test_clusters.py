@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from killing import files, tables
 from lcpo.errors import InputError
 from lcpo.run.engines import ray as on_ray
 from lcpo.run.engines.choose import make_engine
-from lcpo.run.engines.ray import RayEngine
+from lcpo.run.engines.ray import RayEngine, _Tasks
+from lcpo.run.engines.ray_task import Place, serve
+from lcpo.run.events import Crashed, Event, Finished, Note, Progress, to_json
 
 ROOT = Path(__file__).parents[2]
 STUDY = [
@@ -54,6 +57,78 @@ def test_ray_that_is_not_installed_is_told(
     assert run(*STUDY, "200", "--engine", "ray", "--out", str(tmp_path / "o")) == 2
     assert "pip install 'lcpo[ray]'" in capsys.readouterr().err
     assert not (tmp_path / "o").exists()
+
+
+def test_a_task_tells_how_its_worker_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be on a machine that does not see the folder, too."""
+    place = Place(str(tmp_path), str(tmp_path), "", 60.0, True)
+    (said,) = serve(place, {"a-s0": 0})
+    assert said["event"] == "crashed"
+    assert f"does not see {tmp_path}: give a folder" in said["reason"]
+    (tmp_path / "plan.json").write_text("{}")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    (said,) = serve(place, {"a-s0": 0})
+    assert said["died"].startswith("its worker ended with exit code 1 on ")
+
+
+class Lost(Exception):
+    pass
+
+
+class TaskError(Lost):
+    pass
+
+
+class FakeRay:
+    """Tasks whose messages are known before; an exception among them is raised."""
+
+    exceptions = types.SimpleNamespace(RayError=Lost, RayTaskError=TaskError)
+
+    def __init__(self) -> None:
+        self.cancelled: list[Any] = []
+
+    def wait(self, streams: list[Any], **how: Any) -> tuple[list[Any], list[Any]]:
+        return streams, []
+
+    def get(self, message: Any) -> Any:
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+    def cancel(self, stream: Any, force: bool) -> None:
+        assert force
+        self.cancelled.append(stream)
+
+
+def test_tasks_that_are_lost_are_begun_again() -> None:
+    """A worker dies, its machine is lost, and then the run finishes; another one cannot be run."""
+    said = {
+        "a-s0": [
+            [to_json(Progress("a-s0", "run", 20, 0, 0.0)), {"died": "it ended"}],
+            [Lost("Node is gone. More about it.")],
+            [to_json(Finished("a-s0"))],
+        ],
+        "b-s0": [[TaskError("no module")]],
+    }
+    heard: list[Event] = []
+    tasks = _Tasks(FakeRay(), lambda share: iter(said[next(iter(share))].pop(0)), heard.append)
+    tasks.run([{"a-s0": 0}, {"b-s0": 1}], 1)
+    assert [type(event) for event in heard] == [Progress, Note, Note, Finished, Crashed]
+    texts = [event.text for event in heard if isinstance(event, Note)]
+    assert texts[0].endswith("(time 1 of at most 3): a-s0: it ended")
+    assert texts[1].endswith("(time 2 of at most 3): a-s0: its task was lost: Lost: Node is gone")
+    assert said == {"a-s0": [], "b-s0": []}
+
+
+def test_what_stops_the_driver_cancels_its_tasks() -> None:
+    def report(event: Event) -> None:
+        raise KeyboardInterrupt
+
+    ray, message = FakeRay(), to_json(Note("hello"))
+    tasks = _Tasks(ray, lambda share: iter([message]), report)
+    with pytest.raises(KeyboardInterrupt):
+        tasks.run([{"a-s0": 0}, {"b-s0": 1}], 2)
+    assert len(ray.cancelled) == 2
 
 
 @pytest.mark.learn
