@@ -612,6 +612,7 @@ def test_worlds_that_begin_anywhere_move_when_an_episode_ends(
     np.testing.assert_array_equal(worlds.arrays.world["job"] != before, some)
 
 
+@pytest.mark.learn
 def test_a_prescient_run_trains_anywhere_and_is_judged_from_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

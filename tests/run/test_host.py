@@ -235,7 +235,7 @@ def names_of(jobs: list) -> list[str]:
     return [job.name for job in jobs]
 
 
-@pytest.mark.parametrize("agent", ["a2c", "lcpo"])
+@pytest.mark.parametrize("agent", [pytest.param("a2c", marks=pytest.mark.learn), "lcpo"])
 def test_a_run_does_not_depend_on_the_runs_beside_it(tmp_path: Path, agent: str) -> None:
     execute.run_jobs(drift_jobs([7], agent), tmp_path / "alone", ignore, 1e9)
     execute.run_jobs(drift_jobs([5, 6, 7, 8, 9], agent), tmp_path / "group", ignore, 1e9)
