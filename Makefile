@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests with needs of their own, and a target each.
 APART := --ignore=tests/peers --ignore=tests/browser
 
-.PHONY: install demo test test-all mutants test-peers test-browser lint wheel bench clean
+.PHONY: install demo test test-all test-slow mutants test-peers test-browser lint wheel bench clean
 
 install: .venv/.installed
 
@@ -26,10 +26,12 @@ test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
 	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not learn" $(APART)
 	@command -v chromium > /dev/null || echo "left out, there is no Chromium here: make test-browser"
 
-test-all: .venv/.dev mutants  ## what `test` leaves out: agents that must learn, kills, damage, fuzzing, mutants
+test-all: .venv/.dev mutants test-slow  ## what `test` leaves out
+
+test-slow: .venv/.dev  ## agents that must learn, kills, damage, fuzzing, clusters
 	$(BIN)/python -m pytest -q -n auto -m learn $(APART)
 
-mutants: .venv/.dev  ## lines made wrong, one at a time: do the tests see it? MUTANTS="name ..." for some
+mutants: .venv/.dev  ## lines made wrong, one at a time: do the tests see it? MUTANTS="name ..." for some, 1/2 for half
 	$(BIN)/python tests/mutants/run.py $(MUTANTS)
 
 # Other libraries train on our environments and check our statistics; they bring PyTorch and an

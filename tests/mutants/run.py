@@ -2,6 +2,7 @@
 
     python tests/mutants/run.py               all of them: what `make mutants` does
     python tests/mutants/run.py NAME ...      some
+    python tests/mutants/run.py 1/2           every second one, from the first; 2/2: from the second
 
 A mutant is a copy of the package with one change. Its tests must fail there, with pytest's exit
 code 1: an error before the tests, or no test at all, does not count. First the same tests must pass
@@ -11,6 +12,7 @@ with a copy that is unchanged. Exit code 1 if a mutant survives.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +32,9 @@ UNCHANGED = 1200.0
 
 
 def main(names: Sequence[str]) -> int:
+    part = re.fullmatch(r"([1-9])/([1-9])", names[0]) if len(names) == 1 else None
+    if part:
+        names = [m.name for m in MUTANTS[int(part[1]) - 1 :: int(part[2])]]
     chosen = [m for m in MUTANTS if not names or m.name in names]
     unknown = set(names) - {m.name for m in MUTANTS}
     if unknown:

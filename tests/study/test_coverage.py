@@ -14,9 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "paper_coverage", ROOT / "benchmarks" / "paper_coverage.py"
-    )
+    spec = importlib.util.spec_from_file_location("cells", ROOT / "benchmarks" / "cells.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -26,7 +24,7 @@ def script() -> ModuleType:
 
 def test_page_is_up_to_date(script: ModuleType) -> None:
     page = script.page(ROOT / "results")
-    assert script.PAGE.read_text() == page, "run: python benchmarks/paper_coverage.py"
+    assert script.PAGE.read_text() == page, "run: python benchmarks/cells.py"
     assert "| all | 746 |" in page
 
 

@@ -1,4 +1,4 @@
-"""What of the paper has a number of ours: `python benchmarks/paper_coverage.py` writes docs/coverage.md.
+"""What of the paper has a number of ours: `python benchmarks/cells.py` writes docs/coverage.md.
 
 Reads the numbers that the paper prints (lcpo/study/data) and the runs behind our tables (seeds.csv
 and made.json in results/). A cell of ours is a mean over the seeds of one folder; where several
@@ -280,7 +280,7 @@ def missing_table(missing: Sequence[Missing]) -> str:
 
 INTRO = """# What of the paper has a number of ours
 
-Written by `python benchmarks/paper_coverage.py` from [results/](../results/README.md) and the paper's
+Written by `python benchmarks/cells.py` from [results/](../results/README.md) and the paper's
 numbers; do not edit it. The paper prints 746 numbers in nine tables (those of hyper-parameters not
 counted). Times are estimates for all of a table at the paper's steps and seeds, on one core of the
 machine of [speed.md](speed.md); on N cores divide by N, for a GPU see there.
