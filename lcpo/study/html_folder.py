@@ -100,9 +100,9 @@ def check(path: Path) -> None:
 
 
 def _tables(path: Path) -> dict[str, Table]:
-    """NAME.md, which is for readers; NAME.csv where it stands alone."""
+    """NAME.md, which is for readers; NAME.csv where it stands alone. The main one comes first."""
     found = {}
-    for file in sorted(path.glob("*.md")):
+    for file in sorted(path.glob("*.md"), key=lambda file: (file.stem != "table", file.stem)):
         table = read_markdown(_text(path, file.name))
         if table is not None:
             found[file.stem] = table

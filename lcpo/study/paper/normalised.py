@@ -62,6 +62,16 @@ def both(
     return mine, printed
 
 
+def table_and_figure(
+    parts: Sequence[Part], columns: Sequence[Column], table: str
+) -> tuple[dict[str, tables.Table], dict[str, figures.Picture]]:
+    """Table and figure by name; none where there are no two agents to compare."""
+    found = summary(parts, columns, table)
+    if not found.rows:
+        return {}, {}
+    return {"normalised": found}, {"figure": draw(parts, columns, table)}
+
+
 def summary(parts: Sequence[Part], columns: Sequence[Column], table: str) -> tables.Table:
     """Mean and median of the normalised returns of each agent, and the paper's mean."""
     mine, printed = both(parts, table)

@@ -67,13 +67,11 @@ def make_report(options: SensitivityOptions, results: Sequence[Result]) -> Repor
 def returns_report(results: Sequence[Result], columns: Sequence[Column], table: str) -> Report:
     """The cells of a table of the paper, and the figure of them."""
     parts = returns.split_parts(results)
+    scores, figures = normalised.table_and_figure(parts, columns, table)
     return Report(
         returns.part_seeds(parts, results),
-        tables={
-            "table": returns.cells_table(parts, columns, table),
-            "normalised": normalised.summary(parts, columns, table),
-        },
-        figures={"figure": normalised.draw(parts, columns, table)},
+        tables={"table": returns.cells_table(parts, columns, table), **scores},
+        figures=figures,
     )
 
 

@@ -69,11 +69,11 @@ def make_report(options: WindyOptions, results: Sequence[Result]) -> Report:
     before = [r for r in results if find_agent(r.job.agent).training is not None]
     if before:
         found["prescient"] = prescient.summary(before, TABLE)
-    found["normalised"] = normalised.summary(parts, columns, TABLE)
+    scores, figures = normalised.table_and_figure(parts, columns, TABLE)
     return Report(
         returns.part_seeds(parts, results, prescient.training_numbers),
-        tables=found,
-        figures={"figure": normalised.draw(parts, columns, TABLE)},
+        tables={**found, **scores},
+        figures=figures,
         text=[left_out(options)] if left_out(options) else [],
     )
 
