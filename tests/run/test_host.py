@@ -35,13 +35,14 @@ from lcpo.envs.pendulum import Pendulum
 from lcpo.run.drive import base, execute, group, host, rollout
 from lcpo.run.drive.base import Program, Run
 from lcpo.run.drive.host import HostDriver
-from lcpo.run.drive.host_functions import Acting
+from lcpo.run.drive.host_functions import Acting, Kind, functions_of
 from lcpo.run.engines.local import make_shares
 from lcpo.run.events import Crashed, Event, Finished
 from lcpo.run.plan.check import check_env
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import ONLINE, Mode, Phase, config_at
 from lcpo.run.plan.plan import plan
+from lcpo.run.store.checkpoint import without_memory
 from lcpo.run.store.files import load_json
 from lcpo.run.store.layout import run_files
 from lcpo.run.store.results import load_results
@@ -392,3 +393,16 @@ def test_acting_passes_only_what_it_reads() -> None:
     state = jax.eval_shape(lambda k: agent.init(config, spec, k), jax.random.key(0))
     acting = Acting(Program(agent, spec), config, state)
     assert sum(acting.read) == len(jax.tree.leaves(state.learner.policy)) == 6
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_acting_knows_whether_there_is_a_memory(learns: bool) -> None:
+    """In an evaluation agents have none: a prescient DDQN gives its replay up after training."""
+    agent, spec, mode = AGENTS["ddqn"], Pendulum().spec, Mode(learns=learns)
+    config = agent.config(buffer_size=400, hidden=(8, 8), random_steps=200)
+    structure = jax.tree.structure(config)
+    acting = functions_of(Kind(Program(agent, spec, mode), None, 200, 1, False, structure)).acting
+    state = jax.eval_shape(lambda k: agent.init(config, spec, k), jax.random.key(0))
+    state = state if learns else without_memory(state)
+    gathered = jax.eval_shape(acting.gather, [config], [state], 0)
+    assert all(vector.shape[0] == 1 for vector in gathered)

@@ -15,6 +15,7 @@ from lcpo.envs.base import HostEnv
 from lcpo.run.drive import base
 from lcpo.run.drive.base import Program, Run, RunState
 from lcpo.run.plan.phases import config_at
+from lcpo.run.store.checkpoint import without_memory
 from lcpo.types import Array, Transition, Tree
 
 Sums = tuple[Array, Array]
@@ -95,6 +96,8 @@ class Functions:
             self.kind.structure, [jnp.float32(0.0)] * self.kind.structure.num_leaves
         )
         state = jax.eval_shape(self._init, config, jnp.int32(0))
+        if not self.kind.program.mode.learns:
+            state = without_memory(state)
         return Acting(self.kind.program, config, state)
 
 
