@@ -15,6 +15,7 @@ from lcpo.run.store.results import Result
 from lcpo.study import drawn
 from lcpo.study.drawn import DrawnOptions
 from lcpo.study.paper import STUDIES, anchors, faults, rivals
+from lcpo.study.study import Picture
 
 SMALL = DrawnOptions(drawn=2, seeds=2)
 
@@ -81,7 +82,7 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert work["revisit", "sac"][2:] == ["+10.0 ± 0.0", "+10.0 ± 0.0", "2 of 2"]
     assert report.figures["cost"].png.startswith(b"\x89PNG")
 
-    monkeypatch.setattr(rivals, "draw", lambda runs: b"")
+    monkeypatch.setattr(rivals, "draw", lambda runs: Picture(b"", b""))
     path = tmp_path / "seeds.csv"
     path.write_text(report.seeds.to_csv())
     out = tmp_path / "out"
