@@ -82,7 +82,8 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert work["revisit", "sac"][2:] == ["+10.0 ± 0.0", "+10.0 ± 0.0", "2 of 2"]
     assert report.figures["cost"].png.startswith(b"\x89PNG")
 
-    monkeypatch.setattr(rivals, "draw", lambda runs: Picture(b"", b""))
+    empty = Picture(b"", b'<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"></svg>')
+    monkeypatch.setattr(rivals, "draw", lambda runs: empty)
     path = tmp_path / "seeds.csv"
     path.write_text(report.seeds.to_csv())
     out = tmp_path / "out"
