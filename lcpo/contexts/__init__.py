@@ -26,8 +26,8 @@ from lcpo.errors import InputError
 from lcpo.names import unknown
 
 __all__ = [
-    "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "describe", "get", "is_file",
-    "name_of", "shape", "stamp", "switches",
+    "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "describe", "get",
+    "has_switches", "is_file", "name_of", "shape", "stamp", "switches",
 ]  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def _faster(trace: Trace, fraction: Fraction) -> Trace:
     def switches(rows: int) -> Switches:
         assert schedule is not None
         whole = schedule(fractions.rows_before(rows, fraction))
-        return fractions.take_switches(whole, fraction)
+        return fractions.take_switches(whole, rows, fraction)
 
     help = f"{trace.help}, in {fraction} of the time"
     return Trace(help, trace.channels, length, make, switches if schedule else None)
@@ -144,6 +144,11 @@ def is_file(name: str) -> bool:
     """Whether the trace called `name` is a file."""
     name, _ = fractions.split(name)
     return name not in TRACES and not name.startswith("family:") and files.is_file(name)
+
+
+def has_switches(name: str | None) -> bool:
+    """Whether the trace called `name` has a schedule; None, of an environment without one: no."""
+    return name is not None and not is_file(name) and describe(name).switches is not None
 
 
 def stamp(name: str) -> tuple[int, int] | None:

@@ -30,6 +30,11 @@ def test_switches_come_as_much_sooner() -> None:
     fast = contexts.switches("family:revisit:3@1/7", 2_000_000 // 7)
     kept = fractions.take(_holds(slow, 2_000_000), 2_000_000 // 7, Fraction(1, 7))
     np.testing.assert_array_equal(_holds(fast, 2_000_000 // 7), kept)
+    late = contexts.switches("revisit@1/100", 1251)  # whose second visit has one row
+    assert late.start.tolist() == [0, 1250]
+    whole = contexts.switches("revisit", 125_150)
+    none_left = fractions.take_switches(whole, 1250, Fraction(1, 100))
+    assert none_left.start.tolist() == [0]
     tiny = contexts.switches("family:revisit:3@1/1000000", 50)  # most visits have no row left
     assert (np.diff(tiny.start) > 0).all()
     first = np.unique(tiny.context, return_index=True)[1]

@@ -157,9 +157,11 @@ class Group:
                 checkpoints.save(self.files[i], self.identities[i], checkpoint, index)
 
     def _save_records(self, phase: Phase, rows: Rows) -> None:
-        for files, mine, written in zip(self.files, rows, self.written, strict=True):
+        members = zip(self.setups, self.files, rows, self.written, strict=True)
+        for setup, files, mine, written in members:
             if mine:
-                record = records.shorten(records.join(mine))
+                record = records.join(mine)
+                record = record if setup.is_timed else records.shorten(record)
                 written[phase.file] = save_arrays(files.record_of(phase.file), record)
 
     def _finish(self, driver: Driver[Any], state: Any) -> None:

@@ -16,7 +16,7 @@ from lcpo import contexts, names
 from lcpo.agents import AGENTS, find_agent
 from lcpo.core.ood import DETECTORS
 from lcpo.envs import ENVS
-from lcpo.envs.base import AnyEnv, is_host, notes_of
+from lcpo.envs.base import AnyEnv, is_host, landmarks_of, notes_of
 from lcpo.errors import InputError
 from lcpo.gym import from_gym
 from lcpo.run.plan import phases
@@ -125,6 +125,12 @@ class Setup:
     def is_host(self) -> bool:
         """Whether the environment steps outside the compiler."""
         return is_host(self.env)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether reports ask when: how soon after a switch of the context, or in which hour."""
+        measured = self.spec.readings or landmarks_of(self.env)
+        return bool(measured) or contexts.has_switches(self.job.trace)
 
     @property
     def notes(self) -> tuple[str, ...]:
