@@ -96,6 +96,11 @@ def short_count(steps: int) -> str:
     return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"
 
 
+def lengths(steps: Iterable[int]) -> str:
+    """Of the runs of a table, each once: "20,000,000 or 8,000,000"."""
+    return " or ".join(dict.fromkeys(f"{count:,}" for count in steps))
+
+
 def places(value: float) -> int:
     """Decimals as in the paper: none from 100 on, one from 10 on, else two."""
     return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2

@@ -21,7 +21,7 @@ from lcpo.run.store.results import Result
 from lcpo.study import compare, stats, tables
 from lcpo.study.paper.pendulum import PendulumOptions
 from lcpo.study.seeds import name_part, seeds_table
-from lcpo.study.study import Report, Study, names
+from lcpo.study.study import Report, Study, listed
 
 SEEDS = 8
 NEEDS: dict[str, dict[str, Any]] = {
@@ -50,8 +50,8 @@ def plan_runs(options: FaultOptions) -> list[Job]:
     """Every agent corrected, with each of its faults, and with all of them."""
     return [
         job
-        for trace in names(options.traces)
-        for agent in names(options.agents)
+        for trace in listed("traces", options.traces)
+        for agent in listed("agents", options.agents)
         for label, values in cases(agent).items()
         for job in plan(
             agent,
@@ -83,7 +83,8 @@ def cases(agent: str) -> dict[str, dict[str, Any]]:
 def make_report(options: FaultOptions, results: Sequence[Result]) -> Report:
     """The table."""
     del options
-    warmup = compare.default_warmup(max(r.job.steps for r in results))
+    longest = max((r.job for r in results), key=lambda job: job.steps)
+    warmup = compare.default_warmup(longest.steps, longest.trace)
 
     def numbers(result: Result) -> dict[str, float]:
         endless = compare.is_endless([result])

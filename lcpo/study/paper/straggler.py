@@ -26,7 +26,7 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.study import hedging, straggler_report
 from lcpo.study.seeds import name_part
-from lcpo.study.study import Options, Report, Study, names
+from lcpo.study.study import Options, Report, Study, listed, names
 from lcpo.values import number, whole
 
 ENV = "straggler"
@@ -107,9 +107,9 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
         number("shorten_agents", options.shorten_agents, 1.0, 1e6)
     whole("passes", options.passes, 2)
     jobs = []
-    for workload in names(options.workloads):
+    for workload in listed("workloads", options.workloads):
         case = make_case(workload, options)
-        for name in names(options.agents):
+        for name in listed("agents", options.agents):
             agent, setting = SETTINGS.get(name, (name, {}))
             overrides = {**shortened(agent, options), **setting}
             if agent == "hedge-hourly":
