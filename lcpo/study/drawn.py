@@ -182,8 +182,8 @@ def _check_rows(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]
         try:
             if len(cells) != len(header):
                 raise ValueError(f"{len(cells)} cells, the header has {len(header)}")
-            int(row["seed"]), int(row["steps"] or 0)
-            float(row["return_after_warmup"] or 0), float(row["whole_run"] or 0)
+            _ = [int(row[name] or 0) for name in ("seed", "steps")]
+            _ = [float(row[name] or 0) for name in ("return_after_warmup", "whole_run")]
         except ValueError as error:
             raise InputError(f"{path}, line {line}, is damaged: {error}") from error
 
