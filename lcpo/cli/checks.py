@@ -62,7 +62,7 @@ def check_env(arguments: list[str]) -> int:
     from lcpo.run.plan.job import find_env
 
     if arguments[:1] in (["-h"], ["--help"]):
-        print("usage: lcpo check-env NAME [options]      (NAME: package.module:Class, or gym:ID)")
+        _check_env_usage()
         return 0
     if not arguments or arguments[0].startswith("-"):
         raise InputError("name an environment first: package.module:Class, or gym:ID")
@@ -77,6 +77,21 @@ def check_env(arguments: list[str]) -> int:
         show.line(text, f"{level:<7}", colours[level])
     print(f"{problems} problem(s)" if problems else f"{name} is fit for use")
     return flags.RUN_FAILED if problems else 0
+
+
+def _check_env_usage() -> None:
+    from lcpo.envs import ENVS
+
+    print("usage: lcpo check-env NAME [options]      (lcpo check-env NAME --help: all its options)")
+    print("""
+Plays with an environment as `lcpo train` would, and tells what is wrong with it: shapes, types,
+values that are not finite, rules that are broken. Exit code 1 where there is a problem.
+
+NAME is
+  package.module:Class   one of your own (docs/add_an_environment.md), Gymnasium's kind or ours
+  gym:ID                 one that is registered with Gymnasium, such as gym:CartPole-v1""")
+    print(f"  {', '.join(ENVS)}")
+    print("\nIts fields are options, as in  lcpo check-env pendulum --env.num-bins 5")
 
 
 def bench(arguments: list[str]) -> None:

@@ -7,7 +7,8 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from lcpo.cli import checks, data, reproduce, runs, show
+from lcpo import __version__
+from lcpo.cli import checks, completion, data, reproduce, runs, show
 from lcpo.cli.options import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
 from lcpo.errors import InputError, RunError, is_full, no_space
 from lcpo.names import unknown
@@ -24,6 +25,7 @@ COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "import": data.import_runs,
     "export": data.export,
     "bench": checks.bench,
+    "completion": completion.completion,
 }
 
 
@@ -32,6 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
         _usage()
+        return 0
+    if arguments == ["--version"]:
+        print(f"lcpo {__version__}")
         return 0
     name, *rest = arguments
     try:
@@ -79,3 +84,4 @@ def _usage() -> None:
     print("usage: lcpo COMMAND [options]      (lcpo COMMAND --help tells the options)\n")
     for name, command in COMMANDS.items():
         print(f"  {name:<10} {(command.__doc__ or '').splitlines()[0]}")
+    print("\nlcpo --version tells the version; docs/running.md explains the exit codes.")

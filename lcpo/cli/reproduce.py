@@ -26,8 +26,7 @@ def reproduce(arguments: list[str]) -> int:
     from lcpo.study.paper import STUDIES
 
     if arguments[:1] in (["-h"], ["--help"]):
-        print(f"usage: lcpo reproduce NAME [options]      (NAME: {', '.join(STUDIES)})")
-        print("       lcpo reproduce --list              (what each is, and what it costs)")
+        _usage()
         return 0
     if arguments[:1] == ["--list"]:
         return list_experiments(arguments[1:])
@@ -47,6 +46,19 @@ def reproduce(arguments: list[str]) -> int:
     if options.collect is not None:
         return _collect(name, options, jobs, options.collect, command)
     return _run(name, options, jobs, engine, command)
+
+
+def _usage() -> None:
+    """What there is to reproduce, and the options that most of it has."""
+    from lcpo.study.paper import STUDIES
+
+    print("usage: lcpo reproduce NAME [options]      (lcpo reproduce NAME --help: all its options)")
+    print("       lcpo reproduce --list              (what each costs on this machine)\n")
+    for name, study in STUDIES.items():
+        print(f"  {name:<16} {study.help}")
+    print("\noptions of most:")
+    for name, _, help, _ in flags.class_fields(Options):
+        print(f"  {flags.as_flag(name):<16} {help}")
 
 
 def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
@@ -155,7 +167,7 @@ def _report(
     report = STUDIES[name].report(options, results)
     written = write_files(report, results, out, command)
     for table in report.tables.values():
-        show.line(table.to_text())
+        show.table(table)
     for text in report.text:
         show.line(text)
     for path in written:

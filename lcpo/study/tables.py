@@ -34,8 +34,10 @@ class Table(NamedTuple):
     title: str = ""
     notes: Sequence[str] = ()
 
-    def to_text(self) -> str:
-        """For a terminal."""
+    def to_text(self, width: int | None = None) -> str:
+        """For a terminal; with a width, without the last columns that do not fit into it."""
+        if width is not None:
+            return self.narrowed(width).to_text()
         lines = [self.header, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
 
@@ -50,6 +52,23 @@ class Table(NamedTuple):
         rule = "  ".join("-" * width for width in widths)
         body = [join(self.header), rule, *map(join, self.rows)]
         return "\n".join([*head, *body, *self.notes]) + "\n"
+
+    def narrowed(self, width: int) -> Table:
+        """At most so wide: without the last columns, and the first one cut, where it is too long.
+
+        The first two columns stay. A note tells what was left out.
+        """
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+        kept = len(widths)
+        while kept > 2 and sum(widths[:kept]) + 2 * (kept - 1) > width:
+            kept -= 1
+        room = max(width - sum(widths[1:kept]) - 2 * (kept - 1), SHORTEST)
+        left_out = ", ".join(self.header[kept:])
+        notes = [*self.notes, *([f"left out for want of room: {left_out}"] if left_out else [])]
+        rows = [[_cut(row[0], room), *row[1:kept]] for row in self.rows]
+        header = [_cut(self.header[0], room), *self.header[1:kept]]
+        return Table(header, rows, self.align[:kept], self.title, notes)
 
     def to_markdown(self) -> str:
         """A GitHub table, the title above and the notes below it."""
@@ -85,6 +104,18 @@ class Table(NamedTuple):
         return out.getvalue()
 
 
+SHORTEST = 12
+"""Characters of a name that are shown in the narrowest terminal."""
+
+
+def _cut(text: str, size: int) -> str:
+    """Both ends of a text that is too long: what tells names apart may be at either."""
+    if len(text) <= size:
+        return text
+    head = (size - 2) // 2
+    return f"{text[:head]}..{text[len(text) - (size - 2 - head) :]}"
+
+
 FORMATS: dict[str, Callable[[Table], str]] = {
     "txt": Table.to_text, "md": Table.to_markdown, "tex": Table.to_latex, "csv": Table.to_csv,
 }  # fmt: skip
@@ -114,12 +145,15 @@ def number(value: float | None, sign: bool = False) -> str:
 
 
 def plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
-    """Mean ± half-width, with the decimals of the larger; a half-width is never shown as 0."""
+    """Mean ± half-width, with the decimals of the larger; a half-width is never shown as 0.
+
+    Without an interval, a dash stands for it.
+    """
     if estimate is None or math.isnan(estimate.mean):
         return NONE
     half = 0.5 * (estimate.high - estimate.low)
     if math.isnan(half):
-        return f"{number(estimate.mean, sign)} (no interval)"
+        return f"{number(estimate.mean, sign)} ± {NONE}"
     digits = min(places(estimate.mean), places(half))
     if 0.0 < half < 0.5 * 10**-digits:
         digits = min(-math.floor(math.log10(half)), 9)
@@ -131,7 +165,7 @@ def with_bounds(estimate: Estimate | None) -> str:
     if estimate is None or math.isnan(estimate.mean):
         return NONE
     if math.isnan(estimate.low):
-        return f"{estimate.mean:.2f} (no interval)"
+        return f"{estimate.mean:.2f} [{NONE}]"
     return f"{estimate.mean:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
