@@ -16,14 +16,15 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo import values
-from lcpo.agents import AGENTS, find_agent
+from lcpo.agents import find_agent, is_ours
 from lcpo.errors import InputError, RunError
-from lcpo.names import is_ours, unknown
+from lcpo.names import unknown
 from lcpo.run.drive.execute import has_ended
 from lcpo.run.engines.base import Engine, run_plan
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.plan.check import check_folder, check_running
-from lcpo.run.plan.job import Job, Setup, env_name
+from lcpo.run.plan.job import Job, env_name
+from lcpo.run.plan.notes import notes
 from lcpo.run.plan.plan import check_dict, plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
@@ -124,7 +125,7 @@ def run(
     check_folder(out)
     engine = engine or LocalEngine(workers, checkpoint_seconds)
     with RunProgress(jobs, progress) as bar:
-        for note in Setup(jobs[0]).notes:
+        for note in notes(jobs):
             bar.console.print(f"note: {note}", highlight=False, markup=False)
         run_plan(jobs, out, engine, bar, resume)
     return bar.problems
@@ -206,7 +207,7 @@ def load(source: str | Path, run: str | None = None, *, trust: bool = False) -> 
         about, arrays = load_policy(source)
     else:
         about, arrays = _find_run(source, run).policy()
-    if not trust and not is_ours(about.agent, AGENTS):
+    if not trust and not is_ours(about.agent):
         raise InputError(
             f"the policy in {source} is of the agent {about.agent!r}, which is no part of lcpo: to "
             "load it is to run its author's code; say trust=True if you trust both"

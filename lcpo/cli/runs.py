@@ -175,6 +175,7 @@ def _conclude(
 
     With `command`, the command line, the report is written as well. `others`: imported runs.
     """
+    from lcpo.run.plan.notes import exploration_notes
     from lcpo.run.store.results import load_results
     from lcpo.study import compare, html, report
 
@@ -187,7 +188,7 @@ def _conclude(
             written = report.write_report(comparison, results, out, command)
             for path in [*written, html.write_page(out)]:
                 show.line(f"wrote {path}")
-        for warning in _inactivity(finished):
+        for warning in [*_inactivity(finished), *exploration_notes([r.job for r in finished])]:
             show.line(warning, "warning:", "yellow")
     for problem in problems:
         show.line(problem, colour="red")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lcpo import values as plain_values
-from lcpo.agents import AGENTS, find_agent
+from lcpo.agents import AGENTS, find_agent, split_names
 from lcpo.errors import CannotServe, InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import check_count, plan
@@ -29,7 +29,7 @@ def plan_agents(
     cannot. Training steps are for the agents that train before they are judged; where none does,
     `plan` says so.
     """
-    named = [name.strip() for name in agents.strip().removesuffix(",").split(",")]
+    named = split_names(agents)
     if not all(named) or len(set(named)) < len(named):
         plain_values.refuse("agents", agents, "names, separated by commas, and each once")
     chosen = [name for word in named for name in (_others(named) if word == ALL else [word])]

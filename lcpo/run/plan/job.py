@@ -13,7 +13,7 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo import contexts, names
-from lcpo.agents import AGENTS, find_agent
+from lcpo.agents import find_agent, is_ours
 from lcpo.core.ood import DETECTORS
 from lcpo.envs import ENVS
 from lcpo.envs.base import AnyEnv, is_host, landmarks_of, notes_of
@@ -92,13 +92,14 @@ def is_file_name(text: str) -> bool:
 def check_trust(jobs: Sequence[Job], trust: bool, where: str) -> None:
     """Refuse jobs of the file `where` that name code outside this library, without trust."""
     for job in jobs:
+        detector = job.config.get("detector")
         named = {
-            "agent": (job.agent, AGENTS),
-            "environment": (job.env, ENVS),
-            "detector": (job.config.get("detector"), DETECTORS),
+            "agent": (job.agent, is_ours(job.agent)),
+            "environment": (job.env, names.is_ours(job.env, ENVS)),
+            "detector": (detector, detector is None or names.is_ours(detector, DETECTORS)),
         }
         for kind, (name, known) in named.items():
-            if name is not None and not trust and not names.is_ours(name, known):
+            if not trust and not known:
                 raise InputError(
                     f"{where} names the {kind} {name!r}, which is no part of lcpo: to run it is to "
                     "run its author's code; say --trust if you trust both"

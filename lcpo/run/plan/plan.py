@@ -88,7 +88,7 @@ def plan(
         point = dict(zip(sweep, values, strict=True))
         config = configs.make(chosen.Config, {**chosen.presets, **given, **point})
         config = shorten(config, fraction)
-        resolved = _resolve(chosen, the_env.spec, context.steps, training, config)
+        resolved = _resolve(chosen, the_env.spec, context.steps, training, config, fraction)
         at = "".join(f"-{field}={value}" for field, value in point.items())
         jobs += [
             Job(
@@ -198,11 +198,16 @@ class Context(NamedTuple):
 
 
 def _resolve(
-    agent: AnyAgent, spec: Spec, steps: int, training: Training | None, config: Any
+    agent: AnyAgent,
+    spec: Spec,
+    steps: int,
+    training: Training | None,
+    config: Any,
+    fraction: Fraction,
 ) -> dict[str, Any]:
     """The fields of a job that depend on its config, checked: steps, config, training."""
     spec = spec if training is None else phases.training_spec(spec)
-    config = configs.resolve(config, training.steps if training else steps)
+    config = configs.resolve(config, training.steps if training else steps, fraction)
     check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
     _check_length(parts, training, steps)
