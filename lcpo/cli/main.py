@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from lcpo.cli import checks, completion, data, reproduce, runs, show
 from lcpo.cli.options import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
 from lcpo.errors import InputError, RunError, is_full, no_space
 from lcpo.names import unknown
+from lcpo.run import stop
 
 COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "train": runs.train,
@@ -54,8 +56,13 @@ def main(arguments: list[str] | None = None) -> int:
     except MemoryError:
         _show_error(InputError("memory is used up: make sizes smaller, or --workers fewer"))
         return BAD_INPUT
+    except stop.Stopped as stopped:
+        again = f"lcpo {name} --resume --out {shlex.quote(str(stopped.out))}"
+        again = f"`{again}`" if name in ("train", "compare") else "the same command with --resume"
+        print(f"stopped: {stopped}; {again} goes on", file=sys.stderr)
+        return STOPPED
     except KeyboardInterrupt:
-        print("stopped; the same command with --resume goes on", file=sys.stderr)
+        print("stopped", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:  # nobody reads on, as in `lcpo list | head`: no bug, and no news
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from lcpo import config as configs
 from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import resume, show
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 
@@ -42,17 +44,24 @@ class RunOptions:
     """HOST:PORT of a Ray cluster; default: the one that this machine is in."""
     checkpoint_seconds: float = 60.0
     """Time between checkpoints."""
+    keep_state: bool = False
+    """Keep the last checkpoint of each run: with it, --resume with more --steps goes on."""
+    trust: bool = False
+    """With --resume and --out alone: run agents and environments outside lcpo, too."""
 
 
 def train(arguments: list[str]) -> int:
     """Train an agent with several seeds; a summary table at the end."""
     from lcpo import api
     from lcpo.agents import find_agent, presets
+    from lcpo.run import further
     from lcpo.run.engines.choose import make_engine
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan
 
+    if resume.is_alone(arguments):
+        return _go_on("train", arguments)
     agent_name, env_name = flags.peek(arguments, "agent"), flags.peek(arguments, "env")
     agent_name = "lcpo" if agent_name is None else agent_name
     env_name = RunOptions.env if env_name is None else env_name
@@ -77,11 +86,11 @@ def train(arguments: list[str]) -> int:
     engine = make_engine(
         options.engine, options.workers, options.address, options.checkpoint_seconds
     )
-    jobs = plan(
+    make = functools.partial(
+        plan,
         agent_name,
         env_name,
         trace=options.trace,
-        steps=options.steps,
         seeds=flags.read_seeds(options.seeds),
         scale=options.scale,
         overrides=flags.config_changes(options, default),
@@ -89,24 +98,48 @@ def train(arguments: list[str]) -> int:
         sweep=flags.read_sweep(options.sweep),
         training_steps=options.training_steps,
     )
+    jobs = make(steps=options.steps)
     out = options.out or api.default_out(jobs[0])
+    if options.resume and options.steps is not None:
+        jobs = further.pinned(jobs, out, lambda steps: make(steps=steps), _note)
     if options.plan_only:
-        return _write_plan(jobs, out, options.resume)
-    problems = api.run(jobs, out, options.resume, engine=engine)
+        return _write_plan(jobs, out, options.resume, options.keep_state)
+    problems = api.run(jobs, out, options.resume, engine=engine, keep_state=options.keep_state)
     return _conclude(out, jobs, problems)
+
+
+def _go_on(command: str, arguments: list[str]) -> int:
+    """`--resume --out X` and nothing that says which runs: those of the folder's plan."""
+    from lcpo import api
+    from lcpo.run.engines.choose import make_engine
+    from lcpo.run.plan.check import check_running
+
+    more = COMPARE_OPTIONS if command == "compare" else []
+    help = "Go on with the runs that a folder holds."
+    options = flags.parse(command, help, arguments, [*flags.class_fields(RunOptions), *more])
+    check_running(options.workers, options.checkpoint_seconds)
+    engine = make_engine(
+        options.engine, options.workers, options.address, options.checkpoint_seconds
+    )
+    jobs = resume.planned(options)
+    problems = api.run(jobs, options.out, True, engine=engine, keep_state=options.keep_state)
+    if command == "train":
+        return _conclude(options.out, jobs, problems)
+    words = shlex.join(["lcpo", command, *arguments])
+    return _conclude(options.out, jobs, problems, options.warmup, words, _imported(options))
 
 
 def _note(text: str) -> None:
     show.line(text, "note:", "yellow", stderr=True)
 
 
-def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
+def _write_plan(jobs: list[Job], out: Path, resume: bool, keep_state: bool) -> int:
     from lcpo.run.engines.base import plan_only
     from lcpo.run.plan.check import check_folder
     from lcpo.run.store.layout import plan_file
 
     check_folder(out)
-    plan_only(jobs, out, _note, resume)
+    plan_only(jobs, out, _note, resume, keep_state)
     print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
     return 0
 
@@ -118,9 +151,10 @@ def compare(arguments: list[str]) -> int:
     from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
-    from lcpo.run.store.results import load_results
     from lcpo.study.compare import check_warmup
 
+    if resume.is_alone(arguments):
+        return _go_on("compare", arguments)
     env_name = flags.peek(arguments, "env")
     default_env = configs.make(find_env(RunOptions.env if env_name is None else env_name), {})
     options = flags.parse(
@@ -131,13 +165,12 @@ def compare(arguments: list[str]) -> int:
             ("agents", str, "Agents, separated by commas; the first is the reference. all: every "
              "agent that can serve the environment, LCPO first.", "lcpo,a2c-entropy,a2c"),
             *flags.class_fields(RunOptions),
-            ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+            *COMPARE_OPTIONS,
             ("published", bool, "With the values and all faults of the published code.", False),
-            ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
         ],
         flags.config_fields(default_env),
     )  # fmt: skip
-    others = [result for folder in options.imported for result in load_results(folder)]
+    others = _imported(options)
     check_running(options.workers, options.checkpoint_seconds)
     engine = make_engine(
         options.engine, options.workers, options.address, options.checkpoint_seconds
@@ -158,9 +191,22 @@ def compare(arguments: list[str]) -> int:
     trace = jobs[0].trace or "none"
     name = f"compare-{options.env}-{trace}{'-published' if options.published else ''}"
     out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
-    problems = api.run(jobs, out, options.resume, engine=engine)
+    problems = api.run(jobs, out, options.resume, engine=engine, keep_state=options.keep_state)
     command = shlex.join(["lcpo", "compare", *arguments])
     return _conclude(out, jobs, problems, options.warmup, command, others)
+
+
+COMPARE_OPTIONS: list[flags.Option] = [
+    ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+    ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
+]
+"""Of what is shown of a comparison."""
+
+
+def _imported(options: Any) -> list[Result]:
+    from lcpo.run.store.results import load_results
+
+    return [result for folder in options.imported for result in load_results(folder)]
 
 
 def _conclude(

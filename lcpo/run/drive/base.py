@@ -91,8 +91,8 @@ class Driver(Protocol[StateT]):
     def chunk(self, state: StateT, first: int, count: int) -> tuple[StateT, ChunkMetrics]:
         """Updates first .. first + count - 1 of the phase.
 
-        Metrics are [updates], of which the first `count` count. Raises StoppedRuns where worlds
-        cannot go on.
+        Metrics are [updates], of which the first `count` count; fewer where a slow driver was
+        asked to stop, after whole rows of the record. Raises StoppedRuns where worlds cannot go on.
         """
         ...
 

@@ -11,6 +11,7 @@ OUT/runs/NAME/policy.npz                      what acting needs of the agent's s
 OUT/runs/NAME/checkpoint/manifest.json        points at the files of the checkpoint:
 OUT/runs/NAME/checkpoint/state-UPDATE.npz     state, record so far, rows of replays
                          record-UPDATE.npz, segment-REPLAY-FIRST-LAST.npz
+OUT/runs/NAME/state/                          the last checkpoint of a finished run, if it is kept
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 from lcpo.errors import InputError
 
-_RUNS, _CHECKPOINT, _MANIFEST = "runs", "checkpoint", "manifest.json"
+_RUNS, _CHECKPOINT, _KEPT, _MANIFEST = "runs", "checkpoint", "state", "manifest.json"
 RECORD, TRAINING = "record.npz", "training.npz"
 """Records: of the phase that is judged, and of the training before it."""
 
@@ -89,6 +90,10 @@ class RunFiles(NamedTuple):
     def checkpoint(self) -> CheckpointFiles:
         return CheckpointFiles(self.folder / _CHECKPOINT)
 
+    @property
+    def kept(self) -> CheckpointFiles:
+        return CheckpointFiles(self.folder / _KEPT)
+
 
 class CheckpointFiles(NamedTuple):
     """The files of the checkpoint of a run."""
@@ -112,7 +117,7 @@ class CheckpointFiles(NamedTuple):
 def run_files(out: Path, name: str) -> RunFiles:
     """The files of the run called `name`. A link that leads out of the folder is refused."""
     folder = runs_folder(out) / name
-    check_links(out, folder.parent, folder, folder / _CHECKPOINT)
+    check_links(out, folder.parent, folder, folder / _CHECKPOINT, folder / _KEPT)
     return RunFiles(folder)
 
 
