@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from lcpo.api import Policy, load, train
+    from lcpo.api import train
     from lcpo.errors import InputError, RunError
     from lcpo.gym import from_gymnasium
+    from lcpo.live import Learner
+    from lcpo.policy import Policy, load
 
 __all__ = [
     "InputError",
+    "Learner",
     "Policy",
     "RunError",
     "__version__",
@@ -31,10 +34,11 @@ __all__ = [
 
 _HOMES = {
     "InputError": "lcpo.errors",
-    "Policy": "lcpo.api",
+    "Learner": "lcpo.live",
+    "Policy": "lcpo.policy",
     "RunError": "lcpo.errors",
     "from_gymnasium": "lcpo.gym",
-    "load": "lcpo.api",
+    "load": "lcpo.policy",
     "train": "lcpo.api",
 }
 """Loaded on first use: a worker on a bare machine needs none of it."""

@@ -1,25 +1,17 @@
-"""The Python interface: `lcpo.train(...)` and `lcpo.load(...)`."""
+"""The Python interface: `lcpo.train(...)`."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
 from lcpo import config as configs
 from lcpo import values
-from lcpo.agents import find_agent, is_ours
-from lcpo.errors import InputError, RunError
-from lcpo.names import unknown
+from lcpo.errors import RunError
 from lcpo.run import further, stop
 from lcpo.run.drive.execute import has_ended
 from lcpo.run.drive.saved import tell_saved
@@ -29,10 +21,7 @@ from lcpo.run.plan.check import check_folder, check_running
 from lcpo.run.plan.job import Job, env_name
 from lcpo.run.plan.notes import notes
 from lcpo.run.plan.plan import check_dict, plan
-from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store.layout import RunFiles
-from lcpo.run.store.policy import About, load_policy
-from lcpo.run.store.results import Result, load_result, load_results
+from lcpo.run.store.results import Result, load_results
 
 
 def train(
@@ -154,100 +143,3 @@ def run(
             lost = None if isinstance(stopped, stop.Asked) else bar.reached
             raise stop.Stopped(tell_saved(jobs, out, lost), out) from stopped
     return bar.problems
-
-
-class Policy:
-    """A trained policy: `load` makes it. It needs nothing of the environment that it was for."""
-
-    def __init__(self, about: About, arrays: Mapping[str, np.ndarray]) -> None:
-        self.about, self.spec = about, about.spec
-        agent = find_agent(about.agent)
-        self.config: Any = configs.make(agent.Config, about.config)
-        init = functools.partial(agent.init, self.config, self.spec)
-        try:
-            template = checkpoints.without_memory(jax.eval_shape(init, jax.random.key(0)))
-        except Exception as error:  # of an agent that has changed since, or of a file that lies
-            cause = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise InputError(
-                f"{about.run}: {about.agent} makes no such policy ({cause})"
-            ) from error
-        self.state = jax.tree.map(jnp.asarray, checkpoints.unflatten(template, dict(arrays)))
-        self._act = jax.jit(
-            lambda state, obs, key: agent.act(self.config, self.spec, state, obs, key)[0]
-        )
-        self._key = jax.random.key(about.seed)
-        self._calls = 0
-
-    def act(self, obs: Any, key: Any = None) -> np.ndarray:
-        """Actions for obs [D] or [N, D], sampled as in training: [A] or [N, A].
-
-        `key`: a JAX key; default: the next of a fixed sequence.
-        """
-        obs = _numbers(obs)
-        if obs.ndim not in (1, 2) or obs.shape[-1] != self.spec.obs_size:
-            size = self.spec.obs_size
-            raise InputError(f"obs has shape {obs.shape}: needs [{size}] or [N, {size}]")
-        if not np.isfinite(obs).all():
-            raise InputError(f"obs[{np.argwhere(~np.isfinite(obs))[0].tolist()}] is not finite")
-        if key is None:
-            key = jax.random.fold_in(self._key, self._calls)
-            self._calls += 1
-        _check_key(key)
-        action = np.asarray(self._act(self.state, np.atleast_2d(obs), key))
-        return action[0] if obs.ndim == 1 else action
-
-
-def _numbers(obs: Any) -> np.ndarray:
-    """An observation as float32; InputError where it is no array of real numbers."""
-    with contextlib.suppress(TypeError, ValueError):
-        found = np.asarray(obs)
-        if found.dtype.kind not in "cOSUmM":
-            return np.asarray(found, np.float32)
-    values.refuse("obs", obs, "an array of real numbers")
-
-
-def _check_key(key: Any) -> None:
-    is_array = isinstance(key, (jax.Array, np.ndarray))
-    if is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        is_key = key.shape == ()
-    else:
-        is_key = is_array and key.shape == (2,) and key.dtype == np.uint32
-    if not is_key:
-        values.refuse("key", key, "one key, such as jax.random.key(0)")
-
-
-def load(source: str | Path, run: str | None = None, *, trust: bool = False) -> Policy:
-    """The policy of a finished run.
-
-    Args:
-      source: the run's own folder, its policy.npz alone, or an output folder of several runs.
-      run: the name of the run in an output folder; default: the first that has finished.
-      trust: import the agent if it is not one of this library's. Its module is looked for in the
-        current folder, too, and importing it runs its author's code.
-
-    Without `trust` nothing that the files name is imported or called.
-    """
-    source = values.path("source", source)
-    if source.is_file():
-        about, arrays = load_policy(source)
-    else:
-        about, arrays = _find_run(source, run).policy()
-    if not trust and not is_ours(about.agent):
-        raise InputError(
-            f"the policy in {source} is of the agent {about.agent!r}, which is no part of lcpo: to "
-            "load it is to run its author's code; say trust=True if you trust both"
-        )
-    return Policy(about, arrays)
-
-
-def _find_run(folder: Path, run: str | None) -> Result:
-    if RunFiles(folder).manifest.exists():
-        return load_result(folder)
-    found = {r.job.name: r for r in load_results(folder) if r.status == "finished"}
-    if not found:
-        raise InputError(f"{folder} holds no finished run")
-    if run is None:
-        return next(iter(found.values()))
-    if not isinstance(run, str) or run not in found:
-        raise InputError(unknown("run", run, found, of=str(folder)))
-    return found[run]

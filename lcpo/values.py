@@ -6,11 +6,14 @@ whole number; true and false are no numbers.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 from pathlib import Path
 from typing import Any, NoReturn
+
+import numpy as np
 
 from lcpo.errors import InputError
 
@@ -70,6 +73,20 @@ def number(what: str, value: Any, low: float = -FLOAT_MAX, high: float = FLOAT_M
         bounds = f" from {low:g} to {high:g}" if math.isfinite(low) else ""
         refuse(what, value, f"a number{bounds}")
     return float(found)
+
+
+def reals(what: str, value: Any) -> np.ndarray:
+    """An array of finite real numbers, as float32."""
+    given = None
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        given = np.asarray(value)
+    if given is None or given.dtype.kind not in "biuf":
+        refuse(what, value, "an array of real numbers")
+    with np.errstate(over="ignore"):
+        found = np.asarray(given, np.float32)
+    if not np.isfinite(found).all():
+        raise InputError(f"{what}{np.argwhere(~np.isfinite(found))[0].tolist()} is not finite")
+    return found
 
 
 def flag(what: str, value: Any) -> bool:

@@ -30,10 +30,12 @@ ALLOWED = {
     "bench": {"run", "agents", "envs"} | BASICS,
     "examine": {"run", "envs", "gym"} | BASICS,
     "study": {"study", "run", "agents", "envs", "gym", "contexts", "core", "bench"} | BASICS,
+    "policy": {"run", "agents", "envs"} | BASICS,
+    "live": {"live", "policy", "run", "agents", "envs"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
     "cli": {"cli", "api", "study", "run", "agents", "envs", "gym", "contexts", "core", "bench",
             "examine", "lcpo"} | BASICS,
-    "__init__": {"api", "gym", "errors"},
+    "__init__": {"api", "gym", "errors", "live", "policy"},
 }  # fmt: skip
 
 

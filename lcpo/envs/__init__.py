@@ -7,6 +7,8 @@ probes            compiled: tiny tasks whose answers are known
 mujoco            host: four robots in a wind
 straggler         host: a cluster whose late requests are sent twice
 compiled_worlds   a compiled environment played with as a host one
+actions           what an environment takes as an action, as plain values
+history           the context history of a stream that has no trace
 """
 
 from __future__ import annotations

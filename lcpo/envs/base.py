@@ -12,7 +12,7 @@ the driver appends. An environment that makes its own context declares `advance 
 given no context and writes those entries into its features itself.
 
 Optional members, each read through one function here: `landmarks`, `notes`, `max_input`,
-`open_anywhere`.
+`open_anywhere`, `action_form`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpo.envs.actions import ActionForm
 from lcpo.types import Array, Spec, Step
 
 if TYPE_CHECKING:
@@ -214,6 +215,14 @@ def max_input_of(env: AnyEnv) -> float | None:
     `InputWorlds.step_inputs`. None: the environment knows its own actions only.
     """
     return getattr(env, "max_input", None)
+
+
+def action_form_of(env: AnyEnv) -> ActionForm | None:
+    """Optional member `action_form`, where worlds are made of something with actions of its own.
+
+    None: an action is what the agent gives, numbers [A].
+    """
+    return getattr(env, "action_form", None)
 
 
 class ObsLayout(NamedTuple):

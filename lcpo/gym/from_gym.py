@@ -28,6 +28,7 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import names
 from lcpo.config import config, static
+from lcpo.envs.actions import ActionForm
 from lcpo.envs.base import Advance, HostWorlds
 from lcpo.errors import InputError
 from lcpo.types import ContextSlice, Spec
@@ -66,6 +67,11 @@ class GymnasiumEnv:
     @property
     def advance(self) -> Advance:
         return "own"
+
+    @property
+    def action_form(self) -> ActionForm:
+        """What its action space takes."""
+        return translation_of(self).form
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -175,7 +181,7 @@ class Translation(NamedTuple):
     spec: Spec
     read: Callable[[Any, Any], tuple[np.ndarray, np.ndarray]]
     """(obs, info) -> (features, context), flat."""
-    decode: Callable[[np.ndarray], Any]
+    form: ActionForm
     notes: tuple[str, ...]
 
 
@@ -212,7 +218,7 @@ def translation_of(env: GymnasiumEnv) -> Translation:
         levels = (*split.levels[0], *(n for n in split.levels[1] for _ in range(kept)))
     spec = Spec(context.start + context.size, context, decoder.num_actions, levels)
     notes = (decoder.note,) if decoder.note else ()
-    return Translation(spec._replace(num_worlds=num_worlds), split.read, decoder.decode, notes)
+    return Translation(spec._replace(num_worlds=num_worlds), split.read, decoder.form, notes)
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:

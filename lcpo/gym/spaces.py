@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from lcpo.envs.actions import ActionForm
 from lcpo.errors import InputError
 
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
@@ -42,11 +43,14 @@ class Split(NamedTuple):
 class Decoder(NamedTuple):
     """A space as integers, one per dimension."""
 
-    num_actions: tuple[int, ...]
-    decode: Callable[[np.ndarray], Any]
-    """[A] integers -> an action of the space."""
+    form: ActionForm
+    """What the integers stand for."""
     note: str | None = None
     """What a user should know of the translation."""
+
+    @property
+    def num_actions(self) -> tuple[int, ...]:
+        return tuple(map(len, self.form.values))
 
 
 def observation_encoder(space: Any, one_hot: bool = True) -> Encoder:
@@ -71,14 +75,13 @@ def observation_encoder(space: Any, one_hot: bool = True) -> Encoder:
 def action_decoder(space: Any, bins: int) -> Decoder:
     """How integers become actions; a Box becomes a grid of `bins` values per dimension."""
     if isinstance(space, spaces.Discrete):
-        return Decoder((int(space.n),), lambda action: np.int64(space.start + action[0]))
+        return _decode_numbers([space.n], [space.start], (), np.int64)
     if isinstance(space, spaces.MultiDiscrete):
-        nvec, start = np.ravel(space.nvec), np.ravel(space.start)
-        counts = tuple(int(n) for n in nvec)
-        return Decoder(counts, lambda a: (start + a).astype(space.dtype).reshape(space.shape))
+        counts, start = np.ravel(space.nvec), np.ravel(space.start)
+        return _decode_numbers(counts, start, space.shape, space.dtype)
     if isinstance(space, spaces.MultiBinary):
         size = math.prod(space.shape)
-        return Decoder((2,) * size, lambda a: np.asarray(a, space.dtype).reshape(space.shape))
+        return _decode_numbers([2] * size, [0] * size, space.shape, space.dtype)
     if isinstance(space, spaces.Box):
         return _decode_grid(space, bins)
     raise InputError(f"action space {space}: needs {ACTIONS}")
@@ -207,11 +210,15 @@ def _decode_grid(space: Any, bins: int) -> Decoder:
             "wrap the environment in gymnasium.wrappers.RescaleAction or give its Box bounds"
         )
     values = np.linspace(low, high, bins)  # [bins, A]
-    columns = np.arange(values.shape[1])
-    round_ = np.rint if np.issubdtype(space.dtype, np.integer) else np.asarray
-
-    def decode(action: np.ndarray) -> np.ndarray:
-        return round_(values[action, columns]).astype(space.dtype).reshape(space.shape)
-
+    if np.issubdtype(space.dtype, np.integer):
+        values = np.rint(values)
+    rows = tuple(map(tuple, values.T.tolist()))
     note = f"actions of {space} are a grid of {bins} values per dimension (env.bins)"
-    return Decoder((bins,) * values.shape[1], decode, note)
+    return Decoder(ActionForm(rows, space.shape, np.dtype(space.dtype).name), note)
+
+
+def _decode_numbers(counts: Any, start: Any, shape: tuple[int, ...], dtype: Any) -> Decoder:
+    """Whole numbers: `counts` of each dimension, from `start` on."""
+    pairs = zip(counts, start, strict=True)
+    rows = tuple(tuple(range(int(first), int(first) + int(n))) for n, first in pairs)
+    return Decoder(ActionForm(rows, shape, np.dtype(dtype).name))

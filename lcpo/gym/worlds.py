@@ -69,7 +69,7 @@ class GymnasiumWorlds:
         del context
         reward = np.zeros(len(self.obs), np.float32)
         terminated, truncated = np.zeros((2, len(self.obs)), bool)
-        decode = self.translation.decode
+        decode = self.translation.form.decode
         for first, environment in self._first_worlds():
             chosen = [decode(row) for row in action[first : first + self.size]]
             try:

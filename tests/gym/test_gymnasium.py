@@ -73,15 +73,15 @@ def test_integers_become_actions(space: Any, counts: tuple[int, ...]) -> None:
     decoder = action_decoder(space, 15)
     assert decoder.num_actions == counts
     for index in (np.zeros(len(counts), int), np.array(counts) - 1):
-        assert space.contains(decoder.decode(index))
+        assert space.contains(decoder.form.decode(index))
     assert (decoder.note is not None) == isinstance(space, spaces.Box)
 
 
 def test_a_box_action_is_a_grid_that_holds_both_bounds() -> None:
     low, high = np.array([-2.0, 0.0]), np.array([2.0, 1.0])
     decoder = action_decoder(spaces.Box(low, high, dtype=np.float64), 5)
-    np.testing.assert_allclose(decoder.decode(np.array([0, 4])), [-2.0, 1.0])
-    np.testing.assert_allclose(decoder.decode(np.array([2, 1])), [0.0, 0.25])
+    np.testing.assert_allclose(decoder.form.decode(np.array([0, 4])), [-2.0, 1.0])
+    np.testing.assert_allclose(decoder.form.decode(np.array([2, 1])), [0.0, 0.25])
 
 
 @pytest.mark.parametrize(

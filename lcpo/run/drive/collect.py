@@ -41,6 +41,17 @@ class Buffers(NamedTuple):
     readings: np.ndarray
 
 
+def make_buffers(spec: Spec, num_steps: int, num_worlds: int) -> Buffers:
+    """Fresh ones for each rollout: the last may still be read."""
+    each = num_steps, num_worlds
+    obs, next_obs = (np.empty((*each, spec.obs_size), np.float32) for _ in range(2))
+    action = np.empty((*each, spec.action_size), np.int32)
+    reward, elapsed, weight = (np.empty(each, np.float32) for _ in range(3))
+    terminated, truncated = (np.empty(each, bool) for _ in range(2))
+    readings = np.empty((*each, len(spec.readings)), np.float32)
+    return Buffers(obs, action, reward, next_obs, terminated, truncated, elapsed, weight, readings)
+
+
 class StoppedWorlds(RuntimeError):
     """Worlds that cannot go on: `causes` by their index, `step` of the rollout (from 0)."""
 
@@ -82,7 +93,7 @@ class Collector:
         Where all worlds are at the same row, that of the first step is `first_row`. `starts`
         [T, N]: where an episode that begins after step t begins, if starts are random.
         """
-        batch, extras = self._buffers(num_steps), []
+        batch, extras = make_buffers(self.spec, num_steps, self.num_worlds), []
         histories, contexts = self._rows_ahead(first_row, num_steps)
         history_entries = self.layout.history
         for t in range(num_steps):
@@ -113,18 +124,6 @@ class Collector:
         *rest, readings = batch
         readings = readings if self.spec.readings else ()
         return Rollout(Transition(*rest, extra, readings), obs, cursor)  # pyright: ignore
-
-    def _buffers(self, num_steps: int) -> Buffers:
-        """Fresh ones for each rollout: the last may still be read."""
-        each = num_steps, self.num_worlds
-        obs, next_obs = (np.empty((*each, self.spec.obs_size), np.float32) for _ in range(2))
-        action = np.empty((*each, self.spec.action_size), np.int32)
-        reward, elapsed, weight = (np.empty(each, np.float32) for _ in range(3))
-        terminated, truncated = (np.empty(each, bool) for _ in range(2))
-        readings = np.empty((*each, len(self.spec.readings)), np.float32)
-        return Buffers(
-            obs, action, reward, next_obs, terminated, truncated, elapsed, weight, readings
-        )
 
     def _rows_ahead(self, first_row: int, num_steps: int) -> tuple[Any, Any]:
         """Histories [T, H] and contexts [T, N, channels] of a rollout along the trace."""

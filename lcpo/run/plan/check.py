@@ -93,7 +93,7 @@ def check_env(env: AnyEnv, name: str = "the environment") -> None:
         spec, advance = env.spec, env.advance
     if not isinstance(advance, str) or advance not in ("step", "episode", "own"):
         fail(f"advance = {advance!r}: needs 'step', 'episode' or 'own'")
-    _check_spec(spec, fail)
+    check_spec(spec, fail)
     if spec.contiguous_contexts and env.advance == "episode":
         fail("spec.contiguous_contexts promises a new row at every step, but advance = 'episode'")
     if is_host(env):
@@ -102,7 +102,7 @@ def check_env(env: AnyEnv, name: str = "the environment") -> None:
         _check_compiled(env, name, fail)
 
 
-def _check_spec(spec: Any, fail: Callable[[str], None]) -> None:
+def check_spec(spec: Any, fail: Callable[[str], None]) -> None:
     """Are the sizes in a spec sizes?"""
     if not isinstance(spec, Spec):
         fail(f"spec is a {type(spec).__name__}: needs lcpo.types.Spec")

@@ -1,7 +1,8 @@
 """Files that are there whole or not at all: .npz, JSON, bytes. No pickle, ever.
 
 Of an array file the writer keeps the digest, and a reader who gives it knows that not a bit has
-changed. A *document* is JSON that carries its schema and its own digest.
+changed. A *document* is JSON that carries its schema and its own digest; a *bundle* is a document
+and arrays in one file.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from lcpo.errors import InputError, MissingFile
 UNFINISHED = ".part"
 """End of the name of a file that is being written. A kill leaves it; `sweep` finds it."""
 LARGEST_JSON = 2**28
+ABOUT = "about"
+"""Of a bundle: the array with the text that says what the others are."""
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
@@ -110,7 +113,12 @@ def load_document(
 
     `needed`: the kinds of values that it must have, by name.
     """
-    body = load_json(path)
+    return _check_document(path, load_json(path), schema, needed or {})
+
+
+def _check_document(
+    path: Path, body: Any, schema: int, needed: Mapping[str, Any]
+) -> dict[str, Any]:
     if not isinstance(body, dict) or "schema" not in body:
         raise InputError(f"{path} is damaged or no file of ours: it names no schema")
     if body["schema"] != schema:
@@ -120,11 +128,36 @@ def load_document(
         )
     if body.pop("digest", None) != digest_of_json(body):
         raise InputError(f"{path} is damaged: it does not hold what was written")
-    for name, kind in (needed or {}).items():
+    for name, kind in needed.items():
         if name not in body or not isinstance(body[name], kind):
             found = f"its {name} is {body[name]!r}" if name in body else f"it has no {name}"
             raise InputError(f"{path} is no file of ours: {found}")
     return body
+
+
+def save_bundle(
+    path: Path, schema: int, values: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Write a document and arrays as one file, atomically, with the digest of each of them."""
+    digests = {name: digest(array) for name, array in arrays.items()}
+    body = {"schema": schema, **values, "arrays": digests}
+    text = json.dumps({**body, "digest": digest_of_json(body)}).encode()
+    save_arrays(path, {**arrays, ABOUT: np.frombuffer(text, np.uint8)})
+
+
+def load_bundle(
+    path: Path, schema: int, needed: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read what `save_bundle` wrote; InputError where a bit of it has changed."""
+    arrays = load_arrays(path)
+    try:
+        body = json.loads(arrays.pop(ABOUT).tobytes())
+    except (KeyError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is no file of ours: nothing says what it holds") from error
+    values = _check_document(path, body, schema, {**needed, "arrays": dict})
+    if values.pop("arrays") != {name: digest(array) for name, array in arrays.items()}:
+        raise InputError(f"{path} is damaged: it does not hold what was written")
+    return values, arrays
 
 
 def save_bytes(path: Path, content: bytes) -> None:

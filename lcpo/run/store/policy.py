@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lcpo.envs.actions import ActionForm
+from lcpo.envs.base import action_form_of
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Setup
-from lcpo.run.store.files import load_arrays, save_arrays
-from lcpo.types import ContextSlice, Spec
+from lcpo.run.store.files import ABOUT, load_arrays, save_arrays
+from lcpo.types import ContextSlice, Guard, Spec
 
-SCHEMA = 1
-_ABOUT = "about"
-"""The array with the text that says what the others are."""
+SCHEMA = 2
+READS = (1, SCHEMA)
+"""Schema 1 does not say what an environment takes as an action."""
 
 
 class About(NamedTuple):
@@ -33,45 +35,53 @@ class About(NamedTuple):
     scale: float
     """The policy has seen the rows of its trace multiplied by this."""
     seed: int
+    actions: ActionForm | None = None
+    """What the environment takes as an action; None: numbers of actions, as the agent gives."""
 
 
 def save_policy(path: Path, setup: Setup, arrays: Mapping[str, np.ndarray]) -> str:
     """Write the state of an agent, by the paths of its leaves; the digest of the file."""
-    job = setup.job
+    job, form = setup.job, action_form_of(setup.env)
     about = About(
-        job.name, job.agent, job.config, setup.spec, setup.env.advance, job.scale, job.seed
+        job.name, job.agent, job.config, setup.spec, setup.env.advance, job.scale, job.seed, form
     )
-    values = {**about._asdict(), "spec": _spec_to_json(setup.spec), "schema": SCHEMA}
+    values = {**about._asdict(), "spec": spec_to_json(setup.spec), "schema": SCHEMA}
+    values["actions"] = form and form._asdict()
     text = np.frombuffer(json.dumps(values).encode(), np.uint8)
-    return save_arrays(path, {**arrays, _ABOUT: text})
+    return save_arrays(path, {**arrays, ABOUT: text})
 
 
 def load_policy(path: Path, digest: str | None = None) -> tuple[About, dict[str, np.ndarray]]:
     """What `save_policy` wrote. Nothing that the file names is imported or called."""
     arrays = load_arrays(path, digest)
     try:
-        values = json.loads(arrays.pop(_ABOUT).tobytes())
+        values = json.loads(arrays.pop(ABOUT).tobytes())
         schema = values.pop("schema")
     except (KeyError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is no policy of ours: nothing says what it holds") from error
-    if schema != SCHEMA:
+    if schema not in READS:
         raise InputError(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
     try:
-        about = About(**{**values, "spec": _spec_from_json(values["spec"])})
+        form = ActionForm.from_json(values.pop("actions", None))
+        about = About(**{**values, "spec": spec_from_json(values["spec"])}, actions=form)
         kinds = (str, str, dict, Spec, str, (int, float), int)
         if not all(map(isinstance, about, kinds)):
             raise ValueError("it says what it holds in other words")
+        if form is not None and tuple(map(len, form.values)) != about.spec.num_actions:
+            raise ValueError("its actions are not those of its spec")
         return about, arrays
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is no policy of ours: {error}") from error
 
 
-def _spec_to_json(spec: Spec) -> dict[str, Any]:
-    return {**spec._asdict(), "context": spec.context._asdict()}
+def spec_to_json(spec: Spec) -> dict[str, Any]:
+    """Plain values of a spec; `spec_from_json(spec_to_json(spec)) == spec`."""
+    guard = spec.guard and spec.guard._asdict()
+    return {**spec._asdict(), "context": spec.context._asdict(), "guard": guard}
 
 
-def _spec_from_json(values: dict[str, Any]) -> Spec:
-    """Tuples of whole numbers again; ValueError where they are none."""
+def spec_from_json(values: dict[str, Any]) -> Spec:
+    """Tuples of whole numbers again, and names of readings; ValueError where they are none."""
 
     def whole(value: Any) -> Any:
         if isinstance(value, list):
@@ -80,10 +90,17 @@ def _spec_from_json(values: dict[str, Any]) -> Spec:
             return value
         raise ValueError(f"{value!r} in its spec is no whole number")
 
-    context = ContextSlice(**{name: whole(v) for name, v in values["context"].items()})
-    rest = {name: whole(value) for name, value in values.items() if name != "context"}
-    spec = Spec(context=context, **rest)
-    sizes = (spec.obs_size, *context, *spec.num_actions)
-    if min(sizes) < 0 or context.end > spec.obs_size or not spec.num_actions:
+    rest = dict(values)
+    context, guard, readings = (rest.pop(name) for name in ("context", "guard", "readings"))
+    if not isinstance(readings, list) or not all(isinstance(name, str) for name in readings):
+        raise ValueError(f"{readings!r} in its spec are no names of readings")
+    spec = Spec(
+        context=ContextSlice(**{name: whole(v) for name, v in context.items()}),
+        guard=guard and Guard(**{name: whole(v) for name, v in guard.items()}),
+        readings=tuple(readings),
+        **{name: whole(value) for name, value in rest.items()},
+    )
+    sizes = (spec.obs_size, *spec.context, *spec.num_actions)
+    if min(sizes) < 0 or spec.context.end > spec.obs_size or not spec.num_actions:
         raise ValueError(f"its spec holds sizes that do not fit: {sizes}")
     return spec

@@ -1,0 +1,12 @@
+"""Agents that learn in a loop of a user's own.
+
+learner   `Learner`: act, observe; it learns when a rollout is full. In process, without files
+rollout   the rollout that is being filled, stream by stream
+saving    a learner as one file
+"""
+
+from __future__ import annotations
+
+from lcpo.live.learner import Decision, Learner
+
+__all__ = ["Decision", "Learner"]

@@ -1,0 +1,326 @@
+"""An agent that learns in a loop of the user's own: no environment, no trace, no files.
+
+    learner = lcpo.Learner("lcpo", spec)
+    while True:
+        action = learner.act(features, context).action
+        reward = play(action)                      # whatever the system is
+        learner.observe(reward)                    # the next `act` brings the successor
+
+Keys, `act` and `update` are those of the host driver (`run.drive`), the same compiled functions:
+fed by a simulator in lock step, a learner is what `lcpo train` makes of it, bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo import config as configs
+from lcpo import values
+from lcpo.agents import find_agent
+from lcpo.errors import InputError, RunError
+from lcpo.live import saving
+from lcpo.live.rollout import FilledRollout, Stream
+from lcpo.policy import find_policy, restore
+from lcpo.run.drive.base import Program, Run
+from lcpo.run.drive.host_functions import Functions, Kind, functions_of
+from lcpo.run.plan.check import check_spec
+from lcpo.run.plan.checked import check_program
+from lcpo.types import Agent, AnyAgent, Spec, Tree
+
+
+class Decision(NamedTuple):
+    """What a learner answers."""
+
+    action: np.ndarray
+    """Numbers of actions, [A]."""
+    policy_version: int
+    """Updates before it."""
+
+
+class Learner:
+    """Learns from what `act` and `observe` are told; one call at a time.
+
+    A *stream* is a world of the user's: a machine, a user, a simulator. An agent learns from
+    `spec.num_worlds` of them, each with a context history of its own, and once each has made
+    `config.rollout_length` steps. One that is ahead of the others is answered, but what it does
+    meanwhile is not learnt from.
+    """
+
+    def __init__(
+        self,
+        agent: str | AnyAgent,
+        spec: Spec,
+        config: Mapping[str, Any] | Any = None,
+        seed: int = 0,
+        *,
+        steps: int | None = None,
+        advance: Literal["step", "episode"] = "step",
+    ) -> None:
+        """A fresh learner.
+
+        Args:
+          agent: a name (`lcpo list`, or "package.module:name"), or an `lcpo.types.Agent`.
+          spec: sizes of observations and actions, and where the context stands: `lcpo.types.Spec`.
+          config: values that differ from the agent's defaults, or a whole config.
+          seed: of all that is random.
+          steps: how many are to come, about: some agents keep a share of them. Nothing ends then.
+          advance: what moves the history of the context on, a step or an episode.
+        """
+        self.agent_name = agent.name if isinstance(agent, Agent) else agent
+        self.agent: AnyAgent = agent if isinstance(agent, Agent) else find_agent(agent)
+        self.spec = _check_spec(spec)
+        self.config: Any = _make_config(self.agent, config, steps)
+        self.seed = np.int32(values.whole("seed", seed, 0))
+        if advance not in ("step", "episode"):
+            values.refuse("advance", advance, "'step' or 'episode'")
+        check_program(self.agent, self.config, self.spec)
+        self._functions = _functions(self.agent, self.config, self.spec)
+        self._traced: Tree = jax.tree.map(jnp.float32, self.config)
+        self.updates = 0
+        """So far; it is the version of the policy."""
+        self.metrics: dict[str, float] = {}
+        """Of the newest update."""
+        self._state: Tree = self._functions.init(self._traced, self.seed)
+        self._obs = np.zeros((1, self.spec.num_worlds, self.spec.obs_size), np.float32)
+        zeros = np.zeros(self.spec.num_worlds, np.float32)
+        self._sums = [zeros, zeros]  # of the unfinished episodes: return and length
+        self._prepare()
+        like = self._gathered, self._obs, self._bits[0]
+        extra = jax.eval_shape(self._functions.acting.act, *like)[1]
+        self._rollout = FilledRollout(self.spec, self.config.rollout_length, extra, advance)
+
+    @classmethod
+    def from_run(
+        cls,
+        source: str | Path,
+        run: str | None = None,
+        *,
+        agent: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        trust: bool = False,
+    ) -> Learner:
+        """A learner that begins with what a finished run has learnt.
+
+        `source`, `run`, `agent` and `trust` are those of `lcpo.load`. `config`: values in which it differs from the run's. A policy file has no large buffers:
+        reservoir and replay begin empty.
+        """
+        about, arrays = find_policy(source, run, agent, trust)
+        given = {**about.config, **_check_values(config)}
+        advance = "episode" if about.advance == "episode" else "step"
+        learner = cls(about.agent, about.spec, given, seed, advance=advance)
+        state = restore(about, lambda _, key: learner._init(key), arrays)
+        memory = {"memory": learner._state.memory} if hasattr(state, "memory") else {}
+        learner._state = state._replace(**memory) if memory else state
+        learner._prepare()
+        return learner
+
+    def __repr__(self) -> str:
+        streams = ", ".join(self._rollout.streams) or "none yet"
+        return f"Learner({self.agent_name!r}: {self.updates} updates, streams: {streams})"
+
+    def act(self, obs: Any, context: Any = None, stream: str = "0") -> Decision:
+        """What to do now.
+
+        Args:
+          obs: the features [F], where a context is given; else the whole observation [D].
+          context: its newest values [channels]; their history is kept here.
+          stream: whose observation it is.
+        """
+        mine = self._stream(stream)
+        if mine.acted:
+            raise InputError(
+                f"stream {stream!r} has acted and waits for its reward: call observe(reward) "
+                "before the next act"
+            )
+        now = mine.history.join(mine.history.read(obs, context))
+        if mine.open:
+            self._close(mine, now)
+        t, i = (mine.step + mine.skipped) % self.config.rollout_length, mine.column
+        self._obs[0, i] = now
+        answer = self._functions.acting.act(self._gathered, self._obs, self._bits[t])
+        action, extra = np.asarray(answer[0])[0, i], answer[1]
+        self._rollout.act(mine, now, action, extra)
+        mine.history.pass_step()
+        return Decision(action.copy(), self.updates)
+
+    def observe(
+        self,
+        reward: float,
+        next_obs: Any = None,
+        terminated: bool = False,
+        truncated: bool = False,
+        next_context: Any = None,
+        stream: str = "0",
+        *,
+        action: Any = None,
+        elapsed: float = 1.0,
+        readings: Any = None,
+    ) -> None:
+        """What the last action of the stream led to; learns where that fills the rollout.
+
+        Args:
+          reward: of the action.
+          next_obs: the observation after it, before any reset, in the form that `act` takes. It may
+            be left out where the episode goes on: the stream's next `act` brings it.
+          terminated: the episode has ended, and no reward can follow.
+          truncated: the episode was cut off. Its value goes on, which is why it needs `next_obs`.
+          next_context: the context after it, where `act` is given one.
+          stream: whose action it was.
+          action: what was played [A], if that is not what `act` said; policies do not learn
+            from such a step.
+          elapsed: time that the step took; the discount is gamma ** elapsed.
+          readings: one number for each of `spec.readings`.
+        """
+        mine = self._rollout.streams.get(stream) if isinstance(stream, str) else None
+        if mine is None or not mine.acted:
+            raise InputError(f"stream {values.shown(stream)} has no action to judge: act first")
+        terminated = values.flag("terminated", terminated)
+        truncated = values.flag("truncated", truncated)
+        outcome = {
+            "reward": values.number("reward", reward),
+            "terminated": terminated,
+            "truncated": truncated,
+            "elapsed": values.number("elapsed", elapsed, 0.0),
+            "readings": self._check_readings(readings),
+        }
+        played = None if action is None else self._check_action(action)
+        if next_obs is None:
+            if terminated or truncated:
+                raise InputError(
+                    "an episode ends without next_obs: give the observation that the last action "
+                    "led to, for the next one is of another episode"
+                )
+            if next_context is not None:
+                raise InputError("next_context is given without next_obs: give both, or neither")
+            self._rollout.observe(mine, played, outcome)
+            return
+        seen = mine.history.read(next_obs, next_context, "next_obs")
+        self._rollout.observe(mine, played, outcome)
+        successor = mine.history.join(seen)
+        if terminated or truncated:
+            mine.history.end_episode()
+        self._close(mine, successor)
+
+    def save(self, path: str | Path) -> None:
+        """Write all of the learner into one file, atomically; `load` goes on from there."""
+        saving.save(values.path("path", path), self)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, agent: str | AnyAgent | None = None, *, trust: bool = False
+    ) -> Learner:
+        """The learner that `save` wrote: it goes on as if nothing had happened, bit for bit (CPU).
+
+        Args:
+          path: of the file.
+          agent: where it is none of this library's; it must be the one that was saved.
+          trust: import the agent that the file names, where `agent` is not given.
+        """
+        return saving.load(values.path("path", path), agent, values.flag("trust", trust), cls)
+
+    def _init(self, key: Any) -> Tree:
+        return self.agent.init(self.config, self.spec, key)
+
+    def _stream(self, name: str) -> Stream:
+        """The stream, which may be a new one."""
+        streams, most = self._rollout.streams, self.spec.num_worlds
+        if isinstance(name, str) and name in streams:
+            return streams[name]
+        values.name("stream", name)
+        if len(streams) == most:
+            raise InputError(
+                f"stream {name!r} is one too many: spec.num_worlds = {most}, and there is "
+                f"{', '.join(map(repr, streams))}; give a spec with as many worlds as streams"
+            )
+        return self._rollout.add_stream(name)
+
+    def _prepare(self) -> None:
+        """What acting needs until the next update: the policy, and the random bits of its steps."""
+        index = np.int32(self.updates)
+        self._gathered = self._functions.acting.gather((self._traced,), (self._state,), index)
+        self._bits = np.asarray(self._functions.draws(np.array([self.seed]), index)[0])
+
+    def _close(self, mine: Stream, successor: np.ndarray) -> None:
+        self._rollout.close(mine, successor)
+        if self._rollout.is_full:
+            self._learn()
+
+    def _learn(self) -> None:
+        run = Run(self._traced, None, self.seed)  # pyright: ignore[reportArgumentType]
+        self._state, sums, packed = self._functions.learn(
+            run, self._state, self._rollout.batch(), self._sums, np.int32(self.updates)
+        )
+        self._sums = [np.asarray(x) for x in sums]
+        self.metrics = dict(zip(self._functions.metrics, np.asarray(packed).tolist(), strict=True))
+        self.updates += 1
+        self._rollout.begin()
+        self._prepare()
+        bad = [name for name, value in self.metrics.items() if not np.isfinite(value)]
+        if bad:
+            raise RunError(
+                f"after update {self.updates} {bad[0]} is {self.metrics[bad[0]]}: the learner is "
+                "spoilt; load the last that was saved, and lower its learning rate"
+            )
+
+    def _check_action(self, action: Any) -> np.ndarray:
+        counts = self.spec.num_actions
+        found = np.atleast_1d(values.reals("action", action))
+        fits = found.shape == (len(counts),) and (found == np.floor(found)).all()
+        if not fits or not ((found >= 0) & (found < counts)).all():
+            values.refuse("action", action, f"numbers of actions, one for each of {counts}")
+        return found.astype(np.int32)
+
+    def _check_readings(self, readings: Any) -> np.ndarray:
+        names = self.spec.readings
+        found = values.reals("readings", () if readings is None else readings)
+        if found.shape != (len(names),):
+            values.refuse("readings", readings, f"one number for each of {names}")
+        return found
+
+
+def _check_spec(spec: Any) -> Spec:
+    """The spec without promises: whoever calls `act` may give any context after any other."""
+
+    def fail(rule: str) -> None:
+        raise InputError(rule)
+
+    check_spec(spec, fail)
+    return spec._replace(contiguous_contexts=False, unit_steps=False)
+
+
+def _check_values(config: Any) -> dict[str, Any]:
+    if config is not None and not isinstance(config, Mapping):
+        values.refuse("config", config, "a dict of names and values")
+    return dict(config or {})
+
+
+def _make_config(agent: AnyAgent, config: Any, steps: int | None) -> Any:
+    """The agent's config, with every size that stands for a share of the steps."""
+    if isinstance(config, agent.Config):
+        config = configs.to_json(config)
+    made = agent.config(**_check_values(config))
+    if steps is not None:
+        return configs.resolve(made, values.whole("steps", steps))
+    for field in dataclasses.fields(made):
+        if field.metadata.get("share") and getattr(made, field.name) is None:
+            raise InputError(
+                f"{field.name} of agent {agent.name!r} is a share of the steps to come (its "
+                f"default): give config={{{field.name!r}: ...}}, or steps=, about how many"
+            )
+    return made
+
+
+def _functions(agent: AnyAgent, config: Any, spec: Spec) -> Functions:
+    """Those of a host run of one seed: of the same kind they are the same."""
+    structure = jax.tree.structure(config)
+    return functions_of(
+        Kind(Program(agent, spec), None, config.rollout_length, 1, False, structure)
+    )

@@ -1,0 +1,225 @@
+"""Trained policies: `lcpo.load(...)`, and what can be done with them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo import config as configs
+from lcpo import values
+from lcpo.agents import find_agent, is_ours
+from lcpo.envs.history import ContextHistory
+from lcpo.errors import InputError
+from lcpo.names import unknown
+from lcpo.run.plan.job import Job
+from lcpo.run.store import checkpoint as checkpoints
+from lcpo.run.store.layout import RunFiles
+from lcpo.run.store.policy import About, load_policy
+from lcpo.run.store.results import Result, load_result, load_results
+from lcpo.types import Array
+
+
+class Policy:
+    """A trained policy: `load` makes it. It needs nothing of the environment that it was for."""
+
+    def __init__(self, about: About, arrays: Mapping[str, np.ndarray]) -> None:
+        self.about, self.spec = about, about.spec
+        self.agent = find_agent(about.agent)
+        self.config: Any = configs.make(self.agent.Config, about.config)
+        self.state = restore(about, functools.partial(self.agent.init, self.config), arrays)
+        self._key = jax.random.key(about.seed)
+        self._calls = 0
+
+    def __repr__(self) -> str:
+        counts = " x ".join(map(str, self.spec.num_actions))
+        return f"Policy({self.about.run!r}: {self.spec.obs_size} numbers -> {counts} actions)"
+
+    def act(self, obs: Any, key: Any = None, deterministic: bool = False) -> np.ndarray:
+        """Numbers of actions for obs [D] or [N, D]: [A] or [N, A].
+
+        They are sampled as in training, or the most probable ones, with `deterministic`.
+
+        `key`: a JAX key; default: the next of a fixed sequence.
+        """
+        obs = self._check_obs(obs)
+        if values.flag("deterministic", deterministic):
+            return self.probabilities(obs).argmax(-1).astype(np.int32)
+        if key is None:
+            key = jax.random.fold_in(self._key, self._calls)
+            self._calls += 1
+        _check_key(key)
+        action = np.asarray(self._act(self.state, np.atleast_2d(obs), key))
+        return action[0] if obs.ndim == 1 else action
+
+    def probabilities(self, obs: Any) -> np.ndarray:
+        """Of every action for obs [D] or [N, D]: [A, K] or [N, A, K]; 0 where there is none."""
+        obs = self._check_obs(obs)
+        found = np.asarray(self._probabilities(self.state, np.atleast_2d(obs)))
+        return found[0] if obs.ndim == 1 else found
+
+    def decode(self, action: Any) -> Any:
+        """Numbers of actions [A] in the form that the environment of the run takes.
+
+        Of a Gymnasium environment that is an element of its action space: a whole number, or the
+        value of a Box. Ours take the numbers as they are.
+        """
+        counts, found = self.spec.num_actions, np.asarray(action)
+        whole = np.issubdtype(found.dtype, np.integer) and found.shape == (len(counts),)
+        if not whole or not ((found >= 0) & (found < counts)).all():
+            values.refuse("action", action, f"{len(counts)} number(s), as `act` gives for one obs")
+        form = self.about.actions
+        return found if form is None else form.decode(found)
+
+    def session(self) -> Session:
+        """The policy at work in one stream, whose context history it keeps."""
+        return Session(self)
+
+    def _check_obs(self, obs: Any) -> np.ndarray:
+        found = values.reals("obs", obs)
+        if found.ndim not in (1, 2) or found.shape[-1] != self.spec.obs_size:
+            size = self.spec.obs_size
+            raise InputError(f"obs has shape {found.shape}: needs [{size}] or [N, {size}]")
+        return found
+
+    @functools.cached_property
+    def _act(self) -> Callable[..., Array]:
+        agent, config, spec = self.agent, self.config, self.spec
+        return jax.jit(lambda state, obs, key: agent.act(config, spec, state, obs, key)[0])
+
+    @functools.cached_property
+    def _probabilities(self) -> Callable[..., Array]:
+        told, config, spec = self.agent.probabilities, self.config, self.spec
+        if told is None:
+            raise InputError(
+                f"agent {self.agent.name} does not tell its probabilities (`probabilities` of its "
+                "Agent): it can only be sampled, with act(obs)"
+            )
+        return jax.jit(lambda state, obs: told(config, spec, state, obs))
+
+
+class Session:
+    """A policy in one stream: give it features and context, it remembers the newest contexts.
+
+    A context is in the units of training: a row of the trace times `policy.about.scale`.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        by_episode = policy.about.advance == "episode"
+        self.history = ContextHistory(policy.spec, "episode" if by_episode else "step")
+
+    def act(
+        self, obs: Any, context: Any = None, key: Any = None, deterministic: bool = False
+    ) -> Any:
+        """An action as the environment takes it (`Policy.decode`), for one step.
+
+        `obs`: the features [F], and `context` [channels]; or whole observations [D], without.
+        """
+        whole = self.history.join(self.history.read(obs, context))
+        self.history.pass_step()
+        return self.policy.decode(self.policy.act(whole, key, deterministic))
+
+    def reset(self) -> None:
+        """Another episode begins; the context goes on."""
+        self.history.end_episode()
+
+
+def restore(about: About, init: Callable[..., Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    """The state that a policy file holds, without large buffers; `init(spec, key)` makes one."""
+    try:
+        shapes = jax.eval_shape(functools.partial(init, about.spec), jax.random.key(0))
+    except Exception as error:  # of an agent that has changed since, or of a file that lies
+        cause = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{about.run}: {about.agent} makes no such policy ({cause})") from error
+    slim = checkpoints.without_memory(shapes)
+    return jax.tree.map(jnp.asarray, checkpoints.unflatten(slim, dict(arrays)))
+
+
+def _check_key(key: Any) -> None:
+    is_array = isinstance(key, (jax.Array, np.ndarray))
+    if is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        is_key = key.shape == ()
+    else:
+        is_key = is_array and key.shape == (2,) and key.dtype == np.uint32
+    if not is_key:
+        values.refuse("key", key, "one key, such as jax.random.key(0)")
+
+
+def load(
+    source: str | Path, run: str | None = None, *, agent: str | None = None, trust: bool = False
+) -> Policy:
+    """The policy of a finished run.
+
+    Args:
+      source: the run's own folder, its policy.npz alone, or an output folder of several runs.
+      run: the name of the run in an output folder; default: the first that has finished, where
+        all of them differ in their seeds only.
+      agent: whose run, in a folder that has several agents.
+      trust: import the agent if it is not one of this library's. Its module is looked for in the
+        current folder, too, and importing it runs its author's code.
+
+    Without `trust` nothing that the files name is imported or called.
+    """
+    return Policy(*find_policy(source, run, agent, trust))
+
+
+def find_policy(
+    source: str | Path, run: str | None, agent: str | None, trust: bool
+) -> tuple[About, dict[str, np.ndarray]]:
+    """What a policy is made of; arguments as in `load`."""
+    source, trust = values.path("source", source), values.flag("trust", trust)
+    if source.is_file():
+        about, arrays = load_policy(source)
+    else:
+        about, arrays = _find_run(source, run, agent).policy()
+    if agent is not None and about.agent != agent:
+        raise InputError(f"{source} holds a policy of {about.agent!r}, not of {agent!r}")
+    if not trust and not is_ours(about.agent):
+        raise InputError(
+            f"the policy in {source} is of the agent {about.agent!r}, which is no part of lcpo: to "
+            "load it is to run its author's code; say trust=True if you trust both"
+        )
+    return about, arrays
+
+
+def _find_run(folder: Path, run: str | None, agent: str | None) -> Result:
+    if RunFiles(folder).manifest.exists():
+        return load_result(folder)
+    found = {r.job.name: r for r in load_results(folder) if r.status == "finished"}
+    if not found:
+        raise InputError(f"{folder} holds no finished run")
+    if run is not None:
+        if not isinstance(run, str) or run not in found:
+            raise InputError(unknown("run", run, found, of=str(folder)))
+        return found[run]
+    agents = sorted({r.job.agent for r in found.values()})
+    if agent is not None and agent not in agents:
+        raise InputError(unknown("agent", agent, agents, of=str(folder)))
+    kinds: dict[str, Result] = {}
+    for result in found.values():
+        if agent in (None, result.job.agent):
+            kinds.setdefault(_all_but_seed(result.job), result)
+    if len(kinds) == 1:
+        return next(iter(kinds.values()))
+    if agent is None and len(agents) > 1:
+        raise InputError(
+            f"{folder} holds runs of {', '.join(agents)}: say whose policy, as "
+            f"agent={agents[0]!r}, or which run, as run={next(iter(found))!r}"
+        )
+    some = ", ".join(repr(result.job.name) for result in list(kinds.values())[:4])
+    raise InputError(
+        f"{folder} holds {len(kinds)} kinds of runs of {agent or agents[0]}, which differ in more "
+        f"than their seeds: say which run, as run=NAME; such are {some}"
+    )
+
+
+def _all_but_seed(job: Job) -> str:
+    kept = {k: v for k, v in job.to_json().items() if k not in ("name", "seed")}
+    return json.dumps(kept, sort_keys=True)
