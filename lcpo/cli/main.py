@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from lcpo.cli import checks, data, reproduce, runs, show
+from lcpo.cli import checks, data, reproduce, runs, show, watch
 from lcpo.cli.options import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
 from lcpo.errors import InputError, RunError, is_full, no_space
 from lcpo.names import unknown
@@ -23,6 +23,8 @@ COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "report": data.report,
     "import": data.import_runs,
     "export": data.export,
+    "evaluate": watch.evaluate,
+    "watch": watch.watch,
     "bench": checks.bench,
 }
 
