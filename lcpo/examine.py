@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lcpo.envs.base import AnyEnv, HostWorlds, WorldError, is_host, notes_of, obs_layout
-from lcpo.envs.compiled_worlds import CompiledWorlds
+from lcpo.envs.base import AnyEnv, WorldError, is_host, notes_of, obs_layout
+from lcpo.envs.compiled_worlds import open_worlds
 from lcpo.gym.from_gym import GymnasiumEnv
 from lcpo.run.plan.check import check_env
 from lcpo.types import Step
@@ -101,9 +101,8 @@ def _play(env: AnyEnv, seeds: Sequence[int], context: float | None = None) -> Pl
         contexts[:] = context
     shape = (NUM_STEPS, 1, spec.action_size)
     actions = rng.integers(np.array(spec.num_actions), size=shape).astype(np.int32)
-    worlds = _open_worlds(
-        env, [seed * spec.num_worlds + w for seed in seeds for w in range(spec.num_worlds)]
-    )
+    each = [seed * spec.num_worlds + w for seed in seeds for w in range(spec.num_worlds)]
+    worlds = open_worlds(env, each, threads=1)
     try:
         starts = _call("reset", size, worlds.reset, np.ones(count, bool))
         steps, touched = [], False
@@ -120,10 +119,6 @@ def _play(env: AnyEnv, seeds: Sequence[int], context: float | None = None) -> Pl
     fields: Any = zip(*(step[:6] for step in steps), strict=True)
     stacked: Any = [np.stack(x) for x in fields]
     return Play(starts, Step(*stacked), touched)
-
-
-def _open_worlds(env: AnyEnv, seeds: list[int]) -> HostWorlds:
-    return env.open(len(seeds), seeds, 1) if is_host(env) else CompiledWorlds(env, seeds)
 
 
 def _call(when: str, size: int, function: Callable[..., Any], *arguments: np.ndarray) -> Any:

@@ -25,7 +25,7 @@ ALLOWED = {
     "agents": {"agents", "core"} | BASICS,
     "contexts": {"contexts"} | BASICS,
     "envs": {"envs", "contexts", "core"} | BASICS,
-    "gym": {"gym", "envs", "contexts"} | BASICS,
+    "gym": {"gym", "envs", "contexts", "core"} | BASICS,
     "run": {"run", "agents", "envs", "gym", "contexts", "core", "lcpo"} | BASICS,
     "bench": {"run", "agents", "envs"} | BASICS,
     "examine": {"run", "envs", "gym"} | BASICS,

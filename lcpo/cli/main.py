@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from lcpo import __version__
-from lcpo.cli import checks, completion, data, reproduce, runs, show
+from lcpo.cli import checks, completion, data, reproduce, runs, show, watch
 from lcpo.cli.options import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
 from lcpo.errors import InputError, RunError, is_full, no_space
 from lcpo.names import unknown
@@ -26,6 +26,8 @@ COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "report": data.report,
     "import": data.import_runs,
     "export": data.export,
+    "evaluate": watch.evaluate,
+    "watch": watch.watch,
     "bench": checks.bench,
     "completion": completion.completion,
 }

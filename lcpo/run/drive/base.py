@@ -84,6 +84,10 @@ class Driver(Protocol[StateT]):
         """The state before the first update; `before`: at the end of the phase before."""
         ...
 
+    def start_with(self, agents: Sequence[Tree]) -> StateT:
+        """The state before the first update, with agents that have learnt elsewhere, one a run."""
+        ...
+
     def resume(self, saved: Sequence[Saved], shapes: RunState) -> StateT:
         """The state of saved runs; `shapes`: the shapes and dtypes of one of them."""
         ...

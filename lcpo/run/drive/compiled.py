@@ -81,6 +81,12 @@ class CompiledDriver:
         agent_state = checkpoints.without_memory(before.agent)
         return make_restart(self.program, self.many, self.options)(self.run, contexts, agent_state)
 
+    def start_with(self, agents: Sequence[Tree]) -> RunState:
+        """The state before the first update, with agents that have learnt elsewhere, one a run."""
+        agent = jax.tree.map(lambda *x: jnp.stack(x), *agents) if self.many else agents[0]
+        restart = make_restart(self.program, self.many, self.options)
+        return restart(self.run, self._contexts(0), agent)
+
     def resume(self, saved: Sequence[Saved], shapes: RunState) -> RunState:
         """The state of saved runs; `shapes`: of one of them."""
         return checkpoints.assemble(saved, shapes, self.many)

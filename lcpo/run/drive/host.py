@@ -104,6 +104,12 @@ class HostDriver:
         cursor = np.array(self.functions.first_rows(self.seeds, before is not None)).reshape(-1)
         return self._begin(agents, cursor, self.mode.first_update)
 
+    def start_with(self, agents: Sequence[Tree]) -> HostState:
+        """The state before the first update, with agents that have learnt elsewhere, one a run."""
+        held = jax.tree.map(lambda *x: jnp.stack(x), *agents) if self.together else tuple(agents)
+        cursor = np.array(self.functions.first_rows(self.seeds, True)).reshape(-1)
+        return self._begin(held, cursor, self.mode.first_update)
+
     def _begin(self, agents: Tree, cursor: np.ndarray, update: int) -> HostState:
         """Fresh worlds at rows `cursor`; `update` of the run is next."""
         worlds = self._open(update)

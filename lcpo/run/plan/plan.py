@@ -79,7 +79,7 @@ def plan(
     training = _training(chosen, the_env, env, training_steps)
     if training is not None:
         training = training._replace(steps=int(training.steps * fraction))
-    context = _context(the_env, env, trace, scale, steps, fraction)
+    context = find_context(the_env, env, trace, scale, steps, fraction)
     given = presets.settings(chosen, env)
     given |= {**(presets.published(chosen, env) if published else {}), **overrides}
     where = f"{agent}-{env}-{context.trace or 'none'}{f'-{label}' if label else ''}"
@@ -261,7 +261,7 @@ def _check_length(parts: Sequence[Phase], training: Training | None, steps: int)
         raise InputError(f"{total:,} steps in all: needs at most {plain_values.INT_MAX:,}")
 
 
-def _context(
+def find_context(
     env: AnyEnv,
     env_name: str,
     trace: str | os.PathLike[str] | None,
