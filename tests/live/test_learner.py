@@ -7,18 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
-import pytest
 from small_agents import SMALL as SIZES
-from small_agents import assert_same
 
 import lcpo
 from lcpo import Learner
 from lcpo.agents import AGENTS
-from lcpo.errors import InputError, RunError
 from lcpo.run.store.checkpoint import flatten, without_memory
-from lcpo.types import Agent, ContextSlice, Spec
 
 STEPS, LENGTH = 80, 16
 WIND = np.sin(np.arange(2 * 97).reshape(97, 2)).astype(np.float32).tolist()
