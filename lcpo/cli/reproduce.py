@@ -76,7 +76,7 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
     check_folder(out)
     check_study(out, name, options, jobs)
     if jobs:
-        show.line(f"{name}: {_size(jobs)}")
+        show.line(f"{name}: {_size(jobs)}{_rest(jobs, out)}")
         if left_out:
             _note(left_out)
         try:
@@ -102,6 +102,16 @@ def _size(jobs: Sequence[Job]) -> str:
     found, count = cost(jobs), len(cores())
     time = in_words(found.seconds(count))
     return f"{found.runs} runs, {found.interactions:,} steps, about {time} on {count} CPU cores"
+
+
+def _rest(jobs: Sequence[Job], out: Path) -> str:
+    """What of it is left to do, where some runs have ended."""
+    from lcpo.run.store.layout import run_files
+
+    waiting = [job for job in jobs if not run_files(out, job.name).manifest.exists()]
+    if len(waiting) == len(jobs):
+        return ""
+    return f"; still to run: {_size(waiting)}" if waiting else "; all have ended: a report only"
 
 
 def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> None:

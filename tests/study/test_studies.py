@@ -140,6 +140,8 @@ def test_reproduce_runs_and_reports_a_study(
     assert "--resume" in capsys.readouterr().err
     before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.npz")}
     assert run(*command) == 0
+    assert "5,000 steps" in (told := capsys.readouterr().out)
+    assert "all have ended: a report only" in told
     assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.npz")} == before
     _plans_and_collects(command[:-2], out, tmp_path, capsys, monkeypatch)
 
