@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from lcpo.study.study import Options, Study
 
 if TYPE_CHECKING:
     from lcpo.run.engines.base import Engine
+    from lcpo.run.events import Report
 
 
 def reproduce(arguments: list[str]) -> int:
@@ -67,7 +68,6 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
     from lcpo.run.plan.check import check_folder
-    from lcpo.run.store.layout import plan_file
     from lcpo.run.store.results import load_results
     from lcpo.study.folder import check_study, save_study
     from lcpo.study.paper import STUDIES
@@ -79,11 +79,9 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
         show.line(f"{name}: {_size(jobs)}{_rest(jobs, out)}")
         if left_out:
             _note(left_out)
-        try:
-            problems = api.run(jobs, out, options.resume, engine=engine)
-        finally:  # not before: only an engine that can run the jobs writes the plan
-            if plan_file(out).exists():
-                save_study(out, name, options)
+        signing = _Signing(engine, lambda: save_study(out, name, options))
+        problems = api.run(jobs, out, options.resume, engine=signing)
+        save_study(out, name, options)  # where nothing was left to run
     else:
         show.line(f"{name}: no runs to make, a report only")
         _take_folder(name, options, jobs, out)
@@ -93,6 +91,20 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
         show.line(problem, colour="red")
     show.line(f"results: {out}")
     return flags.RUN_FAILED if problems else 0
+
+
+class _Signing:
+    """An engine that says whose folder it is before the first run: a kill must not leave it open.
+
+    Not before `check`: an engine that cannot run the jobs leaves no folder.
+    """
+
+    def __init__(self, engine: Engine, sign: Callable[[], None]) -> None:
+        self.check, self.engine, self.sign = engine.check, engine, sign
+
+    def run(self, jobs: list[Job], out: Path, report: Report) -> None:
+        self.sign()
+        self.engine.run(jobs, out, report)
 
 
 def _size(jobs: Sequence[Job]) -> str:

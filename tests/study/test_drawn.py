@@ -164,6 +164,7 @@ def test_unknown_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("faults", "--traces", ""): "traces = ''",
         ("two-by-two", "--agents", ","): "agents = ','",
         ("anchors", "--drawn", "0"): "drawn = 0",
+        ("anchors", "--steps", "0"): "steps = 0",
         ("anchors", "--agents", "lcpo,lcpo"): "each once",
         ("straggler", "--workloads", ""): "workloads = ''",
     }.items():
