@@ -58,7 +58,7 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
     options = cls(**{option[0]: getattr(found, option[0]) for option in fields})
     given = [flag for flag in ("plan", "collect") if getattr(options, flag) is not None]
     if len(given) == 2:
-        raise InputError("--plan and --collect: give one of them, they run nothing both")
+        raise InputError("--plan and --collect: give one of them, neither runs anything")
     if given and options.engine != "local":
         raise InputError(f"--{given[0]} runs nothing: leave --engine out")
     return options

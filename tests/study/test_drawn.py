@@ -177,6 +177,7 @@ def test_unknown_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("anchors", "--steps", "0"): "steps = 0",
         ("anchors", "--agents", "lcpo,lcpo"): "each once",
         ("straggler", "--workloads", ""): "workloads = ''",
+        ("straggler", "--agents", "lcpo-ag"): "did you mean 'lcpo-agg'",
     }.items():
         assert run("reproduce", *words) == 2
         assert told in capsys.readouterr().err
