@@ -101,7 +101,9 @@ def plan_runs(options: DrawnOptions, cases: Mapping[str, Case]) -> list[Job]:
     """Every case with every trace and seed; the runs of a trace stand together."""
     if options.from_seeds is not None:
         return []
-    chosen = chosen_cases(options, cases)
+    chosen, steps = chosen_cases(options, cases), options.steps
+    if steps is None and options.traces is None:
+        steps = STEPS
     return [
         job
         for env in listed("envs", options.envs)
@@ -111,7 +113,7 @@ def plan_runs(options: DrawnOptions, cases: Mapping[str, Case]) -> list[Job]:
             agent,
             env,
             trace=trace,
-            steps=options.steps or (STEPS if options.traces is None else None),
+            steps=steps,
             fraction=options.fraction,
             seeds=range(options.num_seeds(4)),
             overrides=case.values,

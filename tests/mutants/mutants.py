@@ -1202,6 +1202,13 @@ MUTANTS = (
         "tasks with fewer seeds are resampled wrongly",
     ),
     Mutant(
+        "rows-too-long-to-tell-when", "lcpo/run/drive/group.py",
+        "record if setup.is_timed else records.shorten(record)",
+        "records.shorten(record)",
+        ("tests/run/test_run.py::test_only_runs_that_are_asked_when_keep_all_rows",),
+        "what a context that came back was met with is lost in means over many updates",
+    ),
+    Mutant(
         "forgetting-of-another-context", "lcpo/study/memory.py",
         "last.get(context, NAN) - first[visit]",
         "level[visit - 1] - first[visit]",

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from commands import run
 
+from lcpo.agents import AGENTS
+from lcpo.config import published_faults
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
@@ -118,12 +120,20 @@ def test_every_cost_is_known() -> None:
     assert rivals.costs().keys() == known
 
 
+def faults_of(agent: str) -> tuple[str, ...]:
+    return published_faults(AGENTS[agent].Config).get("faults", ())
+
+
 def test_faults_stand_beside_a_run_without_them() -> None:
     cases = faults.cases("lcpo")
     assert cases["corrected"] == {"faults": ()}
     assert cases["dual-algebra"] == {"faults": ("dual-algebra",), "dual": True}
     assert cases["with-dual-algebra"] == {"faults": (), "dual": True}
     assert cases["all"] == {"faults": ("truncation-leaks", "add-before-sample")}
+    tried = {label for agent in faults.FaultOptions.agents.split(",") for label in faults_of(agent)}
+    assert tried == {label for agent in AGENTS for label in faults_of(agent)}, (
+        "all that have a name"
+    )
     jobs = planned("faults", agents="lcpo,sac", traces="4")
     results = made_up(jobs)
     for i, result in enumerate(results):
@@ -164,8 +174,10 @@ def test_unknown_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("faults", "--traces", ""): "traces = ''",
         ("two-by-two", "--agents", ","): "agents = ','",
         ("anchors", "--drawn", "0"): "drawn = 0",
+        ("anchors", "--steps", "0"): "steps = 0",
         ("anchors", "--agents", "lcpo,lcpo"): "each once",
         ("straggler", "--workloads", ""): "workloads = ''",
+        ("straggler", "--agents", "lcpo-ag"): "did you mean 'lcpo-agg'",
     }.items():
         assert run("reproduce", *words) == 2
         assert told in capsys.readouterr().err

@@ -210,7 +210,7 @@ def _resolve(
     config = configs.resolve(config, training.steps if training else steps, fraction)
     check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
-    _check_length(parts, training, steps)
+    _check_length(agent, parts, training, steps)
     if not is_counted():
         check_program(agent, config, spec)
     return {
@@ -246,7 +246,9 @@ def _training(
     return plan._replace(steps=plain_values.whole("training steps", training_steps))
 
 
-def _check_length(parts: Sequence[Phase], training: Training | None, steps: int) -> None:
+def _check_length(
+    agent: AnyAgent, parts: Sequence[Phase], training: Training | None, steps: int
+) -> None:
     given = {"steps": steps, "training steps": training.steps if training else 0}
     for phase in parts:
         if phase.num_updates < 1:
@@ -254,7 +256,8 @@ def _check_length(parts: Sequence[Phase], training: Training | None, steps: int)
             one = "epoch" if phase.name == "evaluation" else "update"
             raise InputError(
                 f"{what} = {given[what]:,}: needs at least one {one}, "
-                f"{phase.steps_per_update:,} steps"
+                f"{phase.steps_per_update:,} steps of agent {agent.name!r}: run it for longer, or "
+                "leave it out"
             )
     total = sum(phase.steps for phase in parts)
     if total > plain_values.INT_MAX:
