@@ -8,7 +8,7 @@ import functools
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,13 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import values
 from lcpo.agents import AGENTS, find_agent
+from lcpo.envs.base import AnyEnv
 from lcpo.errors import InputError, RunError
 from lcpo.names import is_ours, unknown
 from lcpo.run.drive.execute import has_ended
 from lcpo.run.engines.base import Engine, run_plan
 from lcpo.run.engines.local import LocalEngine
+from lcpo.run.events import Note
 from lcpo.run.plan.check import check_folder, check_running
 from lcpo.run.plan.job import Job, Setup, env_name
 from lcpo.run.plan.plan import check_dict, plan
@@ -73,10 +75,7 @@ def train(
     check_running(workers, checkpoint_seconds)
     resume, progress = values.flag("resume", resume), values.flag("progress", progress)
     folder = None if out is None else values.path("out", out)
-    if not isinstance(env, str):
-        _check_env_object(env)
-        of_env = check_dict("env_config", env_config)
-        env, env_config = env_name(env), {**configs.to_json(env), **of_env}
+    env, env_config = named_env(env, env_config)
     jobs = plan(
         agent,
         env,
@@ -96,9 +95,16 @@ def train(
     return load_results(folder)
 
 
-def _check_env_object(env: object) -> None:
+def named_env(
+    env: str | Any, env_config: Mapping[str, Any] | None
+) -> tuple[str, Mapping[str, Any] | None]:
+    """An environment by name, with its values: an object is named, too."""
+    if isinstance(env, str):
+        return env, env_config
     if isinstance(env, type) or not dataclasses.is_dataclass(env):
         values.refuse("env", env, "a name, or an environment object such as Pendulum()")
+    of_env = check_dict("env_config", env_config)
+    return env_name(cast(AnyEnv, env)), {**configs.to_json(env), **of_env}
 
 
 def default_out(job: Job) -> Path:
@@ -125,7 +131,7 @@ def run(
     engine = engine or LocalEngine(workers, checkpoint_seconds)
     with RunProgress(jobs, progress) as bar:
         for note in Setup(jobs[0]).notes:
-            bar.console.print(f"note: {note}", highlight=False, markup=False)
+            bar(Note(note))
         run_plan(jobs, out, engine, bar, resume)
     return bar.problems
 

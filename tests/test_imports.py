@@ -31,9 +31,10 @@ ALLOWED = {
     "examine": {"run", "envs", "gym"} | BASICS,
     "study": {"study", "run", "agents", "envs", "gym", "contexts", "core", "bench"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
-    "cli": {"cli", "api", "study", "run", "agents", "envs", "gym", "contexts", "core", "bench",
-            "examine", "lcpo"} | BASICS,
-    "__init__": {"api", "gym", "errors"},
+    "comparison": {"api", "study", "run"} | BASICS,
+    "cli": {"cli", "api", "comparison", "study", "run", "agents", "envs", "gym", "contexts",
+            "core", "bench", "examine", "lcpo"} | BASICS,
+    "__init__": {"api", "comparison", "gym", "errors"},
 }  # fmt: skip
 
 
