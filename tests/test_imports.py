@@ -33,9 +33,10 @@ ALLOWED = {
     "policy": {"run", "agents", "envs"} | BASICS,
     "live": {"live", "policy", "run", "agents", "envs"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
-    "cli": {"cli", "api", "study", "run", "agents", "envs", "gym", "contexts", "core", "bench",
-            "examine", "lcpo"} | BASICS,
-    "__init__": {"api", "gym", "errors", "live", "policy"},
+    "comparison": {"api", "study", "run"} | BASICS,
+    "cli": {"cli", "api", "comparison", "study", "run", "agents", "envs", "gym", "contexts",
+            "core", "bench", "examine", "lcpo"} | BASICS,
+    "__init__": {"api", "comparison", "gym", "errors", "live", "policy"},
 }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ class RunProgress:
         self.steps = {job.name: job.total_steps for job in jobs}
         self.reached = dict.fromkeys(self.steps, 0)
         self.resumed = 0
+        self.show = show
         self.returns: dict[str, float] = {}
         self.phases: dict[str, str] = {}
         self.problems: list[str] = []
@@ -61,7 +62,8 @@ class RunProgress:
     def __call__(self, event: Event) -> None:
         """An event of `lcpo.run.events`."""
         if isinstance(event, Note):
-            self._print(f"note: {event.text}")
+            if self.show:
+                self._print(f"note: {event.text}")
             return
         if isinstance(event, Progress):
             if event.job not in self.returns:

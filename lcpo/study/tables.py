@@ -38,8 +38,7 @@ class Table(NamedTuple):
         """For a terminal; with a width, without the last columns that do not fit into it."""
         if width is not None:
             return self.narrowed(width).to_text()
-        lines = [self.header, *self.rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+        widths = self._widths()
 
         def join(cells: Sequence[str]) -> str:
             padded = (
@@ -54,21 +53,27 @@ class Table(NamedTuple):
         return "\n".join([*head, *body, *self.notes]) + "\n"
 
     def narrowed(self, width: int) -> Table:
-        """At most so wide: without the last columns, and the first one cut, where it is too long.
+        """At most so wide: names and headers are cut, then the last columns are left out.
 
         The first two columns stay. A note tells what was left out.
         """
-        lines = [self.header, *self.rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
-        kept = len(widths)
-        while kept > 2 and sum(widths[:kept]) + 2 * (kept - 1) > width:
+        if _width(self._widths()) <= width:
+            return self
+        names = _cut_apart([row[0] for row in self.rows])
+        header = [_cut(name, HEADER_WIDTH) for name in self.header]
+        rows = [[name, *row[1:]] for name, row in zip(names, self.rows, strict=True)]
+        short = Table(header, rows, self.align)
+        kept = len(header)
+        while kept > 2 and _width(short._widths()[:kept]) > width:
             kept -= 1
-        room = max(width - sum(widths[1:kept]) - 2 * (kept - 1), SHORTEST)
-        left_out = ", ".join(self.header[kept:])
+        left_out = ", ".join(header[kept:])
         notes = [*self.notes, *([f"left out for want of room: {left_out}"] if left_out else [])]
-        rows = [[_cut(row[0], room), *row[1:kept]] for row in self.rows]
-        header = [_cut(self.header[0], room), *self.header[1:kept]]
-        return Table(header, rows, self.align[:kept], self.title, notes)
+        rows = [row[:kept] for row in rows]
+        return Table(header[:kept], rows, self.align[:kept], self.title, notes)
+
+    def _widths(self) -> list[int]:
+        lines = [self.header, *self.rows]
+        return [max(len(line[i]) for line in lines) for i in range(len(self.header))]
 
     def to_markdown(self) -> str:
         """A GitHub table, the title above and the notes below it."""
@@ -104,16 +109,29 @@ class Table(NamedTuple):
         return out.getvalue()
 
 
-SHORTEST = 12
-"""Characters of a name that are shown in the narrowest terminal."""
+NAME_WIDTH, HEADER_WIDTH = 20, 16
+"""Characters of a name and of a header, where a terminal is too narrow for all of them."""
+
+
+def _width(columns: Sequence[int]) -> int:
+    return sum(columns) + 2 * (len(columns) - 1)
 
 
 def _cut(text: str, size: int) -> str:
-    """Both ends of a text that is too long: what tells names apart may be at either."""
+    """Both ends of a text that is too long."""
     if len(text) <= size:
         return text
     head = (size - 2) // 2
     return f"{text[:head]}..{text[len(text) - (size - 2 - head) :]}"
+
+
+def _cut_apart(names: Sequence[str]) -> list[str]:
+    """Names as short as they can be, and still be told apart."""
+    for size in range(NAME_WIDTH, max(map(len, names), default=0)):
+        short = [_cut(name, size) for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+    return list(names)
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {

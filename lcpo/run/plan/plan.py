@@ -286,7 +286,10 @@ def find_context(
         if steps is None:
             raise InputError("say how many steps to run")
         return Context(None, 1.0, steps)
-    trace = paper.DEFAULT_TRACES.get(env_name) if trace is None else trace
+    if trace is None:
+        trace = paper.DEFAULT_TRACES.get(env_name)
+        first = int(paper.FIRST_STEPS.get(env_name, 0) * fraction)
+        steps = first or None if steps is None else steps
     if trace is None:
         raise InputError(f"environment {env_name!r} is driven by a trace: name one, e.g. --trace 3")
     trace = fractions.join(trace, fraction)

@@ -16,7 +16,7 @@ from lcpo.run.store.files import load_arrays, load_document, save_document
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.plans import planned_jobs
 from lcpo.run.store.policy import About, load_policy
-from lcpo.run.store.record import Record
+from lcpo.run.store.record import Record, lifelong_return, mean_reward
 
 SCHEMA = 2
 _NEEDED = {
@@ -41,6 +41,18 @@ class Result(NamedTuple):
     """What a report must know of it: `advance`, `num_worlds`."""
     files: Mapping[str, str] = {}
     """Digests of the files in the folder, by name."""
+
+    def __repr__(self) -> str:
+        """One line: the arrays of a record would be pages."""
+        steps, seconds = f"{self.job.steps:,} steps", f"{self.seconds:.0f} s"
+        return f"<Result {self.job.name}: {self.status}, {steps}{self._return()}, {seconds}>"
+
+    def _return(self) -> str:
+        if self.status != "finished" or not len(self.record.get("step", ())):
+            return ""
+        if not self.record["epochs"].any():
+            return f", mean reward {mean_reward(self.record):.4g}"
+        return f", mean return {lifelong_return(self.record):.4g}"
 
     @property
     def training(self) -> Record:
