@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo import values
-from lcpo.agents import find_agent, is_ours
+from lcpo.agents import is_ours
 from lcpo.errors import InputError, RunError
 from lcpo.names import unknown
 from lcpo.run.drive.execute import has_ended
@@ -28,7 +28,7 @@ from lcpo.run.plan.notes import notes
 from lcpo.run.plan.plan import check_dict, plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
-from lcpo.run.store.policy import About, load_policy
+from lcpo.run.store.policy import About, agent_of, load_policy
 from lcpo.run.store.results import Result, load_result, load_results
 
 
@@ -45,6 +45,7 @@ def train(
     env_config: Mapping[str, Any] | None = None,
     sweep: Mapping[str, Iterable[Any]] | None = None,
     training_steps: int | None = None,
+    normalise: str | Sequence[float] | None = None,
     resume: bool = False,
     workers: int | None = None,
     checkpoint_seconds: float = 60.0,
@@ -63,6 +64,8 @@ def train(
       config, env_config: values that differ from the defaults.
       sweep: config field -> values; every combination runs with every seed.
       training_steps: of a prescient agent, before its run along the trace; default: its own.
+      normalise: "running" scales observations by their mean and standard deviation so far; a
+        list of positive numbers divides each of their columns (docs/add_an_environment.md).
       resume: go on with what `out` holds.
       workers: processes at a time. None: one per core; 0: in this process, which is what an agent
         or environment that cannot be imported by name needs.
@@ -89,6 +92,7 @@ def train(
         env_overrides=env_config,
         sweep=sweep,
         training_steps=training_steps,
+        normalise=normalise,
     )
     folder = default_out(jobs[0]) if folder is None else folder
     problems = run(jobs, folder, resume, workers, checkpoint_seconds, progress)
@@ -136,7 +140,7 @@ class Policy:
 
     def __init__(self, about: About, arrays: Mapping[str, np.ndarray]) -> None:
         self.about, self.spec = about, about.spec
-        agent = find_agent(about.agent)
+        agent = agent_of(about)
         self.config: Any = configs.make(agent.Config, about.config)
         init = functools.partial(agent.init, self.config, self.spec)
         try:

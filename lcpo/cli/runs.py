@@ -32,6 +32,9 @@ class RunOptions:
     """The trace is multiplied by this; default: the environment's own."""
     training_steps: int | None = None
     """Interactions of a prescient agent before its run along the trace; default: its own."""
+    normalise: str | None = None
+    """How agents see observations: running (mean and standard deviation so far), none, or numbers
+    to divide them by, one for each column, as in 2000,1,50."""
     resume: bool = False
     """Go on with the runs that the folder holds."""
     workers: int | None = None
@@ -88,6 +91,7 @@ def train(arguments: list[str]) -> int:
         env_overrides=flags.config_changes(options.env_config, default_env),
         sweep=flags.read_sweep(options.sweep),
         training_steps=options.training_steps,
+        normalise=options.normalise,
     )
     out = options.out or api.default_out(jobs[0])
     if options.plan_only:
@@ -151,6 +155,7 @@ def compare(arguments: list[str]) -> int:
         scale=options.scale,
         env_overrides=flags.config_changes(options.env_config, default_env),
         training_steps=options.training_steps,
+        normalise=options.normalise,
         published=options.published,
         note=_note,
     )

@@ -20,26 +20,29 @@ def plan_agents(
     env: str,
     *,
     training_steps: int | None = None,
+    normalise: Any = None,
     note: Callable[[str], None] = lambda text: None,
     **shared: Any,
 ) -> list[Job]:
     """The jobs of several agents, "a,b,c"; `shared` goes to `plan` with each.
 
     "all" stands for every agent of the library that can serve the environment; `note` is told which
-    cannot. Training steps are for the agents that train before they are judged; where none does,
-    `plan` says so.
+    cannot. Training steps are for the agents that train before they are judged, `normalise` for
+    those that do not need the environment's own units; where there are none, `plan` says so.
     """
     named = split_names(agents)
     if not all(named) or len(set(named)) < len(named):
         plain_values.refuse("agents", agents, "names, separated by commas, and each once")
     chosen = [name for word in named for name in (_others(named) if word == ALL else [word])]
     before = [name for name in chosen if find_agent(name).training] or chosen
+    scaled = [name for name in chosen if not find_agent(name).raw] or chosen
     jobs: list[Job] = []
     left_out: dict[str, str] = {}
     for name in chosen:
         steps = training_steps if name in before else None
+        rule = normalise if name in scaled else None
         try:
-            jobs += plan(name, env, training_steps=steps, **shared)
+            jobs += plan(name, env, training_steps=steps, normalise=rule, **shared)
         except CannotServe as error:
             if name in named:
                 raise

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lcpo.agents import find_agent
+from lcpo.agents.normalise import normalise, read_rule
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Setup
 from lcpo.run.store.files import load_arrays, save_arrays
-from lcpo.types import ContextSlice, Spec
+from lcpo.types import AnyAgent, ContextSlice, Spec
 
 SCHEMA = 1
 _ABOUT = "about"
@@ -33,14 +35,23 @@ class About(NamedTuple):
     scale: float
     """The policy has seen the rows of its trace multiplied by this."""
     seed: int
+    normalise: str | list[float] | None = None
+    """How the agent sees observations: it is given them as they are, and scales them itself."""
+
+
+def agent_of(about: About) -> AnyAgent:
+    """The agent that the policy is of."""
+    own = about.advance == "own"
+    return normalise(find_agent(about.agent), read_rule(about.normalise), own)
 
 
 def save_policy(path: Path, setup: Setup, arrays: Mapping[str, np.ndarray]) -> str:
     """Write the state of an agent, by the paths of its leaves; the digest of the file."""
     job = setup.job
     about = About(
-        job.name, job.agent, job.config, setup.spec, setup.env.advance, job.scale, job.seed
-    )
+        job.name, job.agent, job.config, setup.spec, setup.env.advance, job.scale, job.seed,
+        job.normalise,
+    )  # fmt: skip
     values = {**about._asdict(), "spec": _spec_to_json(setup.spec), "schema": SCHEMA}
     text = np.frombuffer(json.dumps(values).encode(), np.uint8)
     return save_arrays(path, {**arrays, _ABOUT: text})
@@ -58,7 +69,7 @@ def load_policy(path: Path, digest: str | None = None) -> tuple[About, dict[str,
         raise InputError(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
     try:
         about = About(**{**values, "spec": _spec_from_json(values["spec"])})
-        kinds = (str, str, dict, Spec, str, (int, float), int)
+        kinds = (str, str, dict, Spec, str, (int, float), int, (str, list, type(None)))
         if not all(map(isinstance, about, kinds)):
             raise ValueError("it says what it holds in other words")
         return about, arrays
