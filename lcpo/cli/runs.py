@@ -180,9 +180,9 @@ def _conclude(
 
     With `command`, the command line, the report is written as well. `others`: imported runs.
     """
-    from lcpo.run.plan.notes import exploration_notes
     from lcpo.run.store.results import load_results
     from lcpo.study import compare, html, report
+    from lcpo.study.findings import run_findings
 
     results = [*load_results(out, jobs), *others]
     finished = compare.finished_runs(results)
@@ -193,7 +193,7 @@ def _conclude(
             written = report.write_report(comparison, results, out, command)
             for path in [*written, html.write_page(out)]:
                 show.line(f"wrote {path}")
-        for warning in [*_inactivity(finished), *exploration_notes([r.job for r in finished])]:
+        for warning in [*_inactivity(finished), *run_findings(finished)]:
             show.line(warning, "warning:", "yellow")
     for problem in problems:
         show.line(problem, colour="red")

@@ -158,7 +158,7 @@ def test_rules_survive_json(rule: Any) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "sometimes", "1,0", "-3", [], [1, "x"], 3, {"a": 1}, "nan"])
 def test_no_rules(wrong: Any) -> None:
-    with pytest.raises(InputError, match="normalise = .*: needs none, running, or positive"):
+    with pytest.raises(InputError, match=r"normalise = .*: needs none, running, or positive"):
         read_rule(wrong)
 
 
