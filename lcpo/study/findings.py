@@ -34,14 +34,17 @@ def scale_findings(results: Sequence[Result]) -> list[str]:
 
 
 def _of_context(job: Job) -> list[str]:
-    """Of the rows of the trace, as the agent saw them."""
+    """Of the rows of the trace, as the agent saw them.
+
+    There is one factor for all channels, so that a small one beside others is no fault of it.
+    """
     if job.trace is None:
         return []
     rows = Setup(job).trace()[: job.steps]
-    columns = scales.out_of_scale(rows)
-    if not columns:
+    columns, largest = scales.out_of_scale(rows), scales.root_mean_square(rows).max(initial=0.0)
+    if not columns or scales.TINY <= largest <= scales.LARGE:
         return []
-    factor = job.scale * 10.0 ** -np.round(np.log10(scales.root_mean_square(rows)[columns].max()))
+    factor = job.scale * 10.0 ** -np.round(np.log10(largest))
     return [
         f"context channel {scales.ranges(rows, columns)} of trace {job.trace} is out of scale: "
         f"multiply the trace, as with --scale {factor:g} (and sigma with it)"
