@@ -97,18 +97,6 @@ def is_ours(name: str) -> bool:
     return constant.is_action(name) or names.is_ours(name, AGENTS)
 
 
-def split_names(text: str) -> list[str]:
-    """Agents that are separated by commas; the numbers after "constant:1" belong to it."""
-    found: list[str] = []
-    for part in text.strip().removesuffix(",").split(","):
-        part = part.strip()
-        if found and constant.is_action(found[-1]) and part.isdigit():
-            found[-1] += f",{part}"
-        else:
-            found.append(part)
-    return found
-
-
 def find_agent(name: str) -> AnyAgent:
     """An agent by name, "constant:ACTION", or a user's own as 'package.module:agent'."""
     if constant.is_action(name):

@@ -94,7 +94,9 @@ def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array
     return jax.nn.one_hot(action, max(spec.num_actions))
 
 
-agent = Agent("constant", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "constant", Config, init, act, update, check=check, probabilities=probabilities, raw=True
+)
 
 PREFIX = "constant:"
 

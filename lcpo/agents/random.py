@@ -55,4 +55,4 @@ def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array
     return jnp.broadcast_to(equal, (obs.shape[0], *equal.shape))
 
 
-agent = Agent("random", Config, init, act, update, probabilities=probabilities)
+agent = Agent("random", Config, init, act, update, probabilities=probabilities, raw=True)

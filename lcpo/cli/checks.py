@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from rich.console import Console
@@ -71,11 +72,13 @@ def check_env(arguments: list[str]) -> int:
     help = "Play with an environment, and tell what is wrong with it."
     options = flags.parse(f"check-env {name}", help, rest, [], flags.config_fields(default))
     env = configs.make(type(default), flags.config_changes(options.env_config, default))
-    colours, problems = {"ok": "green", "note": "yellow", "problem": "red"}, 0
+    colours, found = {"ok": "green", "note": "yellow", "problem": "red"}, Counter()
     for level, text in examine(env, name):
-        problems += level == "problem"
+        found[level] += 1
         show.line(text, f"{level:<7}", colours[level])
-    print(f"{problems} problem(s)" if problems else f"{name} is fit for use")
+    problems, notes = found["problem"], found["note"]
+    mind = f"; mind the {notes} note(s) above" if notes else ""
+    print(f"{problems} problem(s)" if problems else f"{name} is fit for use{mind}")
     return flags.RUN_FAILED if problems else 0
 
 

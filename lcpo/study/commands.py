@@ -30,6 +30,9 @@ def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
     words += ["--steps", str(job.steps)]
     if job.training:
         words += ["--training-steps", str(job.training.get("steps"))]
+    if job.normalise:
+        rule = job.normalise
+        words += ["--normalise", rule if isinstance(rule, str) else ",".join(map(str, rule))]
     chosen = ",".join(map(str, seeds or [job.seed]))
     words += ["--seeds", chosen if "," in chosen else f"{chosen},"]  # one alone would be a number
     words += _changes("", job.config, _agent_defaults(job))

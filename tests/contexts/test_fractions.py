@@ -66,8 +66,9 @@ def test_names(tmp_path) -> None:
 
 
 SAME = {
-    "action", "actions", "batch_size", "budget", "c_anchor", "c_recent", "capacity", "chain_length", "clip",
-    "damping", "detector", "dual", "ensemble_size", "entropy_coef", "entropy_learning_rate",
+    "action", "actions", "batch_size", "budget", "c_anchor", "c_recent", "capacity",
+    "chain_length", "clip", "damping", "detector", "dual", "ensemble_size", "entropy_coef",
+    "entropy_learning_rate",
     "entropy_target", "epsilon", "faults", "flow", "forget_factor", "gamma", "hidden", "kappa",
     "lam", "learning_rate", "loads", "max_c", "max_disagreement", "max_grad_norm", "max_kl",
     "max_models", "max_rho", "max_trainings", "memory", "minibatches", "model_batch_size",

@@ -66,6 +66,7 @@ BAD_VALUES: dict[str, list[Any]] = {
     "workers": [1.5, "2", -1, 10**9, NAN, True, [1]],
     "checkpoint_seconds": ["a", NAN, INF, -1, None, [60], True],
     "training_steps": [400, 0, "x"],
+    "normalise": ["", "runing", [], [1, 2], [1, 2, 0], [1, NAN, 1], 3, {}, b"running", ["x"], True],
     "trace": ["3"],  # of an environment that takes none
     "scale": ["x", NAN, INF, 1e39, True, [1], 10**400],
 }  # fmt: skip

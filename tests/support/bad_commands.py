@@ -188,8 +188,17 @@ FOUND: list[Words] = [
     *(["train", "--trace", "revisit", "--steps", "400", "--agent", name] for name in (
         "..:x", ":x", "x:", "a:b:c", "a b:c", "a:b\n", "a\0:b", "ü:ö", "x" * 300, "x" * 300 + ":y",
         "broken:agent", "exits:agent", "odd:agent", "json:loads", "json:no", "builtins:int", "lcop",
-        "lcpo.types:Agent", "os.path:sep",
+        "lcpo.types:Agent", "os.path:sep", "constant", "constant:", "constant:99", "constant:-1",
+        "constant:1.5", "constant:x", "constant:1,0", "constant:1,", "constant:" + "9" * 400,
     )),
+    *([*_COMPARE, "--agents", names] for names in ("constant:1,0", "a2c,1", "random,random")),
+    # scales of observations
+    *([*_SHORT, "--normalise", text] for text in (
+        "", "runing", "1,2", "1,2,3,4", "1,0,1", "1,-1,1", "nan,1,1", "1e39,1,1", "1,,1",
+        "9" * 5000,
+    )),
+    *([*_PLAIN[:1], "--agent", name, *_TRAIN[3:], "--steps", "400", "--normalise", "running"]
+      for name in ("random", "constant:1")),
     *(["train", "--agent", "a2c", "--steps", "400", "--env", name] for name in (
         "..:x", ":x", "x:", "a:b:c", "a\0:b", "x" * 300, "broken:agent", "exits:agent", "odd:agent",
         "json:codecs", "builtins:int", "builtins:exit", "lcpo.run.plan.job:Job", "gym:", "gym:x",

@@ -37,25 +37,30 @@ def plan_agents(
     env: str,
     *,
     training_steps: int | None = None,
+    normalise: Any = None,
     note: Callable[[str], None] = lambda text: None,
     **shared: Any,
 ) -> list[Job]:
     """The jobs of several agents, "a,b[field=value],c"; `shared` goes to `plan` with each.
 
     "all" stands for every agent of the library that can serve the environment; `note` is told which
-    cannot. Training steps are for the agents that train before they are judged; where none does,
-    `plan` says so.
+    cannot. Training steps are for the agents that train before they are judged, `normalise` for
+    those that do not need the environment's own units; where there are none, `plan` says so.
     """
     named = read_agents(agents)
     chosen = [other for one in named for other in (_others(named) if one.name == ALL else [one])]
     before = [one for one in chosen if find_agent(one.name).training] or chosen
+    scaled = [one for one in chosen if not find_agent(one.name).raw] or chosen
     jobs: list[Job] = []
     left_out: dict[str, str] = {}
     for one in chosen:
         steps = training_steps if one in before else None
+        rule = normalise if one in scaled else None
         sweep = {field: [value] for field, value in one.config.items()}
         try:
-            jobs += plan(one.name, env, training_steps=steps, sweep=sweep, **shared)
+            jobs += plan(
+                one.name, env, training_steps=steps, normalise=rule, sweep=sweep, **shared
+            )
         except CannotServe as error:
             if one in named:
                 raise
@@ -98,7 +103,7 @@ def _words(text: str) -> list[str]:
     """The agents in a text; numbers belong to the one before them, as in constant:1,0."""
     words: list[str] = []
     for part in _split(text.strip().removesuffix(","), text):
-        if words and part.isdigit():
+        if words and constant.is_action(words[-1]) and part.isdigit():
             words[-1] += f",{part}"
         else:
             words.append(part)

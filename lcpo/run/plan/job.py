@@ -14,6 +14,7 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import contexts, names
 from lcpo.agents import find_agent, is_ours
+from lcpo.agents.normalise import normalise, read_rule
 from lcpo.core.ood import DETECTORS
 from lcpo.envs import ENVS
 from lcpo.envs.base import AnyEnv, is_host, landmarks_of, notes_of
@@ -42,6 +43,8 @@ class Job:
     """The plan of a prescient run (`lcpo.types.Training`); `steps` are then its evaluation's."""
     trace_digest: str | None = None
     """Of the rows in a trace file when the run was planned; None: the trace is no file."""
+    normalise: str | list[float] | None = None
+    """How the agent sees observations (`lcpo.agents.normalise`); None: as they are."""
 
     @property
     def total_steps(self) -> int:
@@ -56,7 +59,7 @@ class Job:
     def from_json(cls, values: Any, where: str) -> Job:
         """A job that the file `where` holds; InputError where it is none. Nothing is imported."""
         known = {f.name for f in dataclasses.fields(cls)}
-        if not isinstance(values, dict) or values.keys() != known:
+        if not isinstance(values, dict) or not known - _LATER <= values.keys() <= known:
             raise InputError(
                 f"{where} holds something that is no job: needs {', '.join(sorted(known))}"
             )
@@ -72,10 +75,12 @@ class Job:
         return job
 
 
+_LATER = {"normalise"}
+"""What jobs of earlier versions lack: they had its default."""
 _KINDS: dict[str, Any] = {
     "name": str, "agent": str, "env": str, "trace": str | None, "scale": float | int,
     "steps": int, "seed": int, "config": dict, "env_config": dict, "training": dict | None,
-    "trace_digest": str | None,
+    "trace_digest": str | None, "normalise": str | list | None,
 }  # fmt: skip
 
 
@@ -111,9 +116,11 @@ class Setup:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.agent: AnyAgent = find_agent(job.agent)
-        self.config: Any = configs.make(self.agent.Config, job.config)
         self.env: AnyEnv = configs.make(find_env(job.env), job.env_config)
+        self.agent: AnyAgent = normalise(
+            find_agent(job.agent), read_rule(job.normalise), self.env.advance == "own"
+        )
+        self.config: Any = configs.make(self.agent.Config, job.config)
         self.spec: Spec = phases.training_spec(self.env.spec) if job.training else self.env.spec
         self.phases: tuple[Phase, ...] = phases.make_phases(
             job.steps,

@@ -13,6 +13,7 @@ from lcpo import config as configs
 from lcpo import contexts
 from lcpo import values as plain_values
 from lcpo.agents import find_agent, presets
+from lcpo.agents import normalise as scaled
 from lcpo.agents.steps import WHOLE, shorten
 from lcpo.contexts import fractions, paper
 from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
@@ -53,6 +54,7 @@ def plan(
     env_overrides: Mapping[str, Any] | None = None,
     sweep: Mapping[str, Iterable[Any]] | None = None,
     training_steps: int | None = None,
+    normalise: Any = None,
     published: bool = False,
     label: str = "",
 ) -> list[Job]:
@@ -61,6 +63,7 @@ def plan(
     `seeds`: how many (0, 1, ...), or which.
     `fraction`: of the time that everything else is given for. The trace is played so much faster;
     steps, training steps and config values that are counted in steps are as much fewer.
+    `normalise`: how the agent sees observations (`lcpo.agents.normalise.read_rule`).
     `published`: with the values and all faults of the published code, below what is overridden.
     `label`: goes into the names of the runs, to tell them from others of the same agent.
     """
@@ -76,6 +79,8 @@ def plan(
     if not is_counted():
         check_env(the_env, f"environment {env!r}")
     steps = None if steps is None else plain_values.whole("steps", steps)
+    rule = _check_rule(chosen, the_env, normalise)
+    chosen = scaled.normalise(chosen, rule, the_env.advance == "own")
     training = _training(chosen, the_env, env, training_steps)
     if training is not None:
         training = training._replace(steps=int(training.steps * fraction))
@@ -100,12 +105,25 @@ def plan(
                 seed=seed,
                 env_config=configs.to_json(the_env),
                 trace_digest=context.digest,
+                normalise=scaled.to_json(rule),
                 **resolved,
             )
             for seed in seeds
         ]
         _check_name(jobs[-1].name)
     return jobs
+
+
+def _check_rule(agent: AnyAgent, env: AnyEnv, normalise: Any) -> scaled.Rule:
+    """The rule that is meant; InputError where agent or environment cannot be run by it."""
+    rule = scaled.read_rule(normalise)
+    if rule is not None and agent.raw:
+        raise InputError(
+            f"agent {agent.name!r} reads observations in the environment's own units: leave "
+            f"normalise = {plain_values.shown(normalise)} out"
+        )
+    scaled.check_rule(rule, env.spec, env.advance == "own")
+    return rule
 
 
 def check_seeds(seeds: int | Iterable[int]) -> list[int]:
