@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ from lcpo import config as configs
 from lcpo import values
 from lcpo.agents import AGENTS, find_agent
 from lcpo.errors import InputError, RunError
-from lcpo.names import is_ours, unknown
+from lcpo.names import is_in_main, is_ours, unknown
 from lcpo.run import further, stop
 from lcpo.run.drive.execute import has_ended
 from lcpo.run.drive.saved import tell_saved
 from lcpo.run.engines.base import Engine, run_plan
 from lcpo.run.engines.local import LocalEngine
+from lcpo.run.events import Event
 from lcpo.run.plan.check import check_folder, check_running
 from lcpo.run.plan.job import Job, Setup, env_name
 from lcpo.run.plan.plan import check_dict, plan
@@ -32,6 +33,7 @@ from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.policy import About, load_policy
 from lcpo.run.store.results import Result, load_result, load_results
+from lcpo.run.track import read_names, tracking
 
 
 def train(
@@ -52,6 +54,8 @@ def train(
     checkpoint_seconds: float = 60.0,
     progress: bool = True,
     keep_state: bool = False,
+    callbacks: Sequence[Callable[[Event], Any]] = (),
+    track: str | Sequence[str] = (),
 ) -> list[Result]:
     """Train `agent` on `env` with every seed, and return the results.
 
@@ -73,6 +77,9 @@ def train(
       checkpoint_seconds: time between checkpoints.
       progress: show a progress bar.
       keep_state: keep the last checkpoint (buffers, worlds) of each run, so that it can go on.
+      callbacks: functions that are called, in this process, with every event of `lcpo.run.events`:
+        `Progress`, with the metrics of a chunk, and how each run ended. What one raises is raised.
+      track: "jsonl", "tensorboard", "wandb", or several of them: see `lcpo.run.track`.
 
     Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint. The
     first Ctrl-C saves all runs and raises KeyboardInterrupt, which says what is saved.
@@ -80,11 +87,13 @@ def train(
     check_running(workers, checkpoint_seconds)
     resume, progress = values.flag("resume", resume), values.flag("progress", progress)
     keep_state = values.flag("keep_state", keep_state)
+    hear, trackers = _check_callbacks(callbacks), _check_track(track)
     folder = None if out is None else values.path("out", out)
     if not isinstance(env, str):
         _check_env_object(env)
         of_env = check_dict("env_config", env_config)
         env, env_config = env_name(env), {**configs.to_json(env), **of_env}
+    workers = _here_if_in_main(workers, [agent, env, check_dict("config", config).get("detector")])
     make = functools.partial(
         plan,
         agent,
@@ -104,11 +113,41 @@ def train(
         again = functools.partial(make, seeds=chosen)
         jobs = further.pinned(jobs, folder, lambda before: again(steps=before), _note)
     problems = run(
-        jobs, folder, resume, workers, checkpoint_seconds, progress, keep_state=keep_state
-    )
+        jobs, folder, resume, workers, checkpoint_seconds, progress,
+        keep_state=keep_state, callbacks=hear, track=trackers,
+    )  # fmt: skip
     if not all(has_ended(folder, job) for job in jobs):
         raise RunError("; ".join(problems))
     return load_results(folder)
+
+
+def _here_if_in_main(workers: int | None, names: list[Any]) -> int | None:
+    """No worker processes, with a word, where they could not import what is to be run."""
+    found = [name for name in names if is_in_main(name)]
+    if not found or workers == 0:
+        return workers
+    _note(
+        f"{', '.join(found)}: other processes cannot import what a script or notebook defines, so "
+        "it runs in this one (workers=0); in a module of its own it uses every core"
+    )
+    return 0
+
+
+def _check_callbacks(callbacks: Any) -> list[Callable[[Event], Any]]:
+    if isinstance(callbacks, Mapping) or not isinstance(callbacks, Iterable):
+        values.refuse("callbacks", callbacks, "a list of functions of one event")
+    found = list(callbacks)
+    for each in found:
+        if not callable(each):
+            values.refuse("callbacks", each, "functions of one event")
+    return found
+
+
+def _check_track(track: Any) -> list[str]:
+    words = [track] if isinstance(track, str) else track
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        values.refuse("track", track, "a name, or a list of names, such as 'tensorboard'")
+    return read_names(words)
 
 
 def _check_env_object(env: object) -> None:
@@ -134,6 +173,8 @@ def run(
     progress: bool = True,
     engine: Engine | None = None,
     keep_state: bool = False,
+    callbacks: Sequence[Callable[[Event], Any]] = (),
+    track: Sequence[str] = (),
 ) -> list[str]:
     """Run jobs with a progress bar; returns what went wrong, a line per run.
 
@@ -144,11 +185,16 @@ def run(
 
     check_folder(out)
     engine = engine or LocalEngine(workers, checkpoint_seconds)
-    with RunProgress(jobs, progress) as bar:
+    with tracking(track, jobs, out) as trackers, RunProgress(jobs, progress) as bar:
+
+        def hear(event: Event) -> None:
+            for each in (bar, *trackers, *callbacks):
+                each(event)
+
         for note in Setup(jobs[0]).notes:
             bar.console.print(f"note: {note}", highlight=False, markup=False)
         try:
-            run_plan(jobs, out, engine, bar, resume, keep_state)
+            run_plan(jobs, out, engine, hear, resume, keep_state)
         except (stop.Asked, KeyboardInterrupt) as stopped:
             lost = None if isinstance(stopped, stop.Asked) else bar.reached
             raise stop.Stopped(tell_saved(jobs, out, lost), out) from stopped

@@ -46,6 +46,8 @@ class RunOptions:
     """Time between checkpoints."""
     keep_state: bool = False
     """Keep the last checkpoint of each run: with it, --resume with more --steps goes on."""
+    track: tuple[str, ...] = ()
+    """Tell of the runs while they run: jsonl, tensorboard, wandb, or several."""
     trust: bool = False
     """With --resume and --out alone: run agents and environments outside lcpo, too."""
 
@@ -59,6 +61,7 @@ def train(arguments: list[str]) -> int:
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan
+    from lcpo.run.track import read_names
 
     if resume.is_alone(arguments):
         return _go_on("train", arguments)
@@ -83,6 +86,7 @@ def train(arguments: list[str]) -> int:
         flags.config_fields(default_env),
     )  # fmt: skip
     check_running(options.workers, options.checkpoint_seconds)
+    trackers = read_names(options.track)
     engine = make_engine(
         options.engine, options.workers, options.address, options.checkpoint_seconds
     )
@@ -104,7 +108,9 @@ def train(arguments: list[str]) -> int:
         jobs = further.pinned(jobs, out, lambda steps: make(steps=steps), _note)
     if options.plan_only:
         return _write_plan(jobs, out, options.resume, options.keep_state)
-    problems = api.run(jobs, out, options.resume, engine=engine, keep_state=options.keep_state)
+    problems = api.run(
+        jobs, out, options.resume, engine=engine, keep_state=options.keep_state, track=trackers
+    )
     return _conclude(out, jobs, problems)
 
 
@@ -113,16 +119,20 @@ def _go_on(command: str, arguments: list[str]) -> int:
     from lcpo import api
     from lcpo.run.engines.choose import make_engine
     from lcpo.run.plan.check import check_running
+    from lcpo.run.track import read_names
 
     more = COMPARE_OPTIONS if command == "compare" else []
     help = "Go on with the runs that a folder holds."
     options = flags.parse(command, help, arguments, [*flags.class_fields(RunOptions), *more])
     check_running(options.workers, options.checkpoint_seconds)
+    trackers = read_names(options.track)
     engine = make_engine(
         options.engine, options.workers, options.address, options.checkpoint_seconds
     )
     jobs = resume.planned(options)
-    problems = api.run(jobs, options.out, True, engine=engine, keep_state=options.keep_state)
+    problems = api.run(
+        jobs, options.out, True, engine=engine, keep_state=options.keep_state, track=trackers
+    )
     if command == "train":
         return _conclude(options.out, jobs, problems)
     words = shlex.join(["lcpo", command, *arguments])
@@ -151,6 +161,7 @@ def compare(arguments: list[str]) -> int:
     from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
+    from lcpo.run.track import read_names
     from lcpo.study.compare import check_warmup
 
     if resume.is_alone(arguments):
@@ -172,6 +183,7 @@ def compare(arguments: list[str]) -> int:
     )  # fmt: skip
     others = _imported(options)
     check_running(options.workers, options.checkpoint_seconds)
+    trackers = read_names(options.track)
     engine = make_engine(
         options.engine, options.workers, options.address, options.checkpoint_seconds
     )
@@ -191,7 +203,9 @@ def compare(arguments: list[str]) -> int:
     trace = jobs[0].trace or "none"
     name = f"compare-{options.env}-{trace}{'-published' if options.published else ''}"
     out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
-    problems = api.run(jobs, out, options.resume, engine=engine, keep_state=options.keep_state)
+    problems = api.run(
+        jobs, out, options.resume, engine=engine, keep_state=options.keep_state, track=trackers
+    )
     command = shlex.join(["lcpo", "compare", *arguments])
     return _conclude(out, jobs, problems, options.warmup, command, others)
 
