@@ -5,20 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lcpo import api, values
 from lcpo.errors import RunError
 from lcpo.run.drive.execute import has_ended
-from lcpo.run.plan.agents import Agents, plan_agents
+from lcpo.run.events import Event
+from lcpo.run.plan.agents import Agents, plan_agents, read_agents
 from lcpo.run.plan.check import check_running
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result, load_results
 from lcpo.study import compare as rows
 from lcpo.study import constraint, html, report
 from lcpo.study.figures import save
+from lcpo.study.findings import run_findings
 from lcpo.study.seeds import setting
 from lcpo.study.tables import Table
 
@@ -34,7 +36,8 @@ class Comparison:
     summary: rows.Comparison
     """The numbers of the table, with their intervals."""
     warnings: tuple[str, ...]
-    """What is odd about the runs of LCPO: a constraint that never acts, or that acts on noise."""
+    """What is odd about the runs: a constraint that never acts, or acts on noise; actions that were
+    mostly random; observations or contexts out of scale."""
     out: Path
     files: tuple[Path, ...] = ()
     """That were written beside the runs: tables, curves, a page."""
@@ -95,12 +98,16 @@ def compare(
     scale: float | None = None,
     env_config: Mapping[str, Any] | None = None,
     training_steps: int | None = None,
+    normalise: str | Sequence[float] | None = None,
     warmup: int | None = None,
     published: bool = False,
     resume: bool = False,
     workers: int | None = None,
     checkpoint_seconds: float = 60.0,
     progress: bool = True,
+    keep_state: bool = False,
+    callbacks: Sequence[Callable[[Event], Any]] = (),
+    track: str | Sequence[str] = (),
 ) -> Comparison:
     """Train every agent with every seed on the same environment and trace, and compare them.
 
@@ -117,8 +124,11 @@ def compare(
     check_running(workers, checkpoint_seconds)
     resume, progress = values.flag("resume", resume), values.flag("progress", progress)
     published = values.flag("published", published)
+    keep_state = values.flag("keep_state", keep_state)
+    hear, trackers = api.check_callbacks(callbacks), api.check_track(track)
     folder = None if out is None else values.path("out", out)
     env, env_config = api.named_env(env, env_config)
+    workers = api.here_if_in_main(workers, [env, *(one.name for one in read_agents(agents))])
     jobs = plan_agents(
         agents,
         env,
@@ -128,11 +138,15 @@ def compare(
         scale=scale,
         env_overrides=env_config,
         training_steps=training_steps,
+        normalise=normalise,
         published=published,
     )
     rows.check_warmup(warmup, jobs)
     folder = default_out(jobs, published) if folder is None else folder
-    problems = api.run(jobs, folder, resume, workers, checkpoint_seconds, progress)
+    problems = api.run(
+        jobs, folder, resume, workers, checkpoint_seconds, progress,
+        keep_state=keep_state, callbacks=hear, track=trackers,
+    )  # fmt: skip
     if not all(has_ended(folder, job) for job in jobs):
         raise RunError("; ".join(problems))
     found = gather(folder, jobs, warmup, write=True)
@@ -169,7 +183,7 @@ def gather(
     files: list[Path] = []
     if write:
         files = [*report.write_report(summary, results, out, command), html.write_page(out)]
-    warnings = tuple(constraint.run_warnings(finished))
+    warnings = (*constraint.run_warnings(finished), *run_findings(finished))
     return Comparison(results, summary, warnings, out, tuple(files))
 
 

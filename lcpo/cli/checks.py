@@ -110,7 +110,8 @@ def bench(arguments: list[str]) -> None:
             ("gpu_runs", int, "Runs at once, if there is a GPU.", 96),
         ],
     )
-    result = measure(whole("--gpu-runs", options.gpu_runs, 1, 1_000_000))
+    runs = whole("--gpu-runs", options.gpu_runs, 1, 1_000_000)
+    result = measure(runs, lambda text: show.line(text, stderr=True))
     if options.json:
         print(json.dumps(result))
         return

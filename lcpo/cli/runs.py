@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import shlex
 from collections.abc import Sequence
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from lcpo import config as configs
 from lcpo import contexts
 from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import resume, show
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 
 if TYPE_CHECKING:
     from lcpo.comparison import Comparison
+    from lcpo.run.engines.base import Engine
+    from lcpo.run.store.results import Result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +49,11 @@ class RunOptions:
     """The trace is multiplied by this; default: the environment's own."""
     training_steps: int | None = None
     """Interactions of a prescient agent before its run along the trace; default: its own."""
+    normalise: str | None = None
+    """How agents see observations: running (mean and standard deviation so far), none, or numbers
+    to divide them by, one for each column, as in 2000,1,50."""
     resume: bool = False
-    """Go on with the runs that the folder holds."""
+    """Go on with the runs that the folder holds; with it, --out alone says which runs."""
     workers: int | None = None
     """Processes at a time; default: one per core. With --engine slurm: tasks of the array."""
     engine: str = "local"
@@ -56,6 +62,12 @@ class RunOptions:
     """HOST:PORT of a Ray cluster; default: the one that this machine is in."""
     checkpoint_seconds: float = 60.0
     """Time between checkpoints."""
+    keep_state: bool = False
+    """Keep the last checkpoint of each run: with it, --resume with more --steps goes on."""
+    track: tuple[str, ...] = ()
+    """Tell of the runs while they run: jsonl, tensorboard, wandb, or several."""
+    trust: bool = False
+    """With --resume and --out alone: run agents and environments outside lcpo, too."""
     quiet: bool = False
     """No progress, notes and names of files: the table, warnings and errors only."""
     json: bool = False
@@ -67,11 +79,12 @@ def train(arguments: list[str]) -> int:
     from lcpo import api
     from lcpo.agents import find_agent, presets
     from lcpo.comparison import gather
-    from lcpo.run.engines.choose import make_engine
-    from lcpo.run.plan.check import check_running
+    from lcpo.run import further
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan
 
+    if resume.is_alone(arguments):
+        return _go_on("train", arguments)
     agent_name, env_name = flags.peek(arguments, "agent"), flags.peek(arguments, "env")
     agent_name = "lcpo" if agent_name is None else agent_name
     env_name = RunOptions.env if env_name is None else env_name
@@ -92,30 +105,63 @@ def train(arguments: list[str]) -> int:
         ],
         flags.config_fields(default_env),
     )  # fmt: skip
-    check_running(options.workers, options.checkpoint_seconds)
     if options.plan_only and options.json:
         raise InputError("--plan-only runs nothing: leave --json out")
-    engine = make_engine(
-        options.engine, options.workers, options.address, options.checkpoint_seconds
-    )
-    jobs = plan(
+    how = _how(options)
+    make = functools.partial(
+        plan,
         agent_name,
         env_name,
         trace=trace_of(options),
-        steps=options.steps,
         seeds=flags.read_seeds(options.seeds),
         scale=options.scale,
         overrides=flags.config_changes(options, default),
         env_overrides=flags.config_changes(options.env_config, default_env),
         sweep=flags.read_sweep(options.sweep),
         training_steps=options.training_steps,
+        normalise=options.normalise,
     )
+    jobs = make(steps=options.steps)
     out = options.out or api.default_out(jobs[0])
+    if options.resume and options.steps is not None:
+        jobs = further.pinned(jobs, out, lambda steps: make(steps=steps), _note)
     if options.plan_only:
-        return _write_plan(jobs, out, options.resume)
+        return _write_plan(jobs, out, options.resume, options.keep_state)
     _tell_plan(options, jobs)
-    problems = api.run(jobs, out, options.resume, progress=not options.quiet, engine=engine)
+    problems = api.run(jobs, out, options.resume, **how)
     return _conclude(options, gather(out, jobs), out, problems)
+
+
+def _how(options: Any) -> dict[str, Any]:
+    """How runs are run, for `api.run`; InputError where they cannot be so."""
+    from lcpo.run.engines.choose import make_engine
+    from lcpo.run.plan.check import check_running
+    from lcpo.run.track import read_names
+
+    check_running(options.workers, options.checkpoint_seconds)
+    track = read_names(options.track)
+    engine: Engine = make_engine(
+        options.engine, options.workers, options.address, options.checkpoint_seconds
+    )
+    show_progress, keep = not options.quiet, options.keep_state
+    return {"engine": engine, "track": track, "progress": show_progress, "keep_state": keep}
+
+
+def _go_on(command: str, arguments: list[str]) -> int:
+    """`--resume --out X` and nothing that says which runs: those of the folder's plan."""
+    from lcpo import api
+    from lcpo.comparison import gather
+
+    is_compare = command == "compare"
+    more = COMPARE_OPTIONS if is_compare else []
+    help = "Go on with the runs that a folder holds."
+    options = flags.parse(command, help, arguments, [*flags.class_fields(RunOptions), *more])
+    how = _how(options)
+    jobs = resume.planned(options)
+    problems = api.run(jobs, options.out, True, **how)
+    if not is_compare:
+        return _conclude(options, gather(options.out, jobs), options.out, problems)
+    return _conclude_comparison(options, arguments, jobs, options.out, problems)
 
 
 def _note(text: str) -> None:
@@ -159,13 +205,13 @@ def left_out(time: Sequence[str]) -> str:
     return f"column {what} is the time, and left out; --columns chooses"
 
 
-def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
+def _write_plan(jobs: list[Job], out: Path, resume: bool, keep_state: bool) -> int:
     from lcpo.run.engines.base import plan_only
     from lcpo.run.plan.check import check_folder
     from lcpo.run.store.layout import plan_file
 
     check_folder(out)
-    plan_only(jobs, out, _note, resume)
+    plan_only(jobs, out, _note, resume, keep_state)
     print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
     return 0
 
@@ -173,14 +219,13 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
-    from lcpo.comparison import AGENTS, default_out, gather
-    from lcpo.run.engines.choose import make_engine
+    from lcpo.comparison import AGENTS, default_out
     from lcpo.run.plan.agents import plan_agents
-    from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
-    from lcpo.run.store.results import load_results
     from lcpo.study.compare import check_warmup
 
+    if resume.is_alone(arguments):
+        return _go_on("compare", arguments)
     env_name = flags.peek(arguments, "env")
     default_env = configs.make(find_env(RunOptions.env if env_name is None else env_name), {})
     options = flags.parse(
@@ -192,17 +237,13 @@ def compare(arguments: list[str]) -> int:
              "'lcpo[sigma=2],a2c'; the first is the reference. all: every agent that can serve the "
              "environment, LCPO first.", AGENTS),
             *flags.class_fields(RunOptions),
-            ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+            *COMPARE_OPTIONS,
             ("published", bool, "With the values and all faults of the published code.", False),
-            ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
         ],
         flags.config_fields(default_env),
     )  # fmt: skip
-    others = [result for folder in options.imported for result in load_results(folder)]
-    check_running(options.workers, options.checkpoint_seconds)
-    engine = make_engine(
-        options.engine, options.workers, options.address, options.checkpoint_seconds
-    )
+    _imported(options)  # a folder that is none is told before any work
+    how = _how(options)
     jobs = plan_agents(
         options.agents,
         options.env,
@@ -212,15 +253,38 @@ def compare(arguments: list[str]) -> int:
         scale=options.scale,
         env_overrides=flags.config_changes(options.env_config, default_env),
         training_steps=options.training_steps,
+        normalise=options.normalise,
         published=options.published,
         note=(lambda text: None) if options.quiet else _note,
     )
     check_warmup(options.warmup, jobs)
     out = options.out or default_out(jobs, options.published)
     _tell_plan(options, jobs)
-    problems = api.run(jobs, out, options.resume, progress=not options.quiet, engine=engine)
+    problems = api.run(jobs, out, options.resume, **how)
+    return _conclude_comparison(options, arguments, jobs, out, problems)
+
+
+COMPARE_OPTIONS: list[flags.Option] = [
+    ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+    ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
+]
+"""Of what is shown of a comparison."""
+
+
+def _imported(options: Any) -> list[Result]:
+    from lcpo.run.store.results import load_results
+
+    return [result for folder in options.imported for result in load_results(folder)]
+
+
+def _conclude_comparison(
+    options: Any, arguments: list[str], jobs: list[Job], out: Path, problems: Sequence[str]
+) -> int:
+    """Write the report as well."""
+    from lcpo.comparison import gather
+
     command = shlex.join(["lcpo", "compare", *arguments])
-    found = gather(out, jobs, options.warmup, others, write=True, command=command)
+    found = gather(out, jobs, options.warmup, _imported(options), write=True, command=command)
     return _conclude(options, found, out, problems)
 
 

@@ -120,6 +120,8 @@ def use() -> None:
     global _in_use
     if _in_use or jax.config.jax_compilation_cache_dir is not None:
         return
+    if jax.default_backend() != "cpu":  # there it is not measured: JAX's own will do
+        return
     path = folder()
     if path is None:
         return

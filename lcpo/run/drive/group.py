@@ -144,8 +144,11 @@ class Group:
                 newest = records.lifelong_return(rows[i][-1])
                 step = phase.step_at(update)
                 self.report(
-                    events.Progress(setup.job.name, phase.name, step, self.resumed_at, newest)
-                )
+                    events.Progress(
+                        setup.job.name, phase.name, step, self.resumed_at, newest,
+                        records.means(rows[i][-1]),
+                    )
+                )  # fmt: skip
 
     def _seconds_so_far(self) -> float:
         return self.seconds + time.monotonic() - self.began

@@ -58,9 +58,7 @@ def plan_agents(
         rule = normalise if one in scaled else None
         sweep = {field: [value] for field, value in one.config.items()}
         try:
-            jobs += plan(
-                one.name, env, training_steps=steps, normalise=rule, sweep=sweep, **shared
-            )
+            jobs += plan(one.name, env, training_steps=steps, normalise=rule, sweep=sweep, **shared)
         except CannotServe as error:
             if one in named:
                 raise

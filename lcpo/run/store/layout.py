@@ -4,6 +4,7 @@ OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
 OUT/study.json                                whose plan it is (`lcpo.study.folder`)
 OUT/.lock                                     who works in the folder (`lcpo.run.store.lock`)
 OUT/.running                                  which runs are run now (`lcpo.run.store.claims`)
+OUT/events.jsonl, OUT/tensorboard/            with `--track` (`lcpo.run.track`)
 OUT/logs/worker-N.txt, here.txt               what agents and environments printed; tracebacks
 OUT/runs/NAME/manifest.json                   how the run ended; written last
 OUT/runs/NAME/record.npz, training.npz        thinned metrics, a file per phase
@@ -52,6 +53,18 @@ def log_file(out: Path, worker: int | str | None) -> Path:
     file = out / "logs" / ("here.txt" if worker is None else f"worker-{worker}.txt")
     check_links(out, file.parent, file)
     return file
+
+
+def events_file(out: Path) -> Path:
+    """What was told of runs while they ran, with `--track jsonl`."""
+    check_links(out, out / "events.jsonl")
+    return out / "events.jsonl"
+
+
+def tensorboard_folder(out: Path) -> Path:
+    """What TensorBoard reads, with `--track tensorboard`."""
+    check_links(out, out / "tensorboard")
+    return out / "tensorboard"
 
 
 def runs_folder(out: Path) -> Path:

@@ -59,6 +59,21 @@ def thin(
     return rows
 
 
+def means(record: Record) -> dict[str, float]:
+    """A number for each metric of some rows: its mean over updates; of episodes and readings sums.
+
+    `episode_return` is the mean over the episodes that ended; NaN where none did.
+    """
+    updates = record["updates"]
+    found = {"episode_return": mean_episode_return(record)}
+    for name, values in record.items():
+        if name in SUMS or name.startswith(TOTAL):
+            found[name] = float(values.sum())
+        elif name not in ("step", "updates", "epochs", "epoch_return"):
+            found[name] = float(np.sum(values * updates) / np.sum(updates))
+    return found
+
+
 def join(parts: list[Record]) -> Record:
     """One record of consecutive ones."""
     return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]} if parts else {}

@@ -30,9 +30,9 @@ def half_width(values: np.ndarray, level: float = 0.95) -> np.ndarray:
     n = len(values)
     if n < FEWEST:
         return np.full(np.shape(values)[1:], NAN)
-    from scipy import stats
+    from scipy import special  # and not stats, which takes a second to import
 
-    t = stats.t.ppf(0.5 + 0.5 * level, n - 1)
+    t = special.stdtrit(n - 1, 0.5 + 0.5 * level)
     return t * np.std(values, axis=0, ddof=1) / np.sqrt(n)
 
 
@@ -82,9 +82,9 @@ def share_bounds(count: int, n: int, level: float = 0.95) -> tuple[float, float]
     Every p that would give as many or more, and as many or fewer, with a probability of at least
     (1 - level) / 2 each. So it holds at least as often as it says, at every n and p.
     """
-    from scipy import stats
+    from scipy import special
 
     tail = 0.5 * (1.0 - level)
-    low = 0.0 if count == 0 else float(stats.beta.ppf(tail, count, n - count + 1))
-    high = 1.0 if count == n else float(stats.beta.ppf(1.0 - tail, count + 1, n - count))
+    low = 0.0 if count == 0 else float(special.betaincinv(count, n - count + 1, tail))
+    high = 1.0 if count == n else float(special.betaincinv(count + 1, n - count, 1.0 - tail))
     return low, high
