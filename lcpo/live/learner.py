@@ -34,6 +34,8 @@ from lcpo.run.plan.check import check_spec
 from lcpo.run.plan.checked import check_program
 from lcpo.types import Agent, AnyAgent, Spec, Tree
 
+_NO_READINGS = np.zeros(0, np.float32)
+
 
 class Decision(NamedTuple):
     """What a learner answers."""
@@ -282,6 +284,8 @@ class Learner:
 
     def _check_readings(self, readings: Any) -> np.ndarray:
         names = self.spec.readings
+        if readings is None and not names:
+            return _NO_READINGS
         found = values.reals("readings", () if readings is None else readings)
         if found.shape != (len(names),):
             values.refuse("readings", readings, f"one number for each of {names}")

@@ -210,7 +210,8 @@ def test_the_next_act_brings_the_successor() -> None:
 def test_successors_are_never_of_another_episode() -> None:
     learner = Learner(SEES, ONE)
     step(learner, 1.0)
-    for end in ({"terminated": True}, {"truncated": True}):
+    ends: list[dict[str, Any]] = [{"terminated": True}, {"truncated": True}]
+    for end in ends:
         learner.act([2.0], [2.0, -2.0])
         with pytest.raises(InputError, match="ends without next_obs"):
             learner.observe(0.0, **end)
@@ -388,7 +389,7 @@ def test_sizes_that_depend_on_the_steps_are_asked_for() -> None:
 
 NAN = float("nan")
 OBS: dict[str, Any] = {"obs": [0.0], "context": [0.0, 0.0]}
-BAD: dict[str, Callable[[Learner], Any]] = {
+BAD: dict[str, Callable[[Any], Any]] = {
     "act nan": lambda x: x.act([NAN], [0.0, 0.0]),
     "act size": lambda x: x.act([0.0, 1.0], [0.0, 0.0]),
     "act features alone": lambda x: x.act([0.0]),
