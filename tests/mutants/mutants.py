@@ -1245,7 +1245,7 @@ MUTANTS = (
         "a-reset-takes-time", "lcpo/envs/history.py",
         "move = push_context if self.moved else replace_context",
         "move = push_context",
-        (f"{HISTORY}histories_are_those_of_a_trace", f"{LEARNER}successors_are_never_of_another_episode"),
+        (f"{HISTORY}histories_are_those_of_a_trace",),
         "a context stands in a history twice",
     ),
     Mutant(
