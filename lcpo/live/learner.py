@@ -34,6 +34,8 @@ from lcpo.run.plan.check import check_spec
 from lcpo.run.plan.checked import check_program
 from lcpo.types import Agent, AnyAgent, Spec, Tree
 
+_NO_READINGS = np.zeros(0, np.float32)
+
 
 class Decision(NamedTuple):
     """What a learner answers."""
@@ -50,7 +52,8 @@ class Learner:
     A *stream* is a world of the user's: a machine, a user, a simulator. An agent learns from
     `spec.num_worlds` of them, each with a context history of its own, and once each has made
     `config.rollout_length` steps. One that is ahead of the others is answered, but what it does
-    meanwhile is not learnt from.
+    meanwhile is not learnt from; several that go in step should give `next_obs`, or the first of
+    them is ahead by a step whenever a rollout is full.
     """
 
     def __init__(
@@ -109,8 +112,9 @@ class Learner:
     ) -> Learner:
         """A learner that begins with what a finished run has learnt.
 
-        `source`, `run`, `agent` and `trust` are those of `lcpo.load`. `config`: values in which it differs from the run's. A policy file has no large buffers:
-        reservoir and replay begin empty.
+        `source`, `run`, `agent` and `trust` are those of `lcpo.load`; `config`: values in which the
+        learner differs from the run. A policy file has no large buffers: reservoir and replay begin
+        empty.
         """
         about, arrays = find_policy(source, run, agent, trust)
         given = {**about.config, **_check_values(config)}
@@ -280,6 +284,8 @@ class Learner:
 
     def _check_readings(self, readings: Any) -> np.ndarray:
         names = self.spec.readings
+        if readings is None and not names:
+            return _NO_READINGS
         found = values.reals("readings", () if readings is None else readings)
         if found.shape != (len(names),):
             values.refuse("readings", readings, f"one number for each of {names}")

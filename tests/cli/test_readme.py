@@ -46,6 +46,21 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: Any) -> None:
     assert scope["action"].shape == (1,)
 
 
+def test_the_loop_runs(tmp_path: Path, monkeypatch: Any) -> None:
+    """With an agent that compiles fast."""
+    (block,) = [b for b in BLOCKS if "lcpo.Learner" in b]
+    block = block.replace('"lcpo", spec,', '"constant", spec, {"action": 1},')
+    monkeypatch.chdir(tmp_path)
+    steps = iter([True] * 300 + [False])
+    scope: dict[str, Any] = {
+        "lcpo": lcpo, "running": lambda: next(steps), "play": lambda action: float(action[0]),
+        "measure": lambda: (np.zeros(3), np.ones(2)),
+    }  # fmt: skip
+    exec(IMPORTS + block, scope)
+    assert scope["learner"].metrics["reward"] == 1.0
+    assert (tmp_path / "learner.npz").exists()
+
+
 def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):

@@ -102,6 +102,12 @@ MISUSES |= {
     "load a run's number": lambda: lcpo.load("nothing", 3),  # pyright: ignore
     "load nothing": lambda: lcpo.load("nothing"),
     "load zero": lambda: lcpo.load("a\0b"),
+    "load agent": lambda: lcpo.load("nothing", agent=3),  # pyright: ignore
+    "load trust": lambda: lcpo.load("nothing", trust=1),  # pyright: ignore
+    "learner load": lambda: lcpo.Learner.load("nothing"),
+    "learner load number": lambda: lcpo.Learner.load(3),  # pyright: ignore
+    "learner of a run": lambda: lcpo.Learner.from_run("nothing"),
+    "learner spec": lambda: lcpo.Learner("lcpo", None),  # pyright: ignore
     "get number": lambda: get(3),  # pyright: ignore
     "get none": lambda: get(None),  # pyright: ignore
     "get rows": lambda: get("ou"),
@@ -233,3 +239,13 @@ def test_policies_refuse(i: int, policy: lcpo.Policy) -> None:
     with pytest.raises(InputError) as caught:
         policy.act(obs, key)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("obs", OBS, ids=range(len(OBS)))
+def test_sessions_and_probabilities_refuse(obs: Any, policy: lcpo.Policy) -> None:
+    for call in (policy.session().act, policy.probabilities):
+        with pytest.raises(InputError) as caught:
+            call(obs)
+        assert len(str(caught.value).splitlines()) == 1
+    with pytest.raises(InputError, match="True or False"):
+        policy.act(np.zeros(3), deterministic=1)  # pyright: ignore

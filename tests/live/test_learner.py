@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from small_agents import SMALL as SIZES
+from small_agents import assert_same, env_for, small_config
 
 import lcpo
 from lcpo import Learner
 from lcpo.agents import AGENTS
+from lcpo.config import config, static, traced
+from lcpo.errors import InputError, RunError
+from lcpo.live import Decision
+from lcpo.live.saving import _arrays
 from lcpo.run.store.checkpoint import flatten, without_memory
+from lcpo.run.store.files import load_arrays, save_arrays
+from lcpo.types import Agent, ContextSlice, Spec, Transition
 
 STEPS, LENGTH = 80, 16
 WIND = np.sin(np.arange(2 * 97).reshape(97, 2)).astype(np.float32).tolist()
@@ -44,7 +56,7 @@ class Loop:
     def __init__(self, world: str) -> None:
         self.num_features = {"pendulum": 3, "grid-world": 4}[world]
         self.env = WORLDS[world].make()
-        self.look(*self.env.reset(seed=0))
+        self.look(*self.env.reset(seed=7))
 
     def look(self, obs: np.ndarray, info: dict[str, Any]) -> None:
         self.seen = obs[: self.num_features].astype(np.float32), info["context"]
@@ -63,10 +75,384 @@ class Loop:
                 self.look(*self.env.reset())
 
 
-@cache
-def trained(agent: str, world: str, out: Path) -> dict[str, np.ndarray]:
-    lcpo.train(
-        agent, WORLDS[world], steps=STEPS, seeds=[7], config=small(agent), out=out, workers=0,
-        progress=False,
-    )  # fmt: skip
-    return flatten(lcpo.load(out).state)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """The folder of a run of an agent in a world; each is trained once."""
+    out = tmp_path_factory.mktemp("runs")
+
+    @cache
+    def trained(agent: str, world: str) -> Path:
+        lcpo.train(
+            agent, WORLDS[world], steps=STEPS, seeds=[7], config=small(agent), workers=0,
+            out=out / f"{agent}-{world}", progress=False,
+        )  # fmt: skip
+        return out / f"{agent}-{world}"
+
+    return trained
+
+
+CASES = [
+    ("a2c", "pendulum"),
+    ("ddqn", "grid-world"),
+    *(
+        pytest.param(agent, world, marks=pytest.mark.learn)
+        for agent, world in (
+            ("lcpo", "pendulum"), ("lcpo", "grid-world"), ("a2c", "grid-world"),
+            ("ddqn", "pendulum"),
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("agent", "world"), CASES)
+def test_in_lock_step_it_is_lcpo_train(
+    agent: str, world: str, runs: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    """Saved and loaded on the way, and with successors that come late."""
+    learner, loop = Learner(agent, WORLDS[world].spec, small(agent), seed=7), Loop(world)
+    loop.play(learner, 37)
+    learner.save(tmp_path / "learner.npz")
+    learner = Learner.load(tmp_path / "learner.npz")
+    loop.play(learner, STEPS - 38, late=True)
+    loop.play(learner, 1)
+    assert learner.updates == STEPS // LENGTH
+    assert_same(policy_of(learner), flatten(lcpo.load(runs(agent, world)).state))
+
+
+@pytest.mark.learn
+@pytest.mark.parametrize("agent", sorted({agent.root.name for agent in AGENTS.values()}))
+def test_any_agent_of_the_library_can_be_saved_in_the_middle(agent: str, tmp_path: Path) -> None:
+    chosen = AGENTS[agent]
+    spec = env_for(chosen).spec
+    learner = Learner(agent, spec, small_config(chosen), steps=100)
+    rng = np.random.default_rng(0)
+
+    def play(learner: Learner, reward: float) -> None:
+        obs = rng.integers(0, 2, spec.obs_size).astype(np.float32)
+        learner.act(obs)
+        learner.observe(reward, readings=np.ones(len(spec.readings)))
+
+    for t in range(2 * LENGTH + 5):
+        play(learner, float(t % 3))
+    learner.save(tmp_path / "x.npz")
+    other = Learner.load(tmp_path / "x.npz")
+    rng, again = np.random.default_rng(1), np.random.default_rng(1)
+    for t in range(LENGTH):
+        play(learner, float(t))
+    rng = again
+    for t in range(LENGTH):
+        play(other, float(t))
+    assert learner.updates == other.updates == 3
+    assert_same(flatten(learner._state), flatten(other._state))
+
+
+# An agent whose state is the batch that it was given last: what learners hand over can be seen.
+
+
+@config
+class Config:
+    rollout_length: int = static(4, "steps per update", low=1)
+    broken: float = traced(0.0, "what is reported")
+
+
+class State(NamedTuple):
+    batch: Transition
+    updates: Any
+
+
+def init(config: Config, spec: Spec, key: Any) -> State:
+    each = config.rollout_length, spec.num_worlds
+    obs, scalar, flag = jnp.zeros((*each, spec.obs_size)), jnp.zeros(each), jnp.zeros(each, bool)
+    action = jnp.zeros((*each, spec.action_size), jnp.int32)
+    rest = (flag, flag, scalar, scalar, jnp.zeros((*each, 1)))
+    return State(Transition(obs, action, scalar, obs, *rest), jnp.int32(0))
+
+
+def act(config: Config, spec: Spec, state: State, obs: Any, key: Any) -> Any:
+    action = jax.random.randint(key, (obs.shape[0], spec.action_size), 0, 3) + state.updates * 0
+    return action, 2.0 * obs[:, :1]
+
+
+def update(config: Config, spec: Spec, state: State, batch: Transition, key: Any) -> Any:
+    return State(batch, state.updates + 1), {"broken": 1.0 / (1.0 - config.broken)}
+
+
+SEES = Agent("sees", Config, init, act, update)
+SPEC = Spec(1 + 4, ContextSlice(start=1, channels=2, lags=2), (3,), num_worlds=2)
+ONE = SPEC._replace(num_worlds=1)
+
+
+def step(learner: Learner, x: float, stream: str = "0", **outcome: Any) -> Decision:
+    decision = learner.act([x], [x, -x], stream)
+    learner.observe(x, stream=stream, **outcome)
+    return decision
+
+
+def batch_of(learner: Learner) -> Transition:
+    return jax.tree.map(np.asarray, learner._state.batch)
+
+
+def test_the_next_act_brings_the_successor() -> None:
+    learner = Learner(SEES, ONE)
+    decisions = [step(learner, float(t)) for t in range(5)]
+    assert [decision.policy_version for decision in decisions] == [0, 0, 0, 0, 1]
+    batch = batch_of(learner)
+    np.testing.assert_array_equal(batch.obs[:, 0, 0], [0, 1, 2, 3])
+    np.testing.assert_array_equal(batch.next_obs[:, 0, 0], [1, 2, 3, 4])
+    np.testing.assert_array_equal(batch.obs[2, 0], [2, 2, 1, -2, -1])
+    np.testing.assert_array_equal(batch.next_obs[3, 0], [4, 4, 3, -4, -3])
+    np.testing.assert_array_equal(batch.extra[:, 0, 0], [0, 2, 4, 6])
+    np.testing.assert_array_equal(batch.reward[:, 0], [0, 1, 2, 3])
+    np.testing.assert_array_equal(batch.action[:, 0], [d.action for d in decisions[:4]])
+    np.testing.assert_array_equal(batch.weight, np.ones((4, 1)))
+
+
+def test_successors_are_never_of_another_episode() -> None:
+    learner = Learner(SEES, ONE)
+    step(learner, 1.0)
+    ends: list[dict[str, Any]] = [{"terminated": True}, {"truncated": True}]
+    for end in ends:
+        learner.act([2.0], [2.0, -2.0])
+        with pytest.raises(InputError, match="ends without next_obs"):
+            learner.observe(0.0, **end)
+        learner.observe(0.0, [9.0], next_context=[9.0, -9.0], **end)
+    step(learner, 5.0)
+    learner.act([0.0], [0.0, 0.0])
+    batch = batch_of(learner)
+    np.testing.assert_array_equal(batch.next_obs[:, 0, 0], [2, 9, 9, 0])
+    np.testing.assert_array_equal(batch.terminated[:, 0], [False, True, False, False])
+    np.testing.assert_array_equal(batch.truncated[:, 0], [False, False, True, False])
+    # A reset takes no time: the successor's context gives way to that of the new episode.
+    np.testing.assert_array_equal(batch.obs[2, 0, 1:3], [2, 2])
+    np.testing.assert_array_equal(batch.obs[3, 0, 1:3], [5, 2])
+
+
+def test_contexts_may_move_by_episode() -> None:
+    learner = Learner(SEES, ONE, advance="episode")
+    learner.act([0.0], [1.0, 1.0])
+    learner.observe(0.0, [0.0], next_context=[1.0, 1.0])
+    learner.act([0.0], [1.0, 1.0])
+    learner.observe(0.0, [0.0], terminated=True, next_context=[1.0, 1.0])
+    learner.act([0.0], [7.0, 7.0])
+    np.testing.assert_array_equal(learner._obs[0, 0], [0, 7, 1, 7, 1])
+
+
+def test_streams_stay_apart() -> None:
+    learner = Learner(SEES, SPEC)
+    for t in range(4):
+        for stream, x in (("a", 10.0 + t), ("b", 20.0 + t)):
+            step(learner, x, stream, next_obs=[x + 1.0], next_context=[x + 1.0, -x - 1.0])
+    batch = batch_of(learner)
+    assert learner.updates == 1
+    np.testing.assert_array_equal(batch.obs[:, :, 0], [[10 + t, 20 + t] for t in range(4)])
+    np.testing.assert_array_equal(batch.next_obs[:, :, 0], [[11 + t, 21 + t] for t in range(4)])
+    np.testing.assert_array_equal(batch.extra[..., 0], 2.0 * batch.obs[..., 0])
+    np.testing.assert_array_equal(batch.obs[1, :, 1:3], [[11, 10], [21, 20]])
+    assert not batch.truncated.any()
+    with pytest.raises(InputError, match=r"'c' is one too many: spec.num_worlds = 2"):
+        learner.act([0.0], [0.0, 0.0], "c")
+
+
+def test_a_stream_that_is_ahead_is_answered_and_cut() -> None:
+    learner = Learner(SEES, SPEC)
+    actions = [step(learner, float(t), "a").action[0] for t in range(30)]
+    assert learner.updates == 0
+    assert len(set(actions[10:])) > 1
+    learner.act([30.0], [30.0, -30.0], "a")
+    for t in range(5):
+        step(learner, 100.0 + t, "b")
+    assert learner.updates == 1
+    batch = batch_of(learner)
+    np.testing.assert_array_equal(batch.obs[:, 0, 0], [0, 1, 2, 3])
+    np.testing.assert_array_equal(batch.next_obs[:, 0, 0], [1, 2, 3, 4])
+    np.testing.assert_array_equal(batch.truncated, [[False] * 2] * 3 + [[True, False]])
+    learner.observe(0.0, stream="a")  # of a step of the policy before: not learnt from
+    for t in range(5):
+        step(learner, 50.0 + t, "a")
+    for t in range(4):
+        step(learner, 105.0 + t, "b")
+    np.testing.assert_array_equal(batch_of(learner).obs[:, 0, 0], [50, 51, 52, 53])
+
+
+def test_what_was_played_instead_weighs_nothing() -> None:
+    learner = Learner(SEES, ONE)
+    first = learner.act([0.0], [0.0, 0.0]).action
+    learner.observe(0.0, action=(first + 1) % 3, elapsed=2.5)
+    second = learner.act([0.0], [0.0, 0.0]).action
+    learner.observe(0.0, action=second)
+    for _ in range(3):
+        step(learner, 0.0)
+    batch = batch_of(learner)
+    np.testing.assert_array_equal(batch.weight[:, 0], [0, 1, 1, 1])
+    np.testing.assert_array_equal(batch.elapsed[:, 0], [2.5, 1, 1, 1])
+    np.testing.assert_array_equal(batch.action[0, 0], (first + 1) % 3)
+
+
+@pytest.mark.parametrize("cut", range(1, 40, 4))
+def test_it_can_be_saved_between_any_two_calls(cut: int, tmp_path: Path) -> None:
+    """With two streams, one of which is ahead, successors of both kinds, and an end."""
+
+    def calls(learner: Learner) -> Iterator[Learner]:
+        for t in range(12):
+            x = float(t)
+            yield learner
+            learner.act([x], [x, x], "a")
+            yield learner
+            end = {"next_obs": [x], "next_context": [x, x], "truncated": True} if t == 2 else {}
+            learner.observe(x, stream="a", **end)
+            if t > 2:
+                for y in (10.0 * t, 10.0 * t + 5.0):
+                    yield learner
+                    step(learner, y, "b")
+
+    whole, cut_one = Learner(SEES, SPEC, seed=3), Learner(SEES, SPEC, seed=3)
+    for _ in calls(whole):
+        pass
+    # The generator's own learner cannot be exchanged: play it call by call.
+    played = calls(Forwarder(cut_one))  # pyright: ignore[reportArgumentType]
+    for number, forwarder in enumerate(played):
+        if number == cut:
+            forwarder.learner.save(tmp_path / "x.npz")  # pyright: ignore
+            forwarder.learner = Learner.load(tmp_path / "x.npz", SEES)  # pyright: ignore
+    assert whole.updates == 2
+    assert repr(forwarder.learner) == repr(whole)  # pyright: ignore
+    assert_same(_arrays(forwarder.learner), _arrays(whole))  # pyright: ignore
+
+
+class Forwarder:
+    """A learner that can be exchanged for another on the way."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.learner, name)
+
+
+def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
+    file, learner = tmp_path / "x.npz", Learner(SEES, ONE)
+    step(learner, 1.0)
+    learner.save(file)
+    content = file.read_bytes()
+    for place in range(0, len(content), len(content) // 40):
+        broken = bytearray(content)
+        broken[place] ^= 1
+        file.write_bytes(broken)
+        with contextlib.suppress(InputError):
+            other = Learner.load(file, SEES)
+            assert_same(_arrays(other), _arrays(learner))  # a bit that means nothing
+    file.write_bytes(content)
+    arrays = load_arrays(file)
+    arrays["['rollout']['reward']"] = arrays["['rollout']['reward']"] + np.float32(1.0)
+    save_arrays(file, arrays)
+    with pytest.raises(InputError, match="damaged"):
+        Learner.load(file, SEES)
+
+
+def test_files_that_are_no_learners_are_refused(tmp_path: Path) -> None:
+    learner, file = Learner(SEES, ONE), tmp_path / "x.npz"
+    learner.save(file)
+    with pytest.raises(InputError, match="no part of lcpo: give it as agent="):
+        Learner.load(file)
+    with pytest.raises(InputError, match="no learner of this agent"):
+        Learner.load(file, "constant")
+    save_arrays(file, {"x": np.zeros(3)})
+    with pytest.raises(InputError, match="nothing says what it holds"):
+        Learner.load(file, SEES)
+    with pytest.raises(InputError, match="is missing"):
+        Learner.load(tmp_path / "none.npz", SEES)
+
+
+def test_it_begins_with_what_a_run_has_learnt(runs: Callable[[str, str], Path]) -> None:
+    out = runs("ddqn", "grid-world")
+    learner, policy = Learner.from_run(out, config={"learning_rate": 0.5}), lcpo.load(out)
+    assert_same(policy_of(learner), flatten(policy.state))
+    assert int(learner._state.memory.added) == 0
+    assert (learner.config.learning_rate, learner.config.hidden) == (0.5, (8, 8))
+    Loop("grid-world").play(learner, LENGTH)
+    assert learner.updates == 1
+    assert int(learner._state.num_steps) == STEPS + LENGTH
+
+
+def test_a_learner_that_is_spoilt_says_so() -> None:
+    learner = Learner(SEES, ONE, {"broken": 1.0})
+    for t in range(4):
+        step(learner, float(t))
+    with pytest.raises(RunError, match="after update 1 broken is inf"):
+        learner.act([4.0], [0.0, 0.0])
+
+
+def test_sizes_that_depend_on_the_steps_are_asked_for() -> None:
+    with pytest.raises(InputError, match="buffer_size of agent 'ddqn' is a share of the steps"):
+        Learner("ddqn", ONE)
+
+
+NAN = float("nan")
+OBS: dict[str, Any] = {"obs": [0.0], "context": [0.0, 0.0]}
+BAD: dict[str, Callable[[Any], Any]] = {
+    "act nan": lambda x: x.act([NAN], [0.0, 0.0]),
+    "act size": lambda x: x.act([0.0, 1.0], [0.0, 0.0]),
+    "act features alone": lambda x: x.act([0.0]),
+    "act nothing": lambda x: x.act(None),
+    "act context": lambda x: x.act([0.0], [0.0]),
+    "act context nan": lambda x: x.act([0.0], [0.0, NAN]),
+    "act stream": lambda x: x.act(**OBS, stream=0),
+    "act no stream": lambda x: x.act(**OBS, stream=""),
+    "act stream list": lambda x: x.act(**OBS, stream=[]),
+    "observe first": lambda x: x.observe(0.0),
+    "observe twice": lambda x: (x.act(**OBS), x.observe(0.0), x.observe(0.0)),
+    "observe unknown": lambda x: (x.act(**OBS), x.observe(0.0, stream="1")),
+    "observe stream": lambda x: (x.act(**OBS), x.observe(0.0, stream=[])),
+    "act twice": lambda x: (x.act(**OBS), x.act(**OBS)),
+    "reward nan": lambda x: (x.act(**OBS), x.observe(NAN)),
+    "reward inf": lambda x: (x.act(**OBS), x.observe(float("inf"))),
+    "reward text": lambda x: (x.act(**OBS), x.observe("1")),
+    "reward array": lambda x: (x.act(**OBS), x.observe(np.zeros(2))),
+    "terminated": lambda x: (x.act(**OBS), x.observe(0.0, terminated=2)),
+    "truncated": lambda x: (x.act(**OBS), x.observe(0.0, truncated="no")),
+    "next_obs nan": lambda x: (x.act(**OBS), x.observe(0.0, [NAN], next_context=[0.0, 0.0])),
+    "next_obs size": lambda x: (x.act(**OBS), x.observe(0.0, [0.0])),
+    "next_context": lambda x: (x.act(**OBS), x.observe(0.0, next_context=[0.0, 0.0])),
+    "action": lambda x: (x.act(**OBS), x.observe(0.0, action=[3])),
+    "action size": lambda x: (x.act(**OBS), x.observe(0.0, action=[0, 0])),
+    "action share": lambda x: (x.act(**OBS), x.observe(0.0, action=[0.5])),
+    "elapsed": lambda x: (x.act(**OBS), x.observe(0.0, elapsed=-1.0)),
+    "readings": lambda x: (x.act(**OBS), x.observe(0.0, readings=[1.0])),
+    "save": lambda x: x.save(3),  # pyright: ignore
+    "load": lambda x: x.load(None),  # pyright: ignore
+    "agent": lambda x: Learner("lcpoo", ONE),
+    "agent number": lambda x: Learner(3, ONE),  # pyright: ignore
+    "spec": lambda x: Learner(SEES, (5, 1)),  # pyright: ignore
+    "spec sizes": lambda x: Learner(SEES, ONE._replace(obs_size=2)),
+    "config": lambda x: Learner(SEES, ONE, [1]),
+    "config field": lambda x: Learner(SEES, ONE, {"rollout": 3}),
+    "seed": lambda x: Learner(SEES, ONE, seed=-1),
+    "steps": lambda x: Learner(SEES, ONE, steps=0),
+    "advance": lambda x: Learner(SEES, ONE, advance="own"),  # pyright: ignore
+    "from_run": lambda x: Learner.from_run("nothing"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_told_in_a_line(name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        BAD[name](Learner(SEES, ONE))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_bad_input_changes_nothing() -> None:
+    learner, other = Learner(SEES, ONE), Learner(SEES, ONE)
+    for t in range(9):
+        for bad in ("act nan", "act context", "observe first"):
+            with pytest.raises(InputError):
+                BAD[bad](learner)
+        for one in (learner, other):
+            one.act([float(t)], [t, t])
+        with pytest.raises(InputError):
+            learner.observe(NAN)
+        with pytest.raises(InputError):
+            learner.observe(0.0, [NAN], next_context=[0.0, 0.0])
+        for one in (learner, other):
+            one.observe(float(t))
+    assert learner.updates == 2
+    assert_same(_arrays(learner), _arrays(other))

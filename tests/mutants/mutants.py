@@ -44,6 +44,9 @@ STRAGGLER = "tests/envs/test_straggler.py::test_"
 GOLDEN_STRAGGLER = "tests/golden/test_golden_straggler.py::test_windows_are_the_published_ones"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
 CHAIN = f"{GOLDEN_OFF}the_chain_behind_the_weights[bf_chain_0]"
+HISTORY = "tests/envs/test_history.py::test_"
+LEARNER = "tests/live/test_learner.py::test_"
+POLICY = "tests/test_policy.py::test_"
 LOOP = f"{CORE}advantages_and_returns_against_a_loop[plain]"
 CODE = "update_lcpo_first_d1"
 """The golden case of LCPO that is quickest to run."""
@@ -1262,5 +1265,54 @@ MUTANTS = (
         "(np.asarray(rows.step) - 1) // epoch",
         "np.asarray(rows.step) // epoch",
         (f"{IMPORTS}episodes_become_epochs",), "an imported episode counts for the next epoch",
+    ),
+    Mutant(
+        "a-reset-takes-time", "lcpo/envs/history.py",
+        "move = push_context if self.moved else replace_context",
+        "move = push_context",
+        (f"{HISTORY}histories_are_those_of_a_trace",),
+        "a context stands in a history twice",
+    ),
+    Mutant(
+        "a-users-array-is-kept", "lcpo/envs/history.py",
+        "obs[place.start : place.end].copy(), False",
+        "obs[place.start : place.end], False",
+        (f"{HISTORY}whole_observations_bring_their_history",),
+        "a history changes when its user writes into an old observation",
+    ),
+    Mutant(
+        "no-cut-before-a-gap", "lcpo/live/rollout.py",
+        "buffers.truncated[-1, i] |= not buffers.terminated[-1, i]",
+        "pass",
+        (f"{LEARNER}a_stream_that_is_ahead_is_answered_and_cut",),
+        "returns run on over steps that were left out",
+    ),
+    Mutant(
+        "late-step-of-the-policy-before", "lcpo/live/rollout.py",
+        "stream.acted, stream.kept = True, stream.step < self.num_steps",
+        "stream.acted, stream.kept = True, True",
+        (f"{LEARNER}a_stream_that_is_ahead_is_answered_and_cut",),
+        "a stream that is ahead writes beyond its rollout",
+    ),
+    Mutant(
+        "overruled-steps-weigh", "lcpo/live/rollout.py",
+        "0.0 if overruled else 1.0",
+        "1.0",
+        (f"{LEARNER}what_was_played_instead_weighs_nothing",),
+        "a policy learns from what it did not choose",
+    ),
+    Mutant(
+        "forgotten-updates", "lcpo/live/saving.py",
+        'learner.updates, learner.metrics = about["updates"], about["metrics"]',
+        'learner.metrics = about["metrics"]',
+        (f"{LEARNER}it_can_be_saved_between_any_two_calls",),
+        "a loaded learner draws numbers that it has drawn before",
+    ),
+    Mutant(
+        "any-agent-of-a-folder", "lcpo/policy.py",
+        "if agent in (None, result.job.agent):",
+        "if not kinds:",
+        (f"{POLICY}a_folder_of_several_agents_asks_which",),
+        "the policy of whichever agent comes first is loaded",
     ),
 )  # fmt: skip
