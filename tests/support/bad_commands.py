@@ -53,6 +53,10 @@ VALID: dict[str, list[Part]] = {
     "export": [("runs-of-mine",), ("t.csv",)],
     "report": [("runs-of-mine",), ("--out", "page.html")],
     "import": [("theirs.csv",), ("--out", "o")],
+    "evaluate": [("runs-of-mine",), ("--seeds", "3,7"), ("--steps", "400"), ("--out", "o")],
+    "watch": [
+        ("runs-of-mine",), ("--seed", "1"), ("--steps", "5"), ("--fps", "10"), ("--out", "w.gif"),
+    ],
     "list": [("--json",)],
     "bench": [("--json",), ("--gpu-runs", "4")],
     "completion": [("bash",)],
@@ -251,6 +255,7 @@ FOUND: list[Words] = [
         ("theirs.csv", "--out", "/dev/null/x"), ("theirs.csv", "--out", "x" * 300),
         ("pipe.npy", "--out", "o"), ("a\0b", "--out", "o"), ("loop", "--out", "o"),
     )),
+<<<<<<< HEAD
     *([*_COMPARE, "--agents", text] for text in (
         "a2c[", "a2c]", "[gamma=1]", "a2c[]", "a2c[gamma]", "a2c[gamma=]", "a2c[=1]", "a2c[gama=1]",
         "a2c[gamma=x]", "a2c[gamma=NaN]", "a2c[gamma=1,gamma=1]", "a2c[gamma=1]x", "a2c[gamma=1][",
@@ -273,6 +278,23 @@ FOUND: list[Words] = [
     ["trace", "revisit", "--columns", "1"], ["trace", "turns.npy", "--columns", "x"],
     [*_SHORT, "--plan-only", "--json"], [*_SHORT, "--json=1"], ["--version", "x"],
     ["completion"], ["completion", "fish"], ["completion", "bash", "zsh"], ["completion", ""],
+=======
+    *([command, *words] for command in ("evaluate", "watch") for words in (
+        (), ("folder",), ("nothing",), ("turns.npy",), ("",), ("a\0b",), ("x" * 300,), ("loop",),
+        ("runs-of-mine", "x"), ("runs-of-mine", "--run", "x"), ("runs-of-mine", "--run", ""),
+        ("runs-of-mine", "--trace", "3"), ("runs-of-mine", "--trace", ""), ("/dev/null",),
+        ("runs-of-mine", "--steps", "0"), ("runs-of-mine", "--steps", "-1"),
+        ("runs-of-mine", "--steps", str(10**12)), ("runs-of-mine", "--out", "turns.npy/x.gif"),
+        ("runs-of-mine", "--out", "/dev/null/x.gif"), ("runs-of-mine", "--out", ""),
+    )),
+    *(["evaluate", "runs-of-mine", "--steps", text] for text in ("199", "1.5", "x")),
+    *(["evaluate", "runs-of-mine", "--seeds", text] for text in ("0", "-1", "1,1", "x", "1e9")),
+    *(["watch", "runs-of-mine", "--out", name] for name in ("x.mp4", "x", "folder.png", "x.png")),
+    *(["watch", "runs-of-mine", flag, text] for flag in ("--steps", "--fps", "--start", "--seed")
+      for text in ("-1", "x", "1.5", str(10**30))),
+    ["watch", "runs-of-mine", "--fps", "0"], ["watch", "runs-of-mine", "--steps", "2001"],
+    ["watch", "runs-of-mine", "--start", "1"],
+>>>>>>> gymn
     [*_COMPARE, "--agents", "a2c", "--imported", "folder"],
     [*_COMPARE, "--agents", "a2c", "--imported", "nothing", "turns.npy"],
     *(["bench", "--gpu-runs", text] for text in ("0", "-1", "x", "1.5", str(10**12))),
@@ -345,6 +367,8 @@ def watch() -> Iterator[None]:
             "lcpo.contexts.get": get,
             "lcpo.bench.bench": work,
             "lcpo.examine.examine": work,
+            "lcpo.run.drive.frozen.make_driver": work,
+            "lcpo.study.video.play": work,
             "lcpo.study.export.write_bytes": work,
             "lcpo.study.html.write_bytes": work,
             "lcpo.study.output.write_bytes": work,

@@ -84,7 +84,8 @@ def act_only(
     driver = make_driver(setups, phase, size, [setup.trace()] * len(seeds))
     parts: list[dict[str, np.ndarray]] = []
     try:
-        state = driver.start_with([agent] * len(seeds))
+        # Copies: a driver may give away the arrays of a state.
+        state = driver.start_with([jax.tree.map(jnp.array, agent) for _ in seeds])
         for first in range(0, num_updates, size):
             count = min(size, num_updates - first)
             state, metrics = driver.chunk(state, first, count)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from lcpo import values as plain_values
-from lcpo.agents import AGENTS, find_agent
+from lcpo.agents import AGENTS, constant, find_agent
 from lcpo.errors import CannotServe, InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import check_count, check_dict, plan
