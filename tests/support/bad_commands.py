@@ -255,7 +255,6 @@ FOUND: list[Words] = [
         ("theirs.csv", "--out", "/dev/null/x"), ("theirs.csv", "--out", "x" * 300),
         ("pipe.npy", "--out", "o"), ("a\0b", "--out", "o"), ("loop", "--out", "o"),
     )),
-<<<<<<< HEAD
     *([*_COMPARE, "--agents", text] for text in (
         "a2c[", "a2c]", "[gamma=1]", "a2c[]", "a2c[gamma]", "a2c[gamma=]", "a2c[=1]", "a2c[gama=1]",
         "a2c[gamma=x]", "a2c[gamma=NaN]", "a2c[gamma=1,gamma=1]", "a2c[gamma=1]x", "a2c[gamma=1][",
@@ -278,7 +277,6 @@ FOUND: list[Words] = [
     ["trace", "revisit", "--columns", "1"], ["trace", "turns.npy", "--columns", "x"],
     [*_SHORT, "--plan-only", "--json"], [*_SHORT, "--json=1"], ["--version", "x"],
     ["completion"], ["completion", "fish"], ["completion", "bash", "zsh"], ["completion", ""],
-=======
     *([command, *words] for command in ("evaluate", "watch") for words in (
         (), ("folder",), ("nothing",), ("turns.npy",), ("",), ("a\0b",), ("x" * 300,), ("loop",),
         ("runs-of-mine", "x"), ("runs-of-mine", "--run", "x"), ("runs-of-mine", "--run", ""),
@@ -294,7 +292,6 @@ FOUND: list[Words] = [
       for text in ("-1", "x", "1.5", str(10**30))),
     ["watch", "runs-of-mine", "--fps", "0"], ["watch", "runs-of-mine", "--steps", "2001"],
     ["watch", "runs-of-mine", "--start", "1"],
->>>>>>> gymn
     [*_COMPARE, "--agents", "a2c", "--imported", "folder"],
     [*_COMPARE, "--agents", "a2c", "--imported", "nothing", "turns.npy"],
     *(["bench", "--gpu-runs", text] for text in ("0", "-1", "x", "1.5", str(10**12))),
