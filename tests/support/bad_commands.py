@@ -35,8 +35,8 @@ VALID: dict[str, list[Part]] = {
     ],
     "compare": [
         ("--agents", "a2c[gamma=0.9],lcpo"), ("--trace", "turns.npy"), ("--steps", "400"),
-        ("--seeds", "3,7"), ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"), ("--workers", "1"),
-        ("--columns", "1,2"), ("--quiet",), ("--json",),
+        ("--seeds", "3,7"), ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"),
+        ("--workers", "1"), ("--columns", "1,2"), ("--quiet",), ("--json",),
     ],
     "reproduce": [
         ("discretisation",), ("--agents", "a2c"), ("--seeds", "1"), ("--scale", "1/1000"),
