@@ -34,8 +34,9 @@ VALID: dict[str, list[Part]] = {
         ("--sweep", "gamma=0.5,0.9"), ("--checkpoint-seconds", "60"),
     ],
     "compare": [
-        ("--agents", "a2c[gamma=0.9],lcpo"), ("--trace", "turns.npy"), ("--steps", "400"), ("--seeds", "3,7"),
-        ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"), ("--workers", "1"),
+        ("--agents", "a2c[gamma=0.9],lcpo"), ("--trace", "turns.npy"), ("--steps", "400"),
+        ("--seeds", "3,7"), ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"),
+        ("--workers", "1"),
         ("--columns", "1,2"), ("--quiet",), ("--json",),
     ],
     "reproduce": [
