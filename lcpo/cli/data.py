@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,6 @@ import tyro
 from lcpo import contexts
 from lcpo.cli import options as flags
 from lcpo.cli import show
-from lcpo.cli.runs import left_out
 from lcpo.study.tables import Table
 
 
@@ -38,7 +36,7 @@ def trace(arguments: list[str]) -> None:
     rows = []
     for name in names:
         found = trace_summary(name, options.rows)
-        _note_time(name, found["time"])
+        _tell_notes(name)
         for c, channel in enumerate(found["names"]):
             numbers = [f"{found[k][c]:.3f}" for k in ("mean", "std", "min", "max")]
             first = [name, f"{found['rows']:,}"] if c == 0 else ["", ""]
@@ -49,9 +47,9 @@ def trace(arguments: list[str]) -> None:
     print(f"wrote {options.out}")
 
 
-def _note_time(name: str, time: Sequence[str]) -> None:
-    if time:
-        show.line(f"{name}: {left_out(time)}", "note:", "yellow", stderr=True)
+def _tell_notes(trace: str) -> None:
+    for note in contexts.notes(trace):
+        show.line(note, "note:", "yellow", stderr=True)
 
 
 def calibrate(arguments: list[str]) -> None:
@@ -85,7 +83,7 @@ def calibrate(arguments: list[str]) -> None:
         scale=options.scale,
         rows=options.rows,
     )
-    _note_time(name, contexts.describe(name).time)
+    _tell_notes(name)
     print(study.summary(found), flush=True)  # drawing takes longer than all of it
     study.plot(found, options.out)
     print(f"wrote {options.out}")

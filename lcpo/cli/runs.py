@@ -192,17 +192,8 @@ def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
     trace, env = jobs[0].trace, jobs[0].env
     if options.trace is None and trace is not None:
         _note(f"trace {trace}, {jobs[0].steps:,} steps: the default of {env}; --trace chooses")
-    time = contexts.describe(trace).time if trace and contexts.is_file(trace) else ()
-    if time:
-        _note(f"{trace}: {left_out(time)}")
     for warning in plan_warnings(jobs):
         _warn(warning, stderr=True)
-
-
-def left_out(time: Sequence[str]) -> str:
-    """What to tell of columns that are the time."""
-    what = " and ".join(repr(name) for name in time)
-    return f"column {what} is the time, and left out; --columns chooses"
 
 
 def _write_plan(jobs: list[Job], out: Path, resume: bool, keep_state: bool) -> int:

@@ -12,9 +12,9 @@ A trace is named by a string, and the same string gives the same numbers everywh
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from lcpo.names import unknown
 
 __all__ = [
     "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "compose", "describe", "get",
-    "has_switches", "is_file", "name_of", "shape", "stamp", "switches",
+    "has_switches", "is_file", "name_of", "notes", "shape", "stamp", "switches",
 ]  # fmt: skip
 
 
@@ -135,23 +135,38 @@ def describe(name: str) -> Trace:
         return Trace(FAMILIES[kind], 2, None, partial(families.make, name), schedule)
     file, wanted = columns.split(name)
     if files.is_file(file):
-        found = _read_file(file, wanted, files.stamp(file))
-        length, channels = found.values.shape
-        return Trace(f"the file {name}", channels, length, lambda rows: found.values,
-                     names=found.names, time=found.time)  # fmt: skip
+        return _of_file(name, file, wanted)
     raise InputError(
         unknown("trace", name, TRACES)
         + " (or 'family:KIND:SEED', or a .npy, .csv or .parquet file)"
     )
 
 
-@functools.lru_cache(maxsize=1)
-def _read_file(
-    file: str, wanted: tuple[str, ...] | None, stamp: tuple[int, int] | None
-) -> files.Content:
-    """The last one is kept: who plans a run asks for its length, its names and its rows."""
-    del stamp  # another one means another content
-    return files.read(file, wanted)
+class _About(NamedTuple):
+    """What is kept of a file that was read: who plans a run asks for it several times."""
+
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
+    time: tuple[str, ...]
+
+
+_abouts: dict[Hashable, _About] = {}
+"""By file, columns, and when it was written."""
+
+
+def _of_file(name: str, file: str, wanted: tuple[str, ...] | None) -> Trace:
+    """The trace in a file. It is read now, if that has not been done, and then by `make`."""
+    key = (file, wanted, files.stamp(file))
+    about, content = _abouts.get(key), None
+    if about is None:
+        content = files.read(file, wanted)
+        about = _abouts[key] = _About(content.values.shape, content.names, content.time)
+
+    def make(rows: int) -> np.ndarray:
+        return (content or files.read(file, wanted)).values
+
+    length, channels = about.shape
+    return Trace(f"the file {name}", channels, length, make, None, about.names, about.time)
 
 
 def _endless(trace: Trace, ending: str, name: str) -> Trace:
@@ -214,6 +229,16 @@ def _base(name: str) -> str:
 def stamp(name: str) -> tuple[int, int] | None:
     """Of a file: when it was last written, and its size, which tell whether to read it again."""
     return files.stamp(_base(name)) if is_file(name) else None
+
+
+def notes(name: str | None) -> tuple[str, ...]:
+    """What a user should know of a trace: which columns of a file are left out."""
+    time: tuple[str, ...] = ()
+    with contextlib.suppress(InputError):  # a file that is gone is told by who needs its rows
+        time = describe(name).time if name is not None and is_file(name) else ()
+    columns_of_time = " and ".join(repr(column) for column in time)
+    told = f"{name}: column {columns_of_time} is the time, and left out; --columns chooses"
+    return (told,) if time else ()
 
 
 def shape(name: str, rows: int | None = None) -> tuple[int, int]:

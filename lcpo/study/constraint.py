@@ -6,12 +6,14 @@ present for the past, and anchors what should be learned.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from lcpo import contexts
 from lcpo.core import ood
+from lcpo.errors import InputError
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store import record
 from lcpo.run.store.results import Result
@@ -26,7 +28,8 @@ def run_warnings(results: Sequence[Result]) -> list[str]:
     for result in results:
         label, active = run_label(result.job), record.activity(result.record)
         if active is not None and warnings.get(label) is None:
-            warnings[label] = _of_run(result.job, active)
+            with contextlib.suppress(InputError):  # a file that has changed since, or is gone
+                warnings[label] = _of_run(result.job, active)
     return [f"{label}: {text}" for label, text in warnings.items() if text]
 
 

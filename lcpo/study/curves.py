@@ -16,6 +16,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 STYLES = ("-", "--", ":")
 LEGEND_WIDTH = 100
 """Characters that fit beside each other, those of lines and gaps included."""
+LABEL_LENGTH = 24
+"""Characters of a name that fit beside an axis."""
 SMOOTH = 0.01
 """Share of a run that a point averages over."""
 
@@ -63,7 +65,8 @@ def plot(
         elif paired:
             pairs = [(*runs[seed], *base[seed]) for seed in sorted(runs.keys() & base.keys())]
             _band(axes[1], [(x, y - np.interp(x, p, q)) for x, y, p, q in pairs], **style)
-    for axis, label in zip(axes, (shown, f"minus {reference}"), strict=False):
+    against = reference if len(reference) <= LABEL_LENGTH else "the first"
+    for axis, label in zip(axes, (shown, f"minus {against}"), strict=False):
         axis.set(ylabel=label, xlim=(0, last / unit))
         axis.spines[["top", "right"]].set_visible(False)
         for step in switches:
@@ -89,8 +92,12 @@ def _names(groups: Mapping[str, Mapping[int, Record]]) -> dict[str, str]:
 
 
 def _curve(record: Record, unit: float, endless: bool) -> tuple[np.ndarray, np.ndarray]:
-    middle = record["step"] - 0.5 * np.diff(record["step"], prepend=0)
-    return middle / unit, smooth(record, endless=endless)
+    middle = (record["step"] - 0.5 * np.diff(record["step"], prepend=0)) / unit
+    values = smooth(record, endless=endless)
+    known = np.isfinite(values)  # not where episodes are longer than what a point averages over
+    if known.any():
+        values = np.interp(middle, middle[known], values[known], left=np.nan, right=np.nan)
+    return middle, values
 
 
 def _band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], **style: Any) -> None:

@@ -55,11 +55,12 @@ def to_table(comparison: Comparison) -> Table:
     ]
     cells = [(header, [cell(row) for row in c.rows]) for header, cell in columns]
     cells = [(header, column) for header, column in cells if set(column) != {tables.NONE}]
+    enough = any(row.finished >= stats.FEWEST for row in c.rows)
     return Table(
         header=[header for header, _ in cells],
         rows=list(zip(*(column for _, column in cells), strict=True)),
         align="l" + "r" * (len(cells) - 1),
-        title=f"{where}, {c.steps:,} steps; 95 % intervals over seeds",
+        title=f"{where}, {c.steps:,} steps{'; 95 % intervals over seeds' if enough else ''}",
         notes=c.notes,
     )
 

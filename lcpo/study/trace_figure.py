@@ -41,10 +41,7 @@ def _check_memory(name: str, rows: int) -> None:
 
 
 def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
-    """What a trace holds: rows, channels, and a list per statistic with an entry per channel.
-
-    `time`: columns of a file that are left out.
-    """
+    """What a trace holds: rows, channels, and a list per statistic with an entry per channel."""
     values = load(name, rows)
     mean = values.mean(axis=0, dtype=np.float64)
     square = np.zeros(values.shape[1])
@@ -53,7 +50,6 @@ def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
     return {
         "name": name,
         "names": channel_names(name, values.shape[1]),
-        "time": contexts.describe(name).time,
         "rows": len(values),
         "channels": values.shape[1],
         "mean": mean.tolist(),

@@ -73,9 +73,7 @@ def test_train_alone(
 def test_a_column_of_times_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lcpo import api
-
-    monkeypatch.setattr(api, "run", lambda *given, **more: [])
+    monkeypatch.setattr("lcpo.api.run_plan", lambda *given, **more: None)
     monkeypatch.setattr("lcpo.comparison.load_results", lambda *given: [])
     monkeypatch.chdir(tmp_path)
     Path("w.csv").write_text("time,x,y\n" + "".join(f"{i},0.{i},1\n" for i in range(400)))

@@ -59,6 +59,12 @@ def test_columns_by_name_and_number(tmp_path: Path) -> None:
     assert contexts.get(f"{tmp_path / 'mine.npy'}[3,1]").tolist() == [[2.0, 0.0], [5.0, 3.0]]
 
 
+def test_columns_in_the_order_asked_for(tmp_path: Path) -> None:
+    name = file(tmp_path, "rate,size\n1,10\n2,20\n")
+    assert contexts.get(f"{name}[size,rate]").tolist() == [[10.0, 1.0], [20.0, 2.0]]
+    assert contexts.describe(f"{name}[size,rate]").names == ("size", "rate")
+
+
 @pytest.mark.parametrize(("wanted", "says"), [
     ("sise", "unknown column 'sise' of .*: did you mean 'size'"),
     ("4", "has 3 columns, none is number 4"),

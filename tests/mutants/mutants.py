@@ -8,6 +8,7 @@ CORE = "tests/core/test_core.py::test_"
 REPLAY = "tests/core/test_replay.py::test_"
 CHANGES = "tests/core/test_changepoint.py::test_"
 FRACTIONS = "tests/contexts/test_fractions.py::test_"
+COLUMNS = "tests/contexts/test_columns.py::test_"
 PAPER_TABLES = "tests/study/test_paper_tables.py::test_"
 STUDIES = "tests/study/test_studies.py::test_"
 OOD_VS_CPD = "tests/study/test_ood_vs_cpd.py::test_"
@@ -1314,5 +1315,38 @@ MUTANTS = (
         "if not kinds:",
         (f"{POLICY}a_folder_of_several_agents_asks_which",),
         "the policy of whichever agent comes first is loaded",
+    ),
+    Mutant(
+        "an-interval-of-two-seeds", "lcpo/study/stats/intervals.py",
+        "FEWEST = 3", "FEWEST = 2",
+        ("tests/study/test_stats.py::test_two_seeds_support_no_interval",),
+        "two seeds have an interval that they cannot support",
+    ),
+    Mutant(
+        "time-is-a-context", "lcpo/contexts/columns.py",
+        "return bool(np.all(np.diff(values[:, 0]) > 0))", "return False",
+        (f"{COLUMNS}the_time_is_left_out",), "the clock is a context: nothing ever comes back",
+    ),
+    Mutant(
+        "what-goes-back-is-time", "lcpo/contexts/columns.py",
+        "return bool(np.all(np.diff(values[:, 0]) > 0))", "return True",
+        (f"{COLUMNS}what_is_no_time_stays",), "a context is left out for its name alone",
+    ),
+    Mutant(
+        "columns-in-the-order-of-the-file", "lcpo/contexts/csv_files.py",
+        "every = len(kept) == count and kept == sorted(kept)",
+        "every = len(kept) == count",
+        (f"{COLUMNS}columns_in_the_order_asked_for",), "columns are not in the order asked for",
+    ),
+    Mutant(
+        "repeat-holds", "lcpo/contexts/ends.py",
+        "if ending == REPEAT:", "if not ending:",
+        (f"{COLUMNS}after_the_end",), "a trace that should begin again stands still",
+    ),
+    Mutant(
+        "noise-is-not-told", "lcpo/study/constraint.py",
+        "if sigma >= noise:", "if sigma >= 0.01 * noise:",
+        ("tests/test_comparison.py::test_a_sigma_below_the_noise_is_told",),
+        "a constraint that acts on noise is not told",
     ),
 )  # fmt: skip

@@ -66,6 +66,20 @@ def test_settings_of_each_agent() -> None:
     assert again == jobs
 
 
+def test_settings_beside_a_sweep() -> None:
+    """As studies have it: the values of the sweep for every agent."""
+
+    def swept(agent: str) -> list[float]:
+        jobs = agents.plan_agents(
+            agent, "probe-two-contexts", trace=None, seeds=1, sweep={"gamma": [0.5, 0.9]}
+        )
+        return [job.config["gamma"] for job in jobs]
+
+    assert swept("a2c[lam=0.5]") == [0.5, 0.9]
+    with pytest.raises(InputError, match="both set and swept"):
+        swept("a2c[gamma=0.5]")
+
+
 def test_all_beside_an_agent_with_settings() -> None:
     """LCPO as it is belongs to all; the first is the reference."""
     assert planned("a2c[gamma=0.9],all")[0] == ["a2c", "lcpo", "a2c"]

@@ -98,7 +98,7 @@ def test_two_seeds_support_no_interval() -> None:
     """A mean and a share, but no bounds; three have them."""
     for n in (1, 2, 3):
         values = np.arange(float(n))
-        better = probability_of_improvement(by_seed(values + 1.0), by_seed(values))
+        better = probability_of_improvement(by_seed([*(values + 1.0)]), by_seed([*values]))
         for found in (mean_ci(values), better):
             assert found.n == n
             assert not math.isnan(found.mean)

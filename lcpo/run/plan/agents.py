@@ -36,6 +36,7 @@ def plan_agents(
     agents: Agents,
     env: str,
     *,
+    sweep: Mapping[str, Iterable[Any]] | None = None,
     training_steps: int | None = None,
     normalise: Any = None,
     note: Callable[[str], None] = lambda text: None,
@@ -56,9 +57,11 @@ def plan_agents(
     for one in chosen:
         steps = training_steps if one in before else None
         rule = normalise if one in scaled else None
-        sweep = {field: [value] for field, value in one.config.items()}
+        points = _points(one, sweep)
         try:
-            jobs += plan(one.name, env, training_steps=steps, normalise=rule, sweep=sweep, **shared)
+            jobs += plan(
+                one.name, env, training_steps=steps, normalise=rule, sweep=points, **shared
+            )
         except CannotServe as error:
             if one in named:
                 raise
@@ -69,6 +72,15 @@ def plan_agents(
     if left_out:
         note(f"left out of {ALL!r}: {_reasons(left_out)}")
     return jobs
+
+
+def _points(one: Choice, sweep: Mapping[str, Iterable[Any]] | None) -> dict[str, Any]:
+    """The settings of an agent as a sweep of one point, which its runs are named after."""
+    swept = check_dict("sweep", sweep)
+    for field in one.config:
+        if field in swept:
+            raise InputError(f"{field} is both set and swept: leave one of them out")
+    return {**{field: [value] for field, value in one.config.items()}, **swept}
 
 
 def read_agents(agents: Agents) -> list[Choice]:

@@ -142,10 +142,10 @@ class Setup:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of the environment."""
+        """What a user should know of the environment and of the trace."""
         slow = self.is_host and jax.default_backend() != "cpu"
         note = "it steps on the CPU, and waits for the GPU's actions: try JAX_PLATFORMS=cpu"
-        return (*notes_of(self.env), *([note] if slow else []))
+        return (*notes_of(self.env), *([note] if slow else []), *contexts.notes(self.job.trace))
 
     @property
     def trace_rows(self) -> int | None:
