@@ -89,9 +89,8 @@ def write_load(path: str = "requests.csv", days: int = 42) -> str:
     minute = np.arange(days * 1440)
     day = 1.0 - np.cos(2 * np.pi * minute / 1440)  # 0 at midnight, 2 at noon
     busy = minute // (7 * 1440) % 2 == 1
-    rate = np.where(busy, 500 + 250 * day, 120 + 120 * day) * np.exp(
-        0.05 * rng.normal(size=len(day))
-    )
+    noise = np.exp(0.05 * rng.normal(size=len(minute)))
+    rate = np.where(busy, 500 + 250 * day, 120 + 120 * day) * noise
     start = datetime.datetime(2024, 1, 1)
     with Path(path).open("w", newline="") as file:
         table = csv.writer(file)
@@ -140,7 +139,7 @@ rule = Agent("rule", Config, init, act, update, raw=True)
 
 # LCPO's defaults are for millions of steps, and six weeks of minutes are 60,000.
 quick = lcpo_agent.variant(
-    "lcpo-quick", rollout_length=50, learning_rate=2e-3, value_learning_rate=5e-3, gamma=0.9
+    "lcpo-quick", rollout_length=50, learning_rate=5e-3, value_learning_rate=5e-3, gamma=0.9
 )
 
 
@@ -150,7 +149,7 @@ def main(folder: str = "out/autoscaler", steps: int = 60_000, seeds: int = 3) ->
     load = write_load(f"{folder}/requests.csv")
     env = lcpo.from_gymnasium(Autoscaler, context="key:requests", arguments={"load": load})
     results = []
-    for agent in ("autoscaler:quick", "autoscaler:rule", "constant:4", "constant:5", "random"):
+    for agent in ("autoscaler:quick", "autoscaler:rule", "constant:4", "random"):
         normalise = "running" if agent == "autoscaler:quick" else None
         results += lcpo.train(agent, env, steps=steps, seeds=seeds, normalise=normalise,
                               out=f"{folder}/{agent.replace(':', '.')}", workers=0)  # fmt: skip
