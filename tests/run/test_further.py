@@ -46,9 +46,10 @@ def case_of(name: str) -> dict[str, Any]:
     return {**case, "progress": False, "config": {**SMALL, **case.get("config", {})}}
 
 
-@pytest.mark.parametrize(
-    "name", ["a2c", "simulator", pytest.param("ddqn", marks=pytest.mark.learn)]
-)
+LONGER = [pytest.param(name, marks=pytest.mark.learn) for name in ("ddqn", "simulator")]
+
+
+@pytest.mark.parametrize("name", ["a2c", *LONGER])
 def test_it_goes_on_as_if_it_had_never_ended(name: str, tmp_path: Path) -> None:
     """The longer run has the sizes of the shorter one: what depends on the steps is pinned."""
     case, out = case_of(name), tmp_path / "parts"
