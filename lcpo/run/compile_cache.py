@@ -118,7 +118,7 @@ _in_use = False
 def use() -> None:
     """Let this process keep what it compiles, and find what others have."""
     global _in_use
-    if _in_use or jax.config.jax_compilation_cache_dir is not None:
+    if _in_use or jax.config.jax_compilation_cache_dir is not None:  # pyright: ignore
         return
     if jax.default_backend() != "cpu":  # there it is not measured: JAX's own will do
         return

@@ -1349,4 +1349,31 @@ MUTANTS = (
         ("tests/test_comparison.py::test_a_sigma_below_the_noise_is_told",),
         "a constraint that acts on noise is not told",
     ),
+    Mutant(
+        "stopped-but-not-saved", "lcpo/run/drive/group.py",
+        "if late or asked or is_kept:",
+        "if late or is_kept:",
+        ("tests/run/test_stop.py::test_a_signal_saves_and_says_so",), "Ctrl-C loses what was run",
+    ),
+    Mutant(
+        "last-state-kept", "lcpo/run/drive/group.py",
+        "return (phase.num_updates - 1) // block * block",
+        "return phase.num_updates // block * block",
+        ("tests/run/test_further.py::test_it_goes_on_as_if_it_had_never_ended[a2c]",),
+        "a finished run has no state to go on from",
+    ),
+    Mutant(
+        "half-a-program", "lcpo/run/compile_cache.py",
+        "if hashlib.sha256(value).digest() != digest:",
+        "if not digest:",
+        ("tests/run/test_compile_cache.py::test_entries_are_whole_or_not_there",),
+        "a damaged program is run",
+    ),
+    Mutant(
+        "detector-gives-nan", "lcpo/core/ood.py",
+        "(jnp.isnan(found) | (found < 0.0)).any()",
+        "(found < 0.0).any()",
+        ("tests/core/test_own_detectors.py::test_a_rule_that_is_broken_is_told",),
+        "a detector that is wrong is found in the middle of a run, or never",
+    ),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import QUICK, run
+from commands import run
 from host_examples import Drift
 from stopping import assert_same_results
 
@@ -46,7 +46,10 @@ def case_of(name: str) -> dict[str, Any]:
     return {**case, "progress": False, "config": {**SMALL, **case.get("config", {})}}
 
 
-@pytest.mark.parametrize("name", CASES)
+LONGER = [pytest.param(name, marks=pytest.mark.learn) for name in ("ddqn", "simulator")]
+
+
+@pytest.mark.parametrize("name", ["a2c", *LONGER])
 def test_it_goes_on_as_if_it_had_never_ended(name: str, tmp_path: Path) -> None:
     """The longer run has the sizes of the shorter one: what depends on the steps is pinned."""
     case, out = case_of(name), tmp_path / "parts"
@@ -67,7 +70,8 @@ def test_the_plan_of_the_folder_is_enough(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(tmp_path / "o")
-    words = ["--agent", "a2c", "--trace", "revisit", "--seeds", "1", "--out", out, *QUICK]
+    words = ["--agent", "a2c", "--trace", "revisit", "--seeds", "1", "--out", out]
+    words += ["--hidden", "4", "--rollout-length", "20", "--workers", "0"]
     assert run("train", *words, "--steps", "160", "--keep-state") == 0
     assert run("train", "--resume", "--out", out, "--steps", "330", "--workers", "0") == 0
     told = capsys.readouterr().err

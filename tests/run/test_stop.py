@@ -112,7 +112,8 @@ def test_workers_are_asked_to_save_and_those_that_compile_are_ended(
     script = tmp_path / "worker"
     script.write_text(
         f"#!/bin/sh\nread n\nif [ $n = 0 ]; then echo '{progress}'; read word;"
-        f" echo $word > {tmp_path}/asked; exit 130; fi\necho $$ > {tmp_path}/silent; sleep 600\n"
+        f" echo $word > {tmp_path}/asked; exit 130; fi\necho $$ > {tmp_path}/silent;"
+        " exec sleep 600\n"
     )
     script.chmod(0o755)
     monkeypatch.setattr("lcpo.run.engines.process.sys.executable", str(script))

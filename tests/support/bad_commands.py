@@ -31,7 +31,7 @@ VALID: dict[str, list[Part]] = {
     "train": [
         ("--agent", "a2c"), ("--env", "pendulum"), ("--trace", "revisit"), ("--steps", "400"),
         ("--seeds", "2"), ("--out", "o"), ("--workers", "0"), ("--hidden", "8", "8"),
-        ("--sweep", "gamma=0.5,0.9"), ("--checkpoint-seconds", "60"),
+        ("--sweep", "gamma=0.5,0.9"), ("--checkpoint-seconds", "60"), ("--track", "jsonl"),
     ],
     "compare": [
         ("--agents", "a2c[gamma=0.9],lcpo"), ("--trace", "turns.npy"), ("--steps", "400"),
@@ -67,7 +67,7 @@ MORE_OPTIONS = (
     "--training-steps", "--sweep", "--warmup", "--rows", "--lags", "--seeds", "--workers",
     "--env.num-bins", "--env.max-steps", "--checkpoint-seconds", "--out", "--trace", "--env",
     "--agent", "--agents", "--buffer-size", "--max-grad-norm", "--scale-rewards", "--columns",
-    "--repeat", "--hold", "--quiet",
+    "--repeat", "--hold", "--quiet", "--track", "--detector",
 )  # fmt: skip
 
 NASTY = (
@@ -106,7 +106,21 @@ def mutate(parts: list[Part], rng: random.Random) -> list[Part]:
         lambda: [*parts[:i], (rng.choice(NASTY),), *parts[i:]],  # a word too many
         lambda: [*parts, (rng.choice(MORE_OPTIONS), rng.choice(NASTY))],
         lambda: [*parts, (rng.choice(MORE_OPTIONS), rng.choice(NASTY))],
-        lambda: [*parts, (rng.choice(("--no-json", "--no-resume", "--resume", "--published")),)],
+        lambda: [
+            *parts,
+            (
+                rng.choice(
+                    (
+                        "--no-json",
+                        "--no-resume",
+                        "--resume",
+                        "--published",
+                        "--keep-state",
+                        "--trust",
+                    )
+                ),
+            ),
+        ],
         lambda: rng.sample(parts, len(parts)),
     ]
     return rng.choice(kinds)() if parts else [(rng.choice(NASTY),)]
@@ -339,13 +353,18 @@ def watch() -> Iterator[None]:
     """Work raises `Accepted` instead of being done, after the last check before it."""
 
     def run_plan(
-        jobs: list[Job], out: Path, engine: LocalEngine, report: Any, resume: bool = False
+        jobs: list[Job],
+        out: Path,
+        engine: LocalEngine,
+        report: Any,
+        resume: bool = False,
+        keep_state: bool = False,
     ) -> None:
         waiting = prepare(jobs, out, resume)
         engine.check(waiting)
         raise Accepted(jobs=jobs, workers=engine.workers, seconds=engine.checkpoint_seconds)
 
-    def write_plan(jobs: list[Job], out: Path) -> None:
+    def write_plan(jobs: list[Job], out: Path, keep_state: bool = False) -> None:
         raise Accepted(jobs=jobs)
 
     def get(name: str, rows: int | None = None, scale: float = 1.0) -> Any:

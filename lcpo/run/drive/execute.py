@@ -134,11 +134,12 @@ def _run_part(
 def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
     """Where a run goes on, be it that it was planned for fewer steps."""
     files, identity = run_files(out, setup.job.name), setup.identity()
-    found = checkpoints.saved_identity(files)
-    if found is not None and checkpoints.goes_on(found, identity):
-        shorter = dataclasses.replace(setup.job, steps=found["steps"], trace_digest=None)
-        identity = Setup(shorter).identity()
-    if found is not None:
-        checkpoints.check_same(found, identity, f"what {files.folder} holds")
+    saved = checkpoints.saved(files)
+    if saved is not None:
+        found, _ = saved
+        if checkpoints.goes_on(found, identity):
+            shorter = dataclasses.replace(setup.job, steps=found["steps"], trace_digest=None)
+            identity = Setup(shorter).identity()
+        checkpoints.check_same(found, identity, f"the checkpoint in {files.folder}")
     checkpoints.take_up(files)
     return checkpoints.load(files, identity, functools.partial(state_shapes, setup))

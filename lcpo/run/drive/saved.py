@@ -39,10 +39,10 @@ def tell_saved(jobs: Sequence[Job], out: Path, reached: Mapping[str, int] | None
 
 def saved_step(job: Job, out: Path) -> int | None:
     """The step at which an unfinished run would go on; None where nothing is saved of it."""
-    files = run_files(out, job.name)
-    if files.manifest.exists() or not files.checkpoint.manifest.exists():
+    saved = None if has_ended(out, job) else checkpoints.saved(run_files(out, job.name))
+    if saved is None:
         return None
-    update = checkpoints.saved_update(files)
+    _, update = saved
     return phase_at(Setup(job).phases, update).step_at(update)
 
 

@@ -119,20 +119,16 @@ def take_up(run: RunFiles) -> None:
         run.kept.folder.replace(run.checkpoint.folder)
 
 
-def saved_identity(run: RunFiles) -> Identity | None:
-    """Whose the checkpoint is that a run has, or has kept; None where it has none."""
+def saved(run: RunFiles) -> tuple[Identity, int] | None:
+    """Whose the checkpoint is that a run has, or has kept, and how many updates are behind it."""
     for files in (run.checkpoint, run.kept):
         if files.manifest.exists():
             try:
-                return _manifest(files)["job"]
+                manifest = _manifest(files)
             except InputError as error:
                 raise _useless(error, files) from error
+            return manifest["job"], manifest["update"]
     return None
-
-
-def saved_update(run: RunFiles) -> int:
-    """How many updates are behind the checkpoint that a run has; InputError if it is damaged."""
-    return _manifest(run.checkpoint)["update"]
 
 
 def assemble(saved: Sequence[Saved], template: Tree, many: bool) -> Tree:
