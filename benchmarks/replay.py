@@ -28,7 +28,7 @@ UPDATES = 100
 def measure(name: str, capacity: int, runs: int, repeats: int = 8, **fields: Any) -> dict[str, Any]:
     """Least time per interaction of all runs, and copies of the replay in the program."""
     agent, env, many = AGENTS[name], Pendulum(), runs > 1
-    config: Any = agent.config(buffer_size=capacity, **fields)
+    config: Any = configs.resolve(agent.config(buffer_size=capacity, **fields), 8_000_000)
     steps = UPDATES * config.rollout_length
     contexts = load_contexts(np.random.default_rng(0).normal(size=(steps, 2)), 0, steps, 3)
     if many:

@@ -2,7 +2,7 @@
 
     L = -E[ (R - V(s)) log pi(a|s) ] + E[ (R - V(s))^2 ],   R the discounted return
 
-From this folder: lcpo train --agent reinforce:agent --trace 3 --steps 200000
+From this folder: lcpo train --agent reinforce:agent --trace revisit --steps 400000
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import lcpo
 
 results = lcpo.train("lcpo", "pendulum", trace="3", steps=1_000_000, seeds=4, out="out/demo")
 action = lcpo.load("out/demo").act(obs)
+print(lcpo.compare("lcpo,lcpo[sigma=2],a2c", "pendulum", trace="3", steps=1_000_000))
 """
 
 from __future__ import annotations
@@ -16,27 +17,32 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lcpo.api import train
+    from lcpo.comparison import Comparison, compare
     from lcpo.errors import InputError, RunError
     from lcpo.gym import from_gymnasium
     from lcpo.live import Learner
     from lcpo.policy import Policy, load
 
 __all__ = [
+    "Comparison",
     "InputError",
     "Learner",
     "Policy",
     "RunError",
     "__version__",
+    "compare",
     "from_gymnasium",
     "load",
     "train",
 ]
 
 _HOMES = {
+    "Comparison": "lcpo.comparison",
     "InputError": "lcpo.errors",
     "Learner": "lcpo.live",
     "Policy": "lcpo.policy",
     "RunError": "lcpo.errors",
+    "compare": "lcpo.comparison",
     "from_gymnasium": "lcpo.gym",
     "load": "lcpo.policy",
     "train": "lcpo.api",

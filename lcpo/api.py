@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lcpo import config as configs
 from lcpo import values
+from lcpo.envs.base import AnyEnv
 from lcpo.errors import RunError
+from lcpo.names import is_in_main
+from lcpo.run import further, stop
 from lcpo.run.drive.execute import has_ended
+from lcpo.run.drive.saved import tell_saved
 from lcpo.run.engines.base import Engine, run_plan
 from lcpo.run.engines.local import LocalEngine
+from lcpo.run.events import Event, Note
 from lcpo.run.plan.check import check_folder, check_running
-from lcpo.run.plan.job import Job, Setup, env_name
+from lcpo.run.plan.job import Job, env_name
+from lcpo.run.plan.notes import notes
 from lcpo.run.plan.plan import check_dict, plan
 from lcpo.run.store.results import Result, load_results
+from lcpo.run.track import read_names, tracking
 
 
 def train(
@@ -33,10 +42,14 @@ def train(
     env_config: Mapping[str, Any] | None = None,
     sweep: Mapping[str, Iterable[Any]] | None = None,
     training_steps: int | None = None,
+    normalise: str | Sequence[float] | None = None,
     resume: bool = False,
     workers: int | None = None,
     checkpoint_seconds: float = 60.0,
     progress: bool = True,
+    keep_state: bool = False,
+    callbacks: Sequence[Callable[[Event], Any]] = (),
+    track: str | Sequence[str] = (),
 ) -> list[Result]:
     """Train `agent` on `env` with every seed, and return the results.
 
@@ -51,43 +64,102 @@ def train(
       config, env_config: values that differ from the defaults.
       sweep: config field -> values; every combination runs with every seed.
       training_steps: of a prescient agent, before its run along the trace; default: its own.
-      resume: go on with what `out` holds.
+      normalise: "running" scales observations by their mean and standard deviation so far; a
+        list of positive numbers divides each of their columns (docs/add_an_environment.md).
+      resume: go on with what `out` holds; with more `steps`, also with runs that have finished, if
+        their state was kept. Sizes that depend on the steps stay as they were planned first.
       workers: processes at a time. None: one per core; 0: in this process, which is what an agent
         or environment that cannot be imported by name needs.
       checkpoint_seconds: time between checkpoints.
       progress: show a progress bar.
+      keep_state: keep the last checkpoint (buffers, worlds) of each run, so that it can go on.
+      callbacks: functions that are called, in this process, with every event of `lcpo.run.events`:
+        `Progress`, with the metrics of a chunk, and how each run ended. What one raises is raised.
+      track: "jsonl", "tensorboard", "wandb", or several of them: see `lcpo.run.track`.
 
-    Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint.
+    Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint. The
+    first Ctrl-C saves all runs and raises KeyboardInterrupt, which says what is saved.
     """
     check_running(workers, checkpoint_seconds)
     resume, progress = values.flag("resume", resume), values.flag("progress", progress)
+    keep_state = values.flag("keep_state", keep_state)
+    hear, trackers = check_callbacks(callbacks), check_track(track)
     folder = None if out is None else values.path("out", out)
-    if not isinstance(env, str):
-        _check_env_object(env)
-        of_env = check_dict("env_config", env_config)
-        env, env_config = env_name(env), {**configs.to_json(env), **of_env}
-    jobs = plan(
+    env, env_config = named_env(env, env_config)
+    workers = here_if_in_main(workers, [agent, env, check_dict("config", config).get("detector")])
+    make = functools.partial(
+        plan,
         agent,
         env,
         trace=trace,
-        steps=steps,
         seeds=seeds,
         scale=scale,
         overrides=config,
         env_overrides=env_config,
         sweep=sweep,
         training_steps=training_steps,
+        normalise=normalise,
     )
+    jobs = make(steps=steps)
     folder = default_out(jobs[0]) if folder is None else folder
-    problems = run(jobs, folder, resume, workers, checkpoint_seconds, progress)
+    if resume and steps is not None:
+        chosen = list(dict.fromkeys(job.seed for job in jobs))
+        again = functools.partial(make, seeds=chosen)
+        jobs = further.pinned(jobs, folder, lambda before: again(steps=before), _note)
+    problems = run(
+        jobs, folder, resume, workers, checkpoint_seconds, progress,
+        keep_state=keep_state, callbacks=hear, track=trackers,
+    )  # fmt: skip
     if not all(has_ended(folder, job) for job in jobs):
         raise RunError("; ".join(problems))
     return load_results(folder)
 
 
-def _check_env_object(env: object) -> None:
+def named_env(
+    env: str | Any, env_config: Mapping[str, Any] | None
+) -> tuple[str, Mapping[str, Any] | None]:
+    """An environment by name, with its values: an object is named, too."""
+    if isinstance(env, str):
+        return env, env_config
     if isinstance(env, type) or not dataclasses.is_dataclass(env):
         values.refuse("env", env, "a name, or an environment object such as Pendulum()")
+    of_env = check_dict("env_config", env_config)
+    return env_name(cast(AnyEnv, env)), {**configs.to_json(env), **of_env}
+
+
+def here_if_in_main(workers: int | None, names: list[Any]) -> int | None:
+    """No worker processes, with a word, where they could not import what is to be run."""
+    found = [name for name in names if is_in_main(name)]
+    if not found or workers == 0:
+        return workers
+    _note(
+        f"{', '.join(found)}: other processes cannot import what a script or notebook defines, so "
+        "it runs in this one (workers=0); in a module of its own it uses every core"
+    )
+    return 0
+
+
+def check_callbacks(callbacks: Any) -> list[Callable[[Event], Any]]:
+    """Functions of one event; InputError for anything else."""
+    if isinstance(callbacks, Mapping) or not isinstance(callbacks, Iterable):
+        values.refuse("callbacks", callbacks, "a list of functions of one event")
+    found = list(callbacks)
+    for each in found:
+        if not callable(each):
+            values.refuse("callbacks", each, "functions of one event")
+    return found
+
+
+def check_track(track: Any) -> list[str]:
+    """Names of trackers that can be used here; InputError for others."""
+    words = [track] if isinstance(track, str) else track
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        values.refuse("track", track, "a name, or a list of names, such as 'tensorboard'")
+    return read_names(words)
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
 
 
 def default_out(job: Job) -> Path:
@@ -103,17 +175,30 @@ def run(
     checkpoint_seconds: float = 60.0,
     progress: bool = True,
     engine: Engine | None = None,
+    keep_state: bool = False,
+    callbacks: Sequence[Callable[[Event], Any]] = (),
+    track: Sequence[str] = (),
 ) -> list[str]:
     """Run jobs with a progress bar; returns what went wrong, a line per run.
 
-    `engine`: where; None: on this machine, with `workers` and `checkpoint_seconds`.
+    `engine`: where; None: on this machine, with `workers` and `checkpoint_seconds`. Raises
+    `stop.Stopped`, a KeyboardInterrupt, where a signal stopped it; its text says what is saved.
     """
     from lcpo.cli.progress import RunProgress
 
     check_folder(out)
     engine = engine or LocalEngine(workers, checkpoint_seconds)
-    with RunProgress(jobs, progress) as bar:
-        for note in Setup(jobs[0]).notes:
-            bar.console.print(f"note: {note}", highlight=False, markup=False)
-        run_plan(jobs, out, engine, bar, resume)
+    with tracking(track, jobs, out) as trackers, RunProgress(jobs, progress) as bar:
+
+        def hear(event: Event) -> None:
+            for each in (bar, *trackers, *callbacks):
+                each(event)
+
+        for note in notes(jobs):
+            bar(Note(note))
+        try:
+            run_plan(jobs, out, engine, hear, resume, keep_state)
+        except (stop.Asked, KeyboardInterrupt) as stopped:
+            lost = None if isinstance(stopped, stop.Asked) else bar.reached
+            raise stop.Stopped(tell_saved(jobs, out, lost), out) from stopped
     return bar.problems

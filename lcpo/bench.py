@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,14 +76,14 @@ def per_interaction(agent: str, runs: int = 1, updates: int = 250, repeats: int 
     return float(np.median([watch.seconds() for _ in range(repeats)])) / watch.interactions * 1e6
 
 
-def bench(gpu_runs: int = 96) -> dict[str, Any]:
-    """Measure; the keys are those of `lcpo bench --json`."""
+def bench(gpu_runs: int = 96, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+    """Measure; the keys are those of `lcpo bench --json`. `tell`: what is measured now."""
     available = cores()
-    result: dict[str, Any] = {
-        "a2c_us": in_process("a2c", available[:1])["us"][0],
-        "lcpo_us": in_process("lcpo", available[:1])["us"][0],
-        "cores": len(available),
-    }
+    result: dict[str, Any] = {"cores": len(available)}
+    for number, agent in enumerate(("a2c", "lcpo"), 1):
+        tell(f"{number} of 3: {agent} on one core (compiles, then runs for six seconds)")
+        result[f"{agent}_us"] = in_process(agent, available[:1])["us"][0]
+    tell(f"3 of 3: lcpo on {len(available)} core(s)")
     together = in_process("lcpo", available)
     result["all_cores_per_s"] = round(sum(1e6 / us for us in together["us"]))
     import jax
@@ -90,6 +91,7 @@ def bench(gpu_runs: int = 96) -> dict[str, Any]:
     device = jax.devices()[0]
     result["device"] = f"{device.platform}:{device.device_kind}"
     if device.platform != "cpu":
+        tell(f"and on the GPU: {gpu_runs} runs of lcpo")
         us = per_interaction("lcpo", gpu_runs, updates=50)
         result |= {"gpu_runs": gpu_runs, "gpu_per_s": round(1e6 / us)}
     return result

@@ -17,6 +17,7 @@ import functools
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -45,13 +46,16 @@ def static(
     high: float | None = None,
     choices: Iterable[str] | None = None,
     share_of_steps: float | None = None,
+    share_at_most: int | None = None,
 ) -> Any:
     """A size, flag or name that the compiled program depends on.
 
-    `share_of_steps`: the value None stands for this share of the steps of the run (see `resolve`).
+    `share_of_steps`: the value None stands for this share of the steps of the run, `share_at_most`
+    being the most that it comes to (see `resolve`).
     """
     metadata = {"traced": False, "help": help, "low": low, "high": high, "choices": choices}
-    return dataclasses.field(default=default, metadata={**metadata, "share": share_of_steps})
+    metadata |= {"share": share_of_steps, "share_at_most": share_at_most}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def with_default(cls: type, name: str, default: Any) -> Any:
@@ -108,10 +112,19 @@ def to_json(config: Any) -> dict[str, Any]:
     return out
 
 
-def resolve(config: T, steps: int) -> T:
-    """Fill the sizes given as None that stand for a share of the steps of the run."""
+def resolve(config: T, steps: int, fraction: Fraction = Fraction(1)) -> T:
+    """Fill the sizes given as None that stand for a share of the steps of the run.
+
+    `fraction`: of the time that everything is given for; the most that a share comes to shrinks
+    with it.
+    """
+
+    def size(share: float, most: int | None) -> int:
+        found = round(share * steps)
+        return max(1, found if most is None else min(found, round(most * fraction)))
+
     sizes = {
-        f.name: max(1, round(f.metadata["share"] * steps))
+        f.name: size(f.metadata["share"], f.metadata.get("share_at_most"))
         for f in dataclasses.fields(config)  # pyright: ignore[reportArgumentType]
         if f.metadata.get("share") and getattr(config, f.name) is None
     }

@@ -12,8 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lcpo.envs.base import AnyEnv, HostWorlds, WorldError, is_host, notes_of, obs_layout
-from lcpo.envs.compiled_worlds import CompiledWorlds
+from lcpo.core import scales
+from lcpo.envs.base import AnyEnv, WorldError, is_host, notes_of, obs_layout
+from lcpo.envs.compiled_worlds import open_worlds
 from lcpo.gym.from_gym import GymnasiumEnv
 from lcpo.run.plan.check import check_env
 from lcpo.types import Step
@@ -68,6 +69,7 @@ def _findings(env: AnyEnv, name: str) -> Iterator[Finding]:
     play = _play(env, seeds=(0, 1, 2))
     yield _ok(f"{NUM_STEPS:,} steps of 3 worlds: finite numbers of the right shapes")
     yield from _check_episodes(play)
+    yield from _check_scale(play)
     yield from _check_determinism(env, play)
     yield from _check_context(env, play)
     yield from _check_saving(env)
@@ -91,19 +93,21 @@ def _check_shapes(env: AnyEnv, name: str) -> Iterator[Finding]:
         yield _note(note)
 
 
-def _play(env: AnyEnv, seeds: Sequence[int], context: float | None = None) -> Play:
+def _play(
+    env: AnyEnv, seeds: Sequence[int], context: float | None = None, num_steps: int | None = None
+) -> Play:
     """Play with random actions, the same each time; `context`: a constant, instead of noise."""
+    num_steps = num_steps or NUM_STEPS
     spec, layout = env.spec, obs_layout(env.spec, env.advance)
     count, size = len(seeds) * spec.num_worlds, layout.num_features
     rng = np.random.default_rng(0)
-    contexts = rng.normal(size=(NUM_STEPS, 1, layout.channels)).astype(np.float32)
+    contexts = rng.normal(size=(num_steps, 1, layout.channels)).astype(np.float32)
     if context is not None:
         contexts[:] = context
-    shape = (NUM_STEPS, 1, spec.action_size)
+    shape = (num_steps, 1, spec.action_size)
     actions = rng.integers(np.array(spec.num_actions), size=shape).astype(np.int32)
-    worlds = _open_worlds(
-        env, [seed * spec.num_worlds + w for seed in seeds for w in range(spec.num_worlds)]
-    )
+    each = [seed * spec.num_worlds + w for seed in seeds for w in range(spec.num_worlds)]
+    worlds = open_worlds(env, each, threads=1)
     try:
         starts = _call("reset", size, worlds.reset, np.ones(count, bool))
         steps, touched = [], False
@@ -120,10 +124,6 @@ def _play(env: AnyEnv, seeds: Sequence[int], context: float | None = None) -> Pl
     fields: Any = zip(*(step[:6] for step in steps), strict=True)
     stacked: Any = [np.stack(x) for x in fields]
     return Play(starts, Step(*stacked), touched)
-
-
-def _open_worlds(env: AnyEnv, seeds: list[int]) -> HostWorlds:
-    return env.open(len(seeds), seeds, 1) if is_host(env) else CompiledWorlds(env, seeds)
 
 
 def _call(when: str, size: int, function: Callable[..., Any], *arguments: np.ndarray) -> Any:
@@ -181,6 +181,30 @@ def _check_episodes(play: Play) -> Iterator[Finding]:
         yield _note(f"{both} were both: they count as terminated")
     if play.resets_touch_others:
         yield _problem("reset(mask) changed worlds outside the mask: reset those alone")
+
+
+def _check_scale(play: Play) -> Iterator[Finding]:
+    text = _out_of_scale(play)
+    yield _note(text) if text else _ok("observations are of a size that networks learn from")
+
+
+def _out_of_scale(play: Play) -> str | None:
+    columns = scales.out_of_scale(play.steps.obs)
+    if not columns:
+        return None
+    return (
+        f"observation entry {scales.ranges(play.steps.obs, columns)} is out of scale with random "
+        "actions, and networks learn badly from it: --normalise running scales all entries, or "
+        "scale them in the environment"
+    )
+
+
+def scale_finding(env: AnyEnv, num_steps: int = 200) -> str | None:
+    """Entries of the environment's observations that are out of scale, found by a short play."""
+    try:
+        return _out_of_scale(_play(env, seeds=(0,), num_steps=num_steps))
+    except Exception:  # it has run; why it does not now is not what was asked
+        return None
 
 
 def _check_determinism(env: AnyEnv, play: Play) -> Iterator[Finding]:

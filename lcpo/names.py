@@ -26,16 +26,29 @@ def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     module, colon, attribute = name.partition(":")
     if not colon:
         raise InputError(unknown(kind, name, known))
+    if "<locals>" in attribute:
+        raise InputError(
+            f"{kind} {shown(name)} is defined inside a function, where nobody else can find it: "
+            "move it to the top level of its module"
+        )
     if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
         raise InputError(f"{kind} {shown(name)}: one of your own is named as package.module:name")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        return getattr(importlib.import_module(module), attribute)
+        found = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        return found
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's module may raise anything, and even exit
         raise InputError(f"cannot import {kind} {shown(name)}: {tell(error)}") from error
+
+
+def is_in_main(name: object) -> bool:
+    """Whether a name means something in a script or notebook: other processes cannot import it."""
+    return isinstance(name, str) and name.startswith("__main__:")
 
 
 def is_ours(name: str, known: Iterable[str]) -> bool:

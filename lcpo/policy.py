@@ -14,14 +14,14 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo import values
-from lcpo.agents import AGENTS, find_agent
+from lcpo.agents import is_ours
 from lcpo.envs.history import ContextHistory
 from lcpo.errors import InputError
-from lcpo.names import is_ours, unknown
+from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
-from lcpo.run.store.policy import About, load_policy
+from lcpo.run.store.policy import About, agent_of, load_policy
 from lcpo.run.store.results import Result, load_result, load_results
 from lcpo.types import Array
 
@@ -31,7 +31,7 @@ class Policy:
 
     def __init__(self, about: About, arrays: Mapping[str, np.ndarray]) -> None:
         self.about, self.spec = about, about.spec
-        self.agent = find_agent(about.agent)
+        self.agent = agent_of(about)
         self.config: Any = configs.make(self.agent.Config, about.config)
         self.state = restore(about, functools.partial(self.agent.init, self.config), arrays)
         self._key = jax.random.key(about.seed)
@@ -181,7 +181,7 @@ def find_policy(
         about, arrays = _find_run(source, run, agent).policy()
     if agent is not None and about.agent != agent:
         raise InputError(f"{source} holds a policy of {about.agent!r}, not of {agent!r}")
-    if not trust and not is_ours(about.agent, AGENTS):
+    if not trust and not is_ours(about.agent):
         raise InputError(
             f"the policy in {source} is of the agent {about.agent!r}, which is no part of lcpo: to "
             "load it is to run its author's code; say trust=True if you trust both"

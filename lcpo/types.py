@@ -188,6 +188,8 @@ class Agent(Generic[ConfigT, StateT]):
     """`probabilities(config, spec, state, obs)`: those of every action, [N, A, K]."""
     training: Training | None = None
     """How the agent trains before it is judged; None: it is judged while it learns."""
+    raw: bool = False
+    """A rule or table in the environment's own units: its observations are never normalised."""
 
     @property
     def root(self) -> Agent[ConfigT, StateT]:

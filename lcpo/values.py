@@ -7,6 +7,7 @@ whole number; true and false are no numbers.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 from pathlib import Path
@@ -108,6 +109,14 @@ def path(what: str, value: Any) -> Path:
     if max(sizes, default=0) > 255 or sum(sizes) > 4000:
         refuse(what, value, "a path that a file system can hold: its names have 255 bytes at most")
     return Path(text)
+
+
+def from_text(text: str) -> Any:
+    """What a word of a command line stands for: as JSON says, or else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def refuse(what: str, value: Any, need: str) -> NoReturn:

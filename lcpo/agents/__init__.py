@@ -20,6 +20,7 @@ from lcpo.agents import (
     online_ewc,
     ppo,
     pt_dqn,
+    random,
     sac,
     sliding_ogd,
     tabular_a2c,
@@ -72,8 +73,10 @@ _ALL: tuple[AnyAgent, ...] = (
     mbcd.agent,
     tabular_a2c.agent,
     tabular_q.agent,
-    # Rules for hedging requests: docs/agents/hedging.md.
+    # What every other must beat: docs/agents/constant.md.
+    random.agent,
     constant.agent,
+    # Rules for hedging requests: docs/agents/hedging.md.
     *constant.HEDGES,
     hedging.p95,
     hedging.sketch,
@@ -89,8 +92,18 @@ _ALL: tuple[AnyAgent, ...] = (
 AGENTS: dict[str, AnyAgent] = {agent.name: agent for agent in _ALL}
 
 
+def is_ours(name: str) -> bool:
+    """Whether an agent is a part of this library: loading it runs no code of others."""
+    return constant.is_action(name) or names.is_ours(name, AGENTS)
+
+
 def find_agent(name: str) -> AnyAgent:
-    """An agent by name, or a user's own as 'package.module:agent'."""
+    """An agent by name, "constant:ACTION", or a user's own as 'package.module:agent'."""
+    if constant.is_action(name):
+        return constant.of_action(name)
+    if isinstance(name, str) and constant.PREFIX in name[:9] and not name[9:].isidentifier():
+        needed = "the number of an action, or one for each of its dimensions, as in constant:1,0"
+        raise InputError(f"agent {name[:80]!r}: needs {needed}")
     found = names.find("agent", name, AGENTS)
     if not isinstance(found, Agent):
         raise InputError(f"{name} is a {type(found).__name__}: needs an lcpo.types.Agent")

@@ -135,10 +135,11 @@ def may_be_anchors(spec: Spec, batch: Transition) -> Array | None:
 
 
 def check(config: AnchorConfig, spec: Spec) -> None:
-    """The detector must exist, and have a context to look at if it needs one."""
+    """The detector must exist, keep its rules, and have a context to look at if it needs one."""
     detector = ood.find_detector(config.detector)
     if detector.needs_context and spec.context.size == 0:
         raise InputError(
             f"detector {config.detector!r} looks at the context, but the observation has none: "
             "use 'mahalanobis-full', or an agent without anchors"
         )
+    ood.check_detector(config.detector, spec.context, spec.obs_size)

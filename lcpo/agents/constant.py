@@ -1,12 +1,15 @@
 """One action, always: what a policy that adapts must beat.
 
 The action is a traced field, so that all actions and all seeds are one compiled program. Nothing is
-learnt. On the straggler task an action is a timeout: `HEDGES` names each (docs/agents/hedging.md).
+learnt. "constant:2" is an agent, too, and so is "constant:1,0" where actions have two dimensions
+(`of_action`). On the straggler task an action is a timeout: `HEDGES` names each
+(docs/agents/hedging.md).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +28,9 @@ class Config:
     action: float = traced(
         -1.0, "number of the action, the same in every dimension; -1: not chosen", low=-1.0
     )
+    actions: tuple[int, ...] = static(
+        (), "the action of each dimension, where they differ; empty: `action`", low=0
+    )
 
 
 class State(NamedTuple):
@@ -40,7 +46,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
     """The same for every observation."""
     del state, key
-    return jnp.full((obs.shape[0], spec.action_size), _index(config)), ()
+    return jnp.broadcast_to(_index(config), (obs.shape[0], spec.action_size)), ()
 
 
 def update(
@@ -48,20 +54,38 @@ def update(
 ) -> tuple[State, Metrics]:
     """Learns nothing; tells which action it is."""
     del spec, batch, key
-    return state, {"action": _index(config).astype(jnp.float32)}
+    return state, {"action": _index(config)[0].astype(jnp.float32)}
 
 
 def _index(config: Config) -> Array:
-    return jnp.asarray(config.action).astype(jnp.int32)
+    """[A], or [1] where all dimensions have the same."""
+    if config.actions:
+        return jnp.array(config.actions, jnp.int32)
+    return jnp.asarray(config.action).astype(jnp.int32)[None]
 
 
 def check(config: Config, spec: Spec) -> None:
     """The action must be chosen, and exist."""
+    if config.actions:
+        _check_each(config.actions, spec.num_actions)
+        return
     action, last = float(config.action), min(spec.num_actions) - 1
     if action == -1.0:
         raise InputError(f"no action is chosen: give its number as action, from 0 to {last}")
     if action not in range(last + 1):
         raise InputError(f"action = {action:g} does not exist: needs a number from 0 to {last}")
+
+
+def _check_each(actions: tuple[int, ...], counts: tuple[int, ...]) -> None:
+    given = ",".join(map(str, actions))
+    if len(actions) != len(counts):
+        raise InputError(
+            f"constant:{given} has {len(actions)} numbers: needs {len(counts)}, one for each "
+            "dimension of the action"
+        )
+    if any(action >= count for action, count in zip(actions, counts, strict=True)):
+        lasts = ",".join(str(count - 1) for count in counts)
+        raise InputError(f"constant:{given} does not exist: needs numbers from 0 to {lasts}")
 
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
@@ -70,7 +94,28 @@ def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array
     return jax.nn.one_hot(action, max(spec.num_actions))
 
 
-agent = Agent("constant", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "constant", Config, init, act, update, check=check, probabilities=probabilities, raw=True
+)
+
+PREFIX = "constant:"
+
+
+def is_action(name: object) -> bool:
+    """Whether a name means one action, as in "constant:2". (A user's module may be constant.py.)"""
+    if not isinstance(name, str) or not name.startswith(PREFIX):
+        return False
+    parts = name.removeprefix(PREFIX).split(",")
+    return all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts)
+
+
+@functools.cache
+def of_action(name: str) -> AnyAgent:
+    """The agent "constant:2", or "constant:1,0" with an action for each dimension."""
+    actions = [int(part) for part in name.removeprefix(PREFIX).split(",")]
+    if len(actions) == 1:
+        return agent.variant(name, action=float(actions[0]))
+    return agent.variant(name, actions=tuple(actions))
 
 
 def check_hedges(config: Any, spec: Spec) -> None:

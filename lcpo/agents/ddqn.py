@@ -30,9 +30,11 @@ from lcpo.types import Agent, Array, Metrics, Spec, Transition
 class EpsilonConfig(off_policy.Config):
     """What agents that explore as DDQN does have in common. Defaults are the paper's."""
 
-    epsilon_steps: int = static(
-        1_000_000, "interactions in which epsilon falls from 1 to 0, after random_steps", low=1
-    )
+    epsilon_steps: int | None = static(
+        None, "interactions in which epsilon falls from 1 to 0, after random_steps; None: 1/4 of "
+        "the run, at most 1,000,000",
+        low=1, share_of_steps=1 / 4, share_at_most=1_000_000,
+    )  # fmt: skip
 
 
 @config
@@ -78,6 +80,8 @@ def choose(config: EpsilonConfig, spec: Spec, state: State, q: Array, key: Array
 
 def epsilon(config: EpsilonConfig, spec: Spec, state: State) -> Array:
     """Probability of a random action now; it falls after each update from `random_steps` on."""
+    assert config.random_steps is not None, "resolve the config first"
+    assert config.epsilon_steps is not None, "resolve the config first"
     per_update = config.rollout_length * spec.num_worlds
     after = (state.num_steps - config.random_steps + per_update).astype(jnp.float32)
     return jnp.clip(1.0 - after / config.epsilon_steps, 0.0, 1.0)

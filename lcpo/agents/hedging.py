@@ -241,13 +241,16 @@ def hourly_check(config: HourlyConfig, spec: Spec) -> None:
         )
 
 
-p95 = Agent("hedge-p95", Config, init, act, update, check=check_hedges, probabilities=probabilities)
+p95 = Agent(
+    "hedge-p95", Config, init, act, update,
+    check=check_hedges, probabilities=probabilities, raw=True,
+)  # fmt: skip
 sketch = p95.variant("hedge-sketch", quantile=0.9, memory=2400.0, budget=1.0, refill=0.1)
 table = Agent(
     "hedge-table", TableConfig, table_init, act, table_update,
-    check=table_check, probabilities=probabilities,
+    check=table_check, probabilities=probabilities, raw=True,
 )  # fmt: skip
 hourly = Agent(
     "hedge-hourly", HourlyConfig, hourly_init, act, hourly_update,
-    check=hourly_check, probabilities=probabilities,
+    check=hourly_check, probabilities=probabilities, raw=True,
 )  # fmt: skip

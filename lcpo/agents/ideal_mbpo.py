@@ -69,5 +69,6 @@ def check(config: Config, spec: Spec) -> None:
 
 
 agent = Agent(
-    "ideal-mbpo", Config, init, sac.act, update, check=check, probabilities=sac.probabilities
-)
+    "ideal-mbpo", Config, init, sac.act, update, check=check, probabilities=sac.probabilities,
+    raw=True,
+)  # fmt: skip

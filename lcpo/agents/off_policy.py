@@ -34,7 +34,10 @@ class Config(common.Config):
     buffer_size: int | None = static(
         None, "transitions kept, the newest; None: all of the run", low=1, share_of_steps=1.0
     )
-    random_steps: int = static(200_000, "first interactions, all with random actions", low=0)
+    random_steps: int | None = static(
+        None, "first interactions, all with random actions; None: 1/20 of the run, at most 200,000",
+        low=0, share_of_steps=1 / 20, share_at_most=200_000,
+    )  # fmt: skip
 
 
 @config

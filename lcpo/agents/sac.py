@@ -135,6 +135,7 @@ def act(config: Config, spec: Spec, state: Actor, obs: Array, key: Array) -> tup
 
 def behaviour(config: Config, spec: Spec, policy: Any, num_steps: Array, obs: Array) -> Array:
     """Logits [N, A, K] that actions are drawn from: equal ones during the random steps."""
+    assert config.random_steps is not None, "resolve the config first"
     logits = off_policy.make_network(config, spec).apply(policy, obs)
     equal = jnp.broadcast_to(dists.equal(spec.num_actions), logits.shape)
     return jnp.where(num_steps >= config.random_steps, logits, equal)

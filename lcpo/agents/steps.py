@@ -2,11 +2,14 @@
 
 A run that plays its trace 20 times as fast must explore for a twentieth of the steps, and remember
 a twentieth of them. What an update is made of stays: rollouts, batches, numbers of steps, rates.
+Phases of a run are a share of it unless they are given (`config.resolve`); `random_share` tells how
+much of a run they leave to chance.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -39,3 +42,11 @@ def shorten(config: C, fraction: Fraction) -> C:
         elif field.name in FASTER:
             values[field.name] = min(1.0, float(value / fraction))
     return dataclasses.replace(config, **values)  # pyright: ignore[reportArgumentType]
+
+
+def random_share(config: Mapping[str, Any], steps: int) -> float:
+    """Share of so many interactions whose actions are uniformly random, whatever is learnt."""
+    first = min(config.get("random_steps") or 0, steps)
+    fall = config.get("epsilon_steps") or 0
+    falling = min(fall, steps - first)  # epsilon goes from 1 to 1 - falling / fall
+    return (first + (falling * (1.0 - falling / (2.0 * fall)) if fall else 0.0)) / steps

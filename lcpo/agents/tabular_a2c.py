@@ -74,4 +74,6 @@ def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array
     return on_policy.probabilities(config, spec, state, obs, make_networks(config, spec))
 
 
-agent = Agent("tabular-a2c", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "tabular-a2c", Config, init, act, update, check=check, probabilities=probabilities, raw=True
+)

@@ -129,4 +129,6 @@ def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array
     return ((1.0 - config.epsilon) * best + config.epsilon / values.shape[-1])[:, None]
 
 
-agent = Agent("tabular-q", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "tabular-q", Config, init, act, update, check=check, probabilities=probabilities, raw=True
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from rich.console import Console
@@ -62,7 +63,7 @@ def check_env(arguments: list[str]) -> int:
     from lcpo.run.plan.job import find_env
 
     if arguments[:1] in (["-h"], ["--help"]):
-        print("usage: lcpo check-env NAME [options]      (NAME: package.module:Class, or gym:ID)")
+        _check_env_usage()
         return 0
     if not arguments or arguments[0].startswith("-"):
         raise InputError("name an environment first: package.module:Class, or gym:ID")
@@ -71,12 +72,29 @@ def check_env(arguments: list[str]) -> int:
     help = "Play with an environment, and tell what is wrong with it."
     options = flags.parse(f"check-env {name}", help, rest, [], flags.config_fields(default))
     env = configs.make(type(default), flags.config_changes(options.env_config, default))
-    colours, problems = {"ok": "green", "note": "yellow", "problem": "red"}, 0
+    colours, found = {"ok": "green", "note": "yellow", "problem": "red"}, Counter()
     for level, text in examine(env, name):
-        problems += level == "problem"
+        found[level] += 1
         show.line(text, f"{level:<7}", colours[level])
-    print(f"{problems} problem(s)" if problems else f"{name} is fit for use")
+    problems, notes = found["problem"], found["note"]
+    mind = f"; mind the {notes} note(s) above" if notes else ""
+    print(f"{problems} problem(s)" if problems else f"{name} is fit for use{mind}")
     return flags.RUN_FAILED if problems else 0
+
+
+def _check_env_usage() -> None:
+    from lcpo.envs import ENVS
+
+    print("usage: lcpo check-env NAME [options]      (lcpo check-env NAME --help: all its options)")
+    print("""
+Plays with an environment as `lcpo train` would, and tells what is wrong with it: shapes, types,
+values that are not finite, rules that are broken. Exit code 1 where there is a problem.
+
+NAME is
+  package.module:Class   one of your own (docs/add_an_environment.md), Gymnasium's kind or ours
+  gym:ID                 one that is registered with Gymnasium, such as gym:CartPole-v1""")
+    print(f"  {', '.join(ENVS)}")
+    print("\nIts fields are options, as in  lcpo check-env pendulum --env.num-bins 5")
 
 
 def bench(arguments: list[str]) -> None:
@@ -92,7 +110,8 @@ def bench(arguments: list[str]) -> None:
             ("gpu_runs", int, "Runs at once, if there is a GPU.", 96),
         ],
     )
-    result = measure(whole("--gpu-runs", options.gpu_runs, 1, 1_000_000))
+    runs = whole("--gpu-runs", options.gpu_runs, 1, 1_000_000)
+    result = measure(runs, lambda text: show.line(text, stderr=True))
     if options.json:
         print(json.dumps(result))
         return

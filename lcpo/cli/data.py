@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from lcpo import contexts
 from lcpo.cli import options as flags
+from lcpo.cli import show
+from lcpo.cli.runs import left_out
+from lcpo.study.tables import Table
 
 
 def trace(arguments: list[str]) -> None:
@@ -26,21 +28,30 @@ def trace(arguments: list[str]) -> None:
         [
             ("names", Annotated[tuple[str, ...], tyro.conf.Positional],
              "Names or files.", ("1", "2", "3", "4")),
+            ("columns", str | None, "Columns of a file, names or numbers from 1.", None),
             ("out", Path, "Picture to write.", Path("trace.png")),
             ("rows", int | None, "Rows, for traces that can have any length.", None),
         ],
     )  # fmt: skip
     check_path(options.out)
-    table = Table("trace", "rows", "channel", "mean", "std", "min", "max", box=None)
-    for name in options.names:
+    names = [contexts.compose(name, options.columns) for name in options.names]
+    rows = []
+    for name in names:
         found = trace_summary(name, options.rows)
-        for c in range(found["channels"]):
+        _note_time(name, found["time"])
+        for c, channel in enumerate(found["names"]):
             numbers = [f"{found[k][c]:.3f}" for k in ("mean", "std", "min", "max")]
-            table.add_row(Text(name if c == 0 else ""), f"{found['rows']:,}" if c == 0 else "",
-                          str(c), *numbers)  # fmt: skip
-    plot_traces(options.names, options.out, options.rows)
-    Console().print(table)
+            first = [name, f"{found['rows']:,}"] if c == 0 else ["", ""]
+            rows.append([*first, channel, *numbers])
+    header = ["trace", "rows", "channel", "mean", "std", "min", "max"]
+    show.table(Table(header, rows, "lrlrrrr"))
+    plot_traces(names, options.out, options.rows)
     print(f"wrote {options.out}")
+
+
+def _note_time(name: str, time: Sequence[str]) -> None:
+    if time:
+        show.line(f"{name}: {left_out(time)}", "note:", "yellow", stderr=True)
 
 
 def calibrate(arguments: list[str]) -> None:
@@ -54,6 +65,9 @@ def calibrate(arguments: list[str]) -> None:
         arguments,
         [
             ("trace", str, "Name or file.", tyro.MISSING),
+            ("columns", str | None, "Columns of a file, names or numbers from 1.", None),
+            ("repeat", bool, "A trace that has fewer rows than --rows begins again.", False),
+            ("hold", bool, "A trace that has fewer rows than --rows stays at its last.", False),
             ("out", Path, "Picture to write.", Path("calibrate.png")),
             ("scale", float, "The trace is multiplied by this.", 1.0),
             ("rollout_length", int, "Interactions per update.", 200),
@@ -62,14 +76,18 @@ def calibrate(arguments: list[str]) -> None:
         ],
     )
     check_path(options.out)
+    name = contexts.compose(
+        options.trace, options.columns, repeat=options.repeat, hold=options.hold
+    )
     found = study.calibrate(
-        options.trace,
+        name,
         lookback=study.Lookback(options.rollout_length, options.lags),
         scale=options.scale,
         rows=options.rows,
     )
+    _note_time(name, contexts.describe(name).time)
+    print(study.summary(found), flush=True)  # drawing takes longer than all of it
     study.plot(found, options.out)
-    print(study.summary(found))
     print(f"wrote {options.out}")
 
 

@@ -48,7 +48,7 @@ def list_experiments(arguments: list[str]) -> int:
         f"time on {len(cores())} cores",
         "disk",
     ]
-    show.line(tables.Table(header, rows, "llrrrr").to_text())
+    show.table(tables.Table(header, rows, "llrrrr"))
     show.line(
         "times are estimates, from speeds measured on one machine (docs/speed.md) and the cores of "
         "this one; a GPU runs the seeds of a compiled environment at once"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable
 
-from lcpo.cli import checks, data, reproduce, runs, show
+from lcpo import __version__
+from lcpo.cli import checks, completion, data, reproduce, runs, show, watch
 from lcpo.cli.options import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
 from lcpo.errors import InputError, RunError, is_full, no_space
 from lcpo.names import unknown
+from lcpo.run import stop
 
 COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "train": runs.train,
@@ -23,7 +26,10 @@ COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "report": data.report,
     "import": data.import_runs,
     "export": data.export,
+    "evaluate": watch.evaluate,
+    "watch": watch.watch,
     "bench": checks.bench,
+    "completion": completion.completion,
 }
 
 
@@ -32,6 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
         _usage()
+        return 0
+    if arguments == ["--version"]:
+        print(f"lcpo {__version__}")
         return 0
     name, *rest = arguments
     try:
@@ -49,8 +58,13 @@ def main(arguments: list[str] | None = None) -> int:
     except MemoryError:
         _show_error(InputError("memory is used up: make sizes smaller, or --workers fewer"))
         return BAD_INPUT
+    except stop.Stopped as stopped:
+        again = f"lcpo {name} --resume --out {shlex.quote(str(stopped.out))}"
+        again = f"`{again}`" if name in ("train", "compare") else "the same command with --resume"
+        print(f"stopped: {stopped}; {again} goes on", file=sys.stderr)
+        return STOPPED
     except KeyboardInterrupt:
-        print("stopped; the same command with --resume goes on", file=sys.stderr)
+        print("stopped", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:  # nobody reads on, as in `lcpo list | head`: no bug, and no news
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -79,3 +93,4 @@ def _usage() -> None:
     print("usage: lcpo COMMAND [options]      (lcpo COMMAND --help tells the options)\n")
     for name, command in COMMANDS.items():
         print(f"  {name:<10} {(command.__doc__ or '').splitlines()[0]}")
+    print("\nlcpo --version tells the version; docs/running.md explains the exit codes.")

@@ -10,7 +10,6 @@ import dataclasses
 import difflib
 import inspect
 import itertools
-import json
 import re
 import types
 import typing
@@ -99,9 +98,9 @@ def _collect(
         if _is_positional(option):
             places.append(key)
         elif option[1] is bool:
-            flags[_flag(key)], flags[_flag(key, "no-")] = (key, True), (key, False)
+            flags[as_flag(key)], flags[as_flag(key, "no-")] = (key, True), (key, False)
         else:
-            flags[_flag(key)] = (key, None)
+            flags[as_flag(key)] = (key, None)
     found: dict[str, Any] = {}
     words = deque(arguments)
     while words:
@@ -121,7 +120,7 @@ def _collect(
         key, switch = flags[flag]
         if key in found:
             more = ": put all its values behind one" if _is_list(options[key]) else ": give it once"
-            raise InputError(f"{_flag(key)} is given twice{more}")
+            raise InputError(f"{as_flag(key)} is given twice{more}")
         if switch is not None:
             if equals:
                 raise InputError(f"{flag} takes no value, got {plain_values.shown(value)}")
@@ -142,7 +141,7 @@ def _unknown_flag(command: str, flag: str, known: list[str]) -> str:
     return f"unknown option {plain_values.shown(flag)}: {hint}"
 
 
-def _flag(key: str, prefix: str = "") -> str:
+def as_flag(key: str, prefix: str = "") -> str:
     """--steps, --no-resume, --env.num-bins."""
     *where, name = key.split(".")
     return "--" + ".".join([*where, prefix + name.replace("_", "-")])
@@ -168,7 +167,7 @@ def _bare_type(option: Option) -> Any:
 
 def _value(key: str, option: Option, found: dict[str, list[str] | bool]) -> Any:
     """The value of an option: its words converted, or its default."""
-    what = key if _is_positional(option) else _flag(key)
+    what = key if _is_positional(option) else as_flag(key)
     if key not in found:
         if option[3] in (tyro.MISSING, dataclasses.MISSING):
             raise InputError(f"{what} is missing: {option[2]}")
@@ -195,20 +194,22 @@ def _convert(what: str, type_: Any, word: str) -> Any:
         return word
     if type_ in (int, float):
         try:
-            return type_(word)
-        except ValueError:
+            return type_(word) if type_ is float else _whole(word)
+        except (ValueError, OverflowError):
             plain_values.refuse(what, word, "a whole number" if type_ is int else "a number")
     if type_ is Path:
         return plain_values.path(what, word)
-    return word if type_ is str else _json_value(word)
+    return word if type_ is str else plain_values.from_text(word)
 
 
-def _json_value(word: str) -> Any:
-    """As JSON says, or else the text itself."""
+def _whole(word: str) -> int:
+    """A whole number, also as 1e5; ValueError where it is none."""
     try:
-        return json.loads(word)
-    except (ValueError, RecursionError):
-        return word
+        return int(word)
+    except ValueError:
+        if not float(word).is_integer():
+            raise
+        return int(float(word))
 
 
 def class_fields(cls: type) -> list[Option]:
@@ -278,5 +279,5 @@ def read_sweep(texts: tuple[str, ...]) -> dict[str, list[Any]]:
         name = field.replace("-", "_")
         if name in found:
             raise InputError(f"{name} is swept twice: put all its values behind one {field}=")
-        found[name] = [_json_value(part) for part in values.split(",")]
+        found[name] = [plain_values.from_text(part) for part in values.split(",")]
     return found

@@ -29,7 +29,10 @@ class RunProgress:
     def __init__(self, jobs: Iterable[Job], show: bool = True) -> None:
         self.steps = {job.name: job.total_steps for job in jobs}
         self.reached = dict.fromkeys(self.steps, 0)
-        self.resumed = 0
+        self.show = show
+        self.firsts: dict[str, tuple[float, int]] = {}  # when a run was first heard of, and where
+        self.rates: dict[str, float] = {}
+        self.rate = 0.0
         self.returns: dict[str, float] = {}
         self.phases: dict[str, str] = {}
         self.problems: list[str] = []
@@ -48,7 +51,6 @@ class RunProgress:
         )
 
     def __enter__(self) -> RunProgress:
-        self.began = time.monotonic()
         self.task = self.bar.add_task(
             f"{len(self.steps)} run(s)", total=sum(self.steps.values()), note="compiling"
         )
@@ -61,22 +63,30 @@ class RunProgress:
     def __call__(self, event: Event) -> None:
         """An event of `lcpo.run.events`."""
         if isinstance(event, Note):
-            self._print(f"note: {event.text}")
+            if self.show:
+                self._print(f"note: {event.text}")
             return
         if isinstance(event, Progress):
-            if event.job not in self.returns:
-                # Steps behind a checkpoint say nothing about the speed of this session.
-                self.resumed += event.resumed_at
+            self._measure(event)
             self.reached[event.job] = event.step
             self.returns[event.job] = event.mean_return
             self.phases[event.job] = event.phase
         else:
             self.phases.pop(event.job, None)
+            self.rates.pop(event.job, None)
             self.reached[event.job] = self.steps[event.job]
             if not isinstance(event, Finished):
                 self.problems.append(f"{event.job} stopped: {_reason(event)}")
                 self._print(self.problems[-1], "red")
         self._show()
+
+    def _measure(self, event: Progress) -> None:
+        """The speed of a run from its first chunk on: that took as long as compiling did."""
+        when, step = self.firsts.setdefault(event.job, (time.monotonic(), event.step))
+        if event.step > step:
+            seconds = max(time.monotonic() - when, 1e-9)
+            self.rates[event.job] = (event.step - step) / seconds
+            self.rate = sum(self.rates.values())
 
     def _print(self, text: str, style: str = "") -> None:
         """A line as it is: what environments say may look like rich's marks."""
@@ -84,9 +94,10 @@ class RunProgress:
 
     def _show(self) -> None:
         reached = sum(self.reached.values())
-        rate = (reached - self.resumed) / max(time.monotonic() - self.began, 1e-9)
-        left = (sum(self.steps.values()) - reached) / max(rate, 1e-9)
-        note = f"{_count(rate)} steps/s, {_clock(left)} left"
+        note = "running"
+        if self.rate > 0.0:
+            left = (sum(self.steps.values()) - reached) / self.rate
+            note = f"{_count(self.rate)} steps/s, {_clock(left)} left"
         latest = [r for r in self.returns.values() if r == r]
         if latest:
             note += f", return {sum(latest) / len(latest):.1f}"

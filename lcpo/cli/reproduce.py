@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from lcpo.study.study import Options, Study
 
 if TYPE_CHECKING:
     from lcpo.run.engines.base import Engine
+    from lcpo.run.events import Report
 
 
 def reproduce(arguments: list[str]) -> int:
@@ -26,8 +27,7 @@ def reproduce(arguments: list[str]) -> int:
     from lcpo.study.paper import STUDIES
 
     if arguments[:1] in (["-h"], ["--help"]):
-        print(f"usage: lcpo reproduce NAME [options]      (NAME: {', '.join(STUDIES)})")
-        print("       lcpo reproduce --list              (what each is, and what it costs)")
+        _usage()
         return 0
     if arguments[:1] == ["--list"]:
         return list_experiments(arguments[1:])
@@ -49,6 +49,19 @@ def reproduce(arguments: list[str]) -> int:
     return _run(name, options, jobs, engine, command)
 
 
+def _usage() -> None:
+    """What there is to reproduce, and the options that most of it has."""
+    from lcpo.study.paper import STUDIES
+
+    print("usage: lcpo reproduce NAME [options]      (lcpo reproduce NAME --help: all its options)")
+    print("       lcpo reproduce --list              (what each costs on this machine)\n")
+    for name, study in STUDIES.items():
+        print(f"  {name:<16} {study.help}")
+    print("\noptions of most:")
+    for name, _, help, _ in flags.class_fields(Options):
+        print(f"  {flags.as_flag(name):<16} {help}")
+
+
 def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
     """The options of a study, from the command line; it has none that make no sense in it."""
     cls = study.Options
@@ -57,7 +70,7 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
     options = cls(**{option[0]: getattr(found, option[0]) for option in fields})
     given = [flag for flag in ("plan", "collect") if getattr(options, flag) is not None]
     if len(given) == 2:
-        raise InputError("--plan and --collect: give one of them, they run nothing both")
+        raise InputError("--plan and --collect: give one of them, neither runs anything")
     if given and options.engine != "local":
         raise InputError(f"--{given[0]} runs nothing: leave --engine out")
     return options
@@ -67,7 +80,6 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
     from lcpo.run.plan.check import check_folder
-    from lcpo.run.store.layout import plan_file
     from lcpo.run.store.results import load_results
     from lcpo.study.folder import check_study, save_study
     from lcpo.study.paper import STUDIES
@@ -76,14 +88,12 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
     check_folder(out)
     check_study(out, name, options, jobs)
     if jobs:
-        show.line(f"{name}: {_size(jobs)}")
+        show.line(f"{name}: {_size(jobs)}{_rest(jobs, out)}")
         if left_out:
             _note(left_out)
-        try:
-            problems = api.run(jobs, out, options.resume, engine=engine)
-        finally:  # not before: only an engine that can run the jobs writes the plan
-            if plan_file(out).exists():
-                save_study(out, name, options)
+        signing = _Signing(engine, lambda: save_study(out, name, options))
+        problems = api.run(jobs, out, options.resume, engine=signing)
+        save_study(out, name, options)  # where nothing was left to run
     else:
         show.line(f"{name}: no runs to make, a report only")
         _take_folder(name, options, jobs, out)
@@ -95,6 +105,20 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
     return flags.RUN_FAILED if problems else 0
 
 
+class _Signing:
+    """An engine that says whose folder it is before the first run: a kill must not leave it open.
+
+    Not before `check`: an engine that cannot run the jobs leaves no folder.
+    """
+
+    def __init__(self, engine: Engine, sign: Callable[[], None]) -> None:
+        self.check, self.engine, self.sign = engine.check, engine, sign
+
+    def run(self, jobs: list[Job], out: Path, report: Report) -> None:
+        self.sign()
+        self.engine.run(jobs, out, report)
+
+
 def _size(jobs: Sequence[Job]) -> str:
     from lcpo.run.worker import cores
     from lcpo.study.costs import cost, in_words
@@ -102,6 +126,16 @@ def _size(jobs: Sequence[Job]) -> str:
     found, count = cost(jobs), len(cores())
     time = in_words(found.seconds(count))
     return f"{found.runs} runs, {found.interactions:,} steps, about {time} on {count} CPU cores"
+
+
+def _rest(jobs: Sequence[Job], out: Path) -> str:
+    """What of it is left to do, where some runs have ended."""
+    from lcpo.run.store.layout import run_files
+
+    waiting = [job for job in jobs if not run_files(out, job.name).manifest.exists()]
+    if len(waiting) == len(jobs):
+        return ""
+    return f"; still to run: {_size(waiting)}" if waiting else "; all have ended: a report only"
 
 
 def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> None:
@@ -155,7 +189,7 @@ def _report(
     report = STUDIES[name].report(options, results)
     written = write_files(report, results, out, command)
     for table in report.tables.values():
-        show.line(table.to_text())
+        show.table(table)
     for text in report.text:
         show.line(text)
     for path in written:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lcpo import config as configs
+from lcpo import contexts
 from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import resume, show
+from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
-from lcpo.run.store.results import Result
+
+if TYPE_CHECKING:
+    from lcpo.comparison import Comparison
+    from lcpo.run.engines.base import Engine
+    from lcpo.run.store.results import Result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,9 +30,17 @@ class RunOptions:
     env: str = "pendulum"
     """Environment: a name (`lcpo list`), gym:ID, or your own as package.module:Class."""
     trace: str | None = None
-    """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet)."""
+    """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet); default: the
+    environment's own, where it has one."""
+    columns: str | None = None
+    """Columns of a trace file, names or numbers from 1, separated by commas; default: all but the
+    time."""
+    repeat: bool = False
+    """A trace that is shorter than the run begins again."""
+    hold: bool = False
+    """A trace that is shorter than the run stays at its last row."""
     steps: int | None = None
-    """Interactions per run; default: the length of the trace."""
+    """Interactions per run (1e6 is a number, too); default: the length of the trace."""
     seeds: str = "4"
     """How many seeds (0, 1, ...), or which ones, as in 3,7 (a single one: 7,)."""
     out: Path | None = None
@@ -32,8 +49,11 @@ class RunOptions:
     """The trace is multiplied by this; default: the environment's own."""
     training_steps: int | None = None
     """Interactions of a prescient agent before its run along the trace; default: its own."""
+    normalise: str | None = None
+    """How agents see observations: running (mean and standard deviation so far), none, or numbers
+    to divide them by, one for each column, as in 2000,1,50."""
     resume: bool = False
-    """Go on with the runs that the folder holds."""
+    """Go on with the runs that the folder holds; with it, --out alone says which runs."""
     workers: int | None = None
     """Processes at a time; default: one per core. With --engine slurm: tasks of the array."""
     engine: str = "local"
@@ -42,17 +62,29 @@ class RunOptions:
     """HOST:PORT of a Ray cluster; default: the one that this machine is in."""
     checkpoint_seconds: float = 60.0
     """Time between checkpoints."""
+    keep_state: bool = False
+    """Keep the last checkpoint of each run: with it, --resume with more --steps goes on."""
+    track: tuple[str, ...] = ()
+    """Tell of the runs while they run: jsonl, tensorboard, wandb, or several."""
+    trust: bool = False
+    """With --resume and --out alone: run agents and environments outside lcpo, too."""
+    quiet: bool = False
+    """No progress, notes and names of files: the table, warnings and errors only."""
+    json: bool = False
+    """Print one JSON document instead of the table: every run, every row with all its numbers."""
 
 
 def train(arguments: list[str]) -> int:
     """Train an agent with several seeds; a summary table at the end."""
     from lcpo import api
     from lcpo.agents import find_agent, presets
-    from lcpo.run.engines.choose import make_engine
-    from lcpo.run.plan.check import check_running
+    from lcpo.comparison import gather
+    from lcpo.run import further
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan
 
+    if resume.is_alone(arguments):
+        return _go_on("train", arguments)
     agent_name, env_name = flags.peek(arguments, "agent"), flags.peek(arguments, "env")
     agent_name = "lcpo" if agent_name is None else agent_name
     env_name = RunOptions.env if env_name is None else env_name
@@ -73,40 +105,113 @@ def train(arguments: list[str]) -> int:
         ],
         flags.config_fields(default_env),
     )  # fmt: skip
-    check_running(options.workers, options.checkpoint_seconds)
-    engine = make_engine(
-        options.engine, options.workers, options.address, options.checkpoint_seconds
-    )
-    jobs = plan(
+    if options.plan_only and options.json:
+        raise InputError("--plan-only runs nothing: leave --json out")
+    how = _how(options)
+    make = functools.partial(
+        plan,
         agent_name,
         env_name,
-        trace=options.trace,
-        steps=options.steps,
+        trace=trace_of(options),
         seeds=flags.read_seeds(options.seeds),
         scale=options.scale,
         overrides=flags.config_changes(options, default),
         env_overrides=flags.config_changes(options.env_config, default_env),
         sweep=flags.read_sweep(options.sweep),
         training_steps=options.training_steps,
+        normalise=options.normalise,
     )
+    jobs = make(steps=options.steps)
     out = options.out or api.default_out(jobs[0])
+    if options.resume and options.steps is not None:
+        jobs = further.pinned(jobs, out, lambda steps: make(steps=steps), _note)
     if options.plan_only:
-        return _write_plan(jobs, out, options.resume)
-    problems = api.run(jobs, out, options.resume, engine=engine)
-    return _conclude(out, jobs, problems)
+        return _write_plan(jobs, out, options.resume, options.keep_state)
+    _tell_plan(options, jobs)
+    problems = api.run(jobs, out, options.resume, **how)
+    return _conclude(options, gather(out, jobs), out, problems)
+
+
+def _how(options: Any) -> dict[str, Any]:
+    """How runs are run, for `api.run`; InputError where they cannot be so."""
+    from lcpo.run.engines.choose import make_engine
+    from lcpo.run.plan.check import check_running
+    from lcpo.run.track import read_names
+
+    check_running(options.workers, options.checkpoint_seconds)
+    track = read_names(options.track)
+    engine: Engine = make_engine(
+        options.engine, options.workers, options.address, options.checkpoint_seconds
+    )
+    show_progress, keep = not options.quiet, options.keep_state
+    return {"engine": engine, "track": track, "progress": show_progress, "keep_state": keep}
+
+
+def _go_on(command: str, arguments: list[str]) -> int:
+    """`--resume --out X` and nothing that says which runs: those of the folder's plan."""
+    from lcpo import api
+    from lcpo.comparison import gather
+
+    is_compare = command == "compare"
+    more = COMPARE_OPTIONS if is_compare else []
+    help = "Go on with the runs that a folder holds."
+    options = flags.parse(command, help, arguments, [*flags.class_fields(RunOptions), *more])
+    how = _how(options)
+    jobs = resume.planned(options)
+    problems = api.run(jobs, options.out, True, **how)
+    if not is_compare:
+        return _conclude(options, gather(options.out, jobs), options.out, problems)
+    return _conclude_comparison(options, arguments, jobs, options.out, problems)
 
 
 def _note(text: str) -> None:
     show.line(text, "note:", "yellow", stderr=True)
 
 
-def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
+def _warn(text: str, stderr: bool = False) -> None:
+    show.line(text, "warning:", "yellow", stderr=stderr)
+
+
+def trace_of(options: Any) -> str | None:
+    """The name of the trace that `--trace`, `--columns`, `--repeat` and `--hold` mean."""
+    if options.trace is None:
+        if options.columns is not None or options.repeat or options.hold:
+            raise InputError("--columns, --repeat and --hold are of a trace: give --trace, too")
+        return None
+    return contexts.compose(
+        options.trace, options.columns, repeat=options.repeat, hold=options.hold
+    )
+
+
+def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
+    """What was chosen for the user, and what is odd about it, before the runs."""
+    from lcpo.study.constraint import plan_warnings
+
+    if options.quiet:
+        return
+    trace, env = jobs[0].trace, jobs[0].env
+    if options.trace is None and trace is not None:
+        _note(f"trace {trace}, {jobs[0].steps:,} steps: the default of {env}; --trace chooses")
+    time = contexts.describe(trace).time if trace and contexts.is_file(trace) else ()
+    if time:
+        _note(f"{trace}: {left_out(time)}")
+    for warning in plan_warnings(jobs):
+        _warn(warning, stderr=True)
+
+
+def left_out(time: Sequence[str]) -> str:
+    """What to tell of columns that are the time."""
+    what = " and ".join(repr(name) for name in time)
+    return f"column {what} is the time, and left out; --columns chooses"
+
+
+def _write_plan(jobs: list[Job], out: Path, resume: bool, keep_state: bool) -> int:
     from lcpo.run.engines.base import plan_only
     from lcpo.run.plan.check import check_folder
     from lcpo.run.store.layout import plan_file
 
     check_folder(out)
-    plan_only(jobs, out, _note, resume)
+    plan_only(jobs, out, _note, resume, keep_state)
     print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
     return 0
 
@@ -114,13 +219,13 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool) -> int:
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
-    from lcpo.run.engines.choose import make_engine
+    from lcpo.comparison import AGENTS, default_out
     from lcpo.run.plan.agents import plan_agents
-    from lcpo.run.plan.check import check_running
     from lcpo.run.plan.job import find_env
-    from lcpo.run.store.results import load_results
     from lcpo.study.compare import check_warmup
 
+    if resume.is_alone(arguments):
+        return _go_on("compare", arguments)
     env_name = flags.peek(arguments, "env")
     default_env = configs.make(find_env(RunOptions.env if env_name is None else env_name), {})
     options = flags.parse(
@@ -128,93 +233,77 @@ def compare(arguments: list[str]) -> int:
         "Compare agents: the same environment, trace and seeds for each.",
         arguments,
         [
-            ("agents", str, "Agents, separated by commas; the first is the reference. all: every "
-             "agent that can serve the environment, LCPO first.", "lcpo,a2c-entropy,a2c"),
+            ("agents", str, "Agents, separated by commas, with settings of their own: "
+             "'lcpo[sigma=2],a2c'; the first is the reference. all: every agent that can serve the "
+             "environment, LCPO first.", AGENTS),
             *flags.class_fields(RunOptions),
-            ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+            *COMPARE_OPTIONS,
             ("published", bool, "With the values and all faults of the published code.", False),
-            ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
         ],
         flags.config_fields(default_env),
     )  # fmt: skip
-    others = [result for folder in options.imported for result in load_results(folder)]
-    check_running(options.workers, options.checkpoint_seconds)
-    engine = make_engine(
-        options.engine, options.workers, options.address, options.checkpoint_seconds
-    )
+    _imported(options)  # a folder that is none is told before any work
+    how = _how(options)
     jobs = plan_agents(
         options.agents,
         options.env,
-        trace=options.trace,
+        trace=trace_of(options),
         steps=options.steps,
         seeds=flags.read_seeds(options.seeds),
         scale=options.scale,
         env_overrides=flags.config_changes(options.env_config, default_env),
         training_steps=options.training_steps,
+        normalise=options.normalise,
         published=options.published,
-        note=_note,
+        note=(lambda text: None) if options.quiet else _note,
     )
     check_warmup(options.warmup, jobs)
-    trace = jobs[0].trace or "none"
-    name = f"compare-{options.env}-{trace}{'-published' if options.published else ''}"
-    out = options.out or Path("out") / name.replace("/", "_").replace(":", ".")
-    problems = api.run(jobs, out, options.resume, engine=engine)
-    command = shlex.join(["lcpo", "compare", *arguments])
-    return _conclude(out, jobs, problems, options.warmup, command, others)
+    out = options.out or default_out(jobs, options.published)
+    _tell_plan(options, jobs)
+    problems = api.run(jobs, out, options.resume, **how)
+    return _conclude_comparison(options, arguments, jobs, out, problems)
 
 
-def _conclude(
-    out: Path,
-    jobs: list[Job],
-    problems: Sequence[str],
-    warmup: int | None = None,
-    command: str | None = None,
-    others: Sequence[Result] = (),
-) -> int:
-    """Print the table of these runs, what went wrong, and where things are; the exit code.
+COMPARE_OPTIONS: list[flags.Option] = [
+    ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+    ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
+]
+"""Of what is shown of a comparison."""
 
-    With `command`, the command line, the report is written as well. `others`: imported runs.
-    """
+
+def _imported(options: Any) -> list[Result]:
     from lcpo.run.store.results import load_results
-    from lcpo.study import compare, html, report
 
-    results = [*load_results(out, jobs), *others]
-    finished = compare.finished_runs(results)
-    if finished:
-        comparison = compare.summarise(results, warmup=warmup)
-        show.line(report.to_table(comparison).to_text())
-        if command is not None:
-            written = report.write_report(comparison, results, out, command)
-            for path in [*written, html.write_page(out)]:
-                show.line(f"wrote {path}")
-        for warning in _inactivity(finished):
-            show.line(warning, "warning:", "yellow")
+    return [result for folder in options.imported for result in load_results(folder)]
+
+
+def _conclude_comparison(
+    options: Any, arguments: list[str], jobs: list[Job], out: Path, problems: Sequence[str]
+) -> int:
+    """Write the report as well."""
+    from lcpo.comparison import gather
+
+    command = shlex.join(["lcpo", "compare", *arguments])
+    found = gather(out, jobs, options.warmup, _imported(options), write=True, command=command)
+    return _conclude(options, found, out, problems)
+
+
+def _conclude(options: Any, found: Comparison | None, out: Path, problems: Sequence[str]) -> int:
+    """Print what the runs show, what went wrong, and where things are; the exit code."""
+    code = flags.RUN_FAILED if problems else 0
+    if options.json:
+        empty = {"out": str(out), "runs": [], "table": [], "notes": [], "warnings": []}
+        document = empty if found is None else found.to_json()
+        print(json.dumps({**document, "problems": list(problems)}))
+        return code
+    if found is not None:
+        show.table(found.table)
+        for path in () if options.quiet else found.files:
+            show.line(f"wrote {path}")
+        for warning in found.warnings:
+            _warn(warning)
     for problem in problems:
         show.line(problem, colour="red")
-    show.line(f"results: {out}")
-    return flags.RUN_FAILED if problems else 0
-
-
-def _inactivity(results: Sequence[Result]) -> list[str]:
-    """A warning for every LCPO variant whose constraint was (almost) never active."""
-    from lcpo.core import ood
-    from lcpo.run.plan.job import Setup
-    from lcpo.run.store import record
-    from lcpo.study.calibrate import RARE, Lookback, inactivity_warning
-
-    warnings = {}
-    for result in results:
-        job, active = result.job, record.activity(result.record)
-        group = job.name.rsplit("-s", 1)[0]
-        sizes = job.config
-        if active is None or active >= RARE or job.trace is None or group in warnings:
-            continue
-        rows = Setup(job).trace()[: job.steps]
-        is_short = len(rows) < 2 * Lookback().rollout_length
-        if is_short or ood.find_detector(sizes["detector"]).distance is not ood.l2:
-            warnings[group] = f"{group}: active in {100 * active:.1f} % of updates"
-            continue
-        text = inactivity_warning(rows, sizes["sigma"], active=active)
-        if text:
-            warnings[group] = f"{group}: {text}"
-    return list(warnings.values())
+    if not options.quiet:
+        show.line(f"results: {out}")
+    return code

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from lcpo.study.tables import Table
 
 
 def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = False) -> None:
@@ -11,3 +17,8 @@ def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = Fa
     text = text.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
     parts = [(label, f"bold {colour}"), " ", text] if label else [(text, colour)]
     Console(stderr=stderr).print(Text.assemble(*parts), soft_wrap=True)
+
+
+def table(found: Table) -> None:
+    """Print a table as wide as the terminal is; where there is none, $COLUMNS or 80 wide."""
+    line(found.to_text(shutil.get_terminal_size().columns))

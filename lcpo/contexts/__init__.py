@@ -5,11 +5,14 @@ A trace is named by a string, and the same string gives the same numbers everywh
     a name in `TRACES`      "1" .. "4" (the paper's), "revisit", "ou", "iid", ...
     family:KIND:SEED        a member of a family, e.g. family:drift:7
     a file                  mine.npy, mine.csv, mine.parquet
+    FILE[COLUMNS]           mine.csv[rate,size], or by number: mine.npy[1,3]
+    any of these +repeat    begins again at its end; +hold: its last row stays
     any of these @FRACTION  3@1/20: trace 3, played 20 times as fast
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from fractions import Fraction
@@ -19,15 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lcpo import values as plain_values
-from lcpo.contexts import families, files, fractions, generators, paper, probe
+from lcpo.contexts import columns, ends, families, files, fractions, generators, paper, probe
 from lcpo.contexts.families import FAMILIES
 from lcpo.contexts.generators import Switches
 from lcpo.errors import InputError
 from lcpo.names import unknown
 
 __all__ = [
-    "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "describe", "get", "is_file",
-    "name_of", "shape", "stamp", "switches",
+    "FAMILIES", "TRACES", "Switches", "Trace", "any_length", "check", "compose", "describe", "get",
+    "has_switches", "is_file", "name_of", "shape", "stamp", "switches",
 ]  # fmt: skip
 
 
@@ -42,6 +45,10 @@ class Trace(NamedTuple):
     """make(rows) -> [rows, channels]"""
     switches: Callable[[int], Switches] | None = None
     """switches(rows): its schedule, where it switches between contexts and comes back to them."""
+    names: tuple[str, ...] = ()
+    """Of the channels, where they have any."""
+    time: tuple[str, ...] = ()
+    """Columns of a file that are left out because they are the time."""
 
 
 def _synthetic(generator: Callable[..., np.ndarray], **arguments: Any) -> Callable:
@@ -94,24 +101,69 @@ def name_of(trace: Any) -> str:
     return plain_values.name("trace", text)
 
 
+def compose(
+    name: Any, columns_of_file: str | None = None, *, repeat: bool = False, hold: bool = False
+) -> str:
+    """The name of a trace of some columns of a file, or of one that goes on after its end."""
+    text = name_of(name)
+    if repeat and hold:
+        raise InputError("--repeat and --hold: give one of them")
+    base, fraction = fractions.split(text)
+    if columns_of_file is not None:
+        if not is_file(base) or columns.split(base)[1] is not None:
+            raise InputError(f"columns of trace {text!r}: needs the path of a file")
+        base = columns.join(base, columns_of_file)
+    if (repeat or hold) and any_length(base):
+        raise InputError(f"trace {text!r} has no end: leave --repeat and --hold out")
+    base += ends.REPEAT if repeat else ends.HOLD if hold else ""
+    return fractions.join(base, fraction)
+
+
 def describe(name: str) -> Trace:
     """What is known of the trace called `name` without making it (a file is read)."""
     name, fraction = fractions.split(name_of(name))
     if fraction != 1:
         return _faster(describe(name), fraction)
+    name, ending = ends.split(name)
+    if ending:
+        return _endless(describe(name), ending, name)
     if name in TRACES:
         return TRACES[name]
     if name.startswith("family:"):
         kind, _ = families.parse(name)
         schedule = partial(families.switches, name) if kind == "revisit" else None
         return Trace(FAMILIES[kind], 2, None, partial(families.make, name), schedule)
-    if files.is_file(name):
-        values = files.read(name)
-        return Trace(f"the file {name}", values.shape[1], len(values), lambda rows: values)
+    file, wanted = columns.split(name)
+    if files.is_file(file):
+        found = _read_file(file, wanted, files.stamp(file))
+        length, channels = found.values.shape
+        return Trace(f"the file {name}", channels, length, lambda rows: found.values,
+                     names=found.names, time=found.time)  # fmt: skip
     raise InputError(
         unknown("trace", name, TRACES)
         + " (or 'family:KIND:SEED', or a .npy, .csv or .parquet file)"
     )
+
+
+@functools.lru_cache(maxsize=1)
+def _read_file(
+    file: str, wanted: tuple[str, ...] | None, stamp: tuple[int, int] | None
+) -> files.Content:
+    """The last one is kept: who plans a run asks for its length, its names and its rows."""
+    del stamp  # another one means another content
+    return files.read(file, wanted)
+
+
+def _endless(trace: Trace, ending: str, name: str) -> Trace:
+    """A trace that goes on after its end."""
+    length = trace.length
+    if length is None:
+        raise InputError(f"trace {name!r} has no end: leave {ending} out")
+
+    def make(rows: int) -> np.ndarray:
+        return ends.extend(trace.make(length), rows, ending)
+
+    return trace._replace(length=None, make=make, switches=None)
 
 
 def _faster(trace: Trace, fraction: Fraction) -> Trace:
@@ -128,27 +180,40 @@ def _faster(trace: Trace, fraction: Fraction) -> Trace:
     def switches(rows: int) -> Switches:
         assert schedule is not None
         whole = schedule(fractions.rows_before(rows, fraction))
-        return fractions.take_switches(whole, fraction)
+        return fractions.take_switches(whole, rows, fraction)
 
     help = f"{trace.help}, in {fraction} of the time"
-    return Trace(help, trace.channels, length, make, switches if schedule else None)
+    return trace._replace(
+        help=help, length=length, make=make, switches=switches if schedule else None
+    )
 
 
 def any_length(name: str) -> bool:
     """Whether the trace called `name` has as many rows as are asked for."""
-    name, _ = fractions.split(name)
-    return name.startswith("family:") or (name in TRACES and TRACES[name].length is None)
+    name, ending = ends.split(fractions.split(name)[0])
+    any_number = name.startswith("family:") or (name in TRACES and TRACES[name].length is None)
+    return bool(ending) or any_number
 
 
 def is_file(name: str) -> bool:
     """Whether the trace called `name` is a file."""
-    name, _ = fractions.split(name)
+    name = _base(name)
     return name not in TRACES and not name.startswith("family:") and files.is_file(name)
+
+
+def has_switches(name: str | None) -> bool:
+    """Whether the trace called `name` has a schedule; None, of an environment without one: no."""
+    return name is not None and not is_file(name) and describe(name).switches is not None
+
+
+def _base(name: str) -> str:
+    """The trace or file in a name, without columns, ending and fraction."""
+    return columns.split(ends.split(fractions.split(name)[0])[0])[0]
 
 
 def stamp(name: str) -> tuple[int, int] | None:
     """Of a file: when it was last written, and its size, which tell whether to read it again."""
-    return files.stamp(fractions.split(name)[0]) if is_file(name) else None
+    return files.stamp(_base(name)) if is_file(name) else None
 
 
 def shape(name: str, rows: int | None = None) -> tuple[int, int]:
@@ -194,7 +259,8 @@ def _num_rows(trace: Trace, name: str, rows: int | None) -> int:
     if rows is not None and rows > trace.length:
         raise InputError(
             f"trace {name!r} has {trace.length:,} rows, the run needs {rows:,}: "
-            "run fewer steps or use a longer trace"
+            "run fewer steps, use a longer trace, or say what comes after its end: --repeat (it "
+            "begins again), --hold (its last row stays)"
         )
     return trace.length
 

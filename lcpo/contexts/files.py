@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import os
 import re
-import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from lcpo.contexts import columns, csv_files
+from lcpo.contexts.columns import Part
 from lcpo.errors import InputError, MissingFile, MissingPackage
-
-LAYOUT = "numbers separated by commas, and at most one line of names above them"
 
 
 def is_file(name: str) -> bool:
@@ -57,10 +55,25 @@ def find(name: str, suffixes: Collection[str], kind: str = "trace") -> Path:
     return path
 
 
-def read(name: str) -> np.ndarray:
-    """The array in a file, as stored: numbers in two dimensions."""
+class Content(NamedTuple):
+    """What a file holds."""
+
+    values: np.ndarray
+    """As stored: numbers in two dimensions, [rows, channels]."""
+    names: tuple[str, ...] = ()
+    """Of the channels; empty where the file has none."""
+    time: tuple[str, ...] = ()
+    """The columns that were left out because they are the time: their names, or numbers from 1."""
+
+
+def read(name: str, wanted: Sequence[str] | None = None, *, keep_time: bool = False) -> Content:
+    """What is in a file: the columns that are wanted, by name or number; None: all but the time.
+
+    A column is the time where it holds dates, or where it is called so and holds text, or is the
+    first and only goes up. `keep_time`: all columns, whatever they are.
+    """
     path = find(name, READERS)
-    values = READERS[path.suffix.lower()](path)
+    values, kept, names, total = READERS[path.suffix.lower()](path, wanted, keep_time)
     if values.dtype.kind not in "fiub":
         raise InputError(f"trace file {name} holds {values.dtype} entries: needs real numbers")
     if values.ndim == 1:
@@ -70,10 +83,17 @@ def read(name: str) -> np.ndarray:
         )
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"trace file {name} has shape {values.shape}: needs [rows, channels]")
-    return values
+    called = names or [str(i + 1) for i in range(total)]
+    time: list[int] = []
+    if wanted is None and not keep_time:
+        if kept[0] == 0 and columns.counts_time(values, [called[i] for i in kept]):
+            values, kept = values[:, 1:], kept[1:]
+        time = [i for i in range(total) if i not in kept]
+    own = tuple(called[i] for i in kept) if names else ()
+    return Content(values, own, tuple(called[i] for i in time))
 
 
-def _read_npy(path: Path) -> np.ndarray:
+def _read_npy(path: Path, wanted: Sequence[str] | None, keep_time: bool) -> Part:
     """Memory-mapped: a float32 file is not even copied."""
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -84,31 +104,14 @@ def _read_npy(path: Path) -> np.ndarray:
         ) from error
     if not isinstance(values, np.ndarray):
         raise InputError(f"trace file {path} is an .npz archive: save one array with np.save")
-    return values
+    if wanted is None or values.ndim != 2:
+        count = values.shape[-1] if values.ndim else 0
+        return Part(values, list(range(count)), [], count)
+    kept = columns.choose(wanted, [], values.shape[1], path)
+    return Part(values[:, kept], kept, [], values.shape[1])
 
 
-def _read_csv(path: Path) -> np.ndarray:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a file without data: said below
-            reader = csv.reader(file)
-            first = next((cells for cells in reader if cells), [])
-            skip = reader.line_num if _is_header(first) else 0
-            file.seek(0)
-            values = np.loadtxt(
-                file, delimiter=",", quotechar='"', comments=None, skiprows=skip, ndmin=2
-            )
-    except (ValueError, csv.Error) as error:
-        fault = _csv_fault(path) or f"{error} Needs {LAYOUT}"
-        raise InputError(f"trace file {path}: {fault}") from error
-    if values.size == 0:
-        raise InputError(f"trace file {path} holds no rows: needs {LAYOUT}")
-    if not np.isfinite(values).all() or len(first) != values.shape[1]:
-        raise InputError(f"trace file {path}: {_csv_fault(path)}")
-    return values
-
-
-def _read_parquet(path: Path) -> np.ndarray:
+def _read_parquet(path: Path, wanted: Sequence[str] | None, keep_time: bool) -> Part:
     try:
         import polars as pl
     except ImportError as error:
@@ -119,11 +122,18 @@ def _read_parquet(path: Path) -> np.ndarray:
         frame = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(f"trace file {path} is not a parquet file ({error})") from error
+    names = frame.columns
+    if wanted is not None:
+        kept = columns.choose(wanted, names, len(names), path)
+    else:
+        kept = [i for i, (name, kind) in enumerate(frame.schema.items())
+                if keep_time or not _is_time(frame, name, kind)]  # fmt: skip
+    frame = frame.select([names[i] for i in kept])
     for name, kind in frame.schema.items():
         if not (kind.is_numeric() or kind == pl.Boolean):
             raise InputError(
                 f"trace file {path}: column {name!r} holds {kind} entries: needs numbers; "
-                "drop the column or convert it"
+                "convert it, or choose others: --columns"
             )
         empty = frame[name].is_null().arg_true()
         if len(empty):
@@ -131,68 +141,19 @@ def _read_parquet(path: Path) -> np.ndarray:
                 f"trace file {path}: row {empty[0] + 1}, column {name!r} is empty "
                 f"({len(empty):,} such rows): every entry must be finite"
             )
-    return frame.cast(pl.Float64).to_numpy()
+    return Part(frame.cast(pl.Float64).to_numpy(), kept, names, len(names))
 
 
-READERS: dict[str, Callable[[Path], np.ndarray]] = {
+def _is_time(frame: Any, name: str, kind: Any) -> bool:
+    """Whether a column of parquet holds dates or times, as such or as text."""
+    if kind.is_temporal():
+        return True
+    first = frame[name].drop_nulls().head(1)
+    return str(kind) == "String" and len(first) == 1 and columns.is_time_text(first[0], name)
+
+
+READERS: dict[str, Callable[[Path, Sequence[str] | None, bool], Part]] = {
     ".npy": _read_npy,
-    ".csv": _read_csv,
+    ".csv": csv_files.read,
     ".parquet": _read_parquet,
 }
-
-
-def names(path: Path) -> list[str]:
-    """The names above the columns of a csv file; none where it begins with numbers."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            first = next((cells for cells in csv.reader(file) if cells), [])
-    except (ValueError, csv.Error):  # told by `read`
-        return []
-    return [cell.strip() for cell in first] if _is_header(first) else []
-
-
-def _csv_fault(path: Path) -> str | None:
-    """What is wrong with the first bad line of a csv file. Slow: for files known to be bad."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            columns = 0
-            for cells in reader:
-                if not cells:
-                    continue
-                line = f"line {reader.line_num}"
-                if not columns:
-                    columns = len(cells)
-                    if _is_header(cells):
-                        continue
-                if len(cells) != columns:
-                    return (
-                        f"{line} has {len(cells)} columns, the lines before it have {columns}: "
-                        "every line needs as many"
-                    )
-                for i, cell in enumerate(cells):
-                    if _is_text(cell):
-                        return f"{line}, column {i + 1} is {cell.strip()!r}: needs {LAYOUT}"
-                    if not math.isfinite(float(cell)):
-                        return (
-                            f"{line}, column {i + 1} is {cell.strip()!r}: "
-                            "every entry must be finite"
-                        )
-    except csv.Error as error:
-        return f"not a csv file ({error}): needs {LAYOUT}"
-    except UnicodeDecodeError as error:
-        return f"not UTF-8 text ({error.reason} at byte {error.start}): needs {LAYOUT}"
-    return None
-
-
-def _is_header(cells: list[str]) -> bool:
-    """A line in which nothing is a number. One with text beside numbers is a faulty row."""
-    return bool(cells) and all(_is_text(cell) for cell in cells)
-
-
-def _is_text(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return True
-    return "_" in cell  # 1_000 is a number to Python, not to NumPy

@@ -58,10 +58,10 @@ def take(values: np.ndarray, rows: int, fraction: Fraction) -> np.ndarray:
     return values[places]
 
 
-def take_switches(switches: Switches, fraction: Fraction) -> Switches:
-    """The schedule of the shorter trace; visits that have no row in it are left out."""
+def take_switches(switches: Switches, rows: int, fraction: Fraction) -> Switches:
+    """The schedule of `rows` rows of the shorter trace, without visits that have no row in it."""
     start = -(-switches.start * fraction.numerator // fraction.denominator)
-    lasts = np.append(start[1:] > start[:-1], True)
+    lasts = np.append(start[1:], rows) > start
     context = switches.context[lasts]
     seen = np.ones(len(context), bool)
     seen[np.unique(context, return_index=True)[1]] = False

@@ -11,7 +11,7 @@ import importlib.resources
 
 import numpy as np
 
-from lcpo.contexts import fractions, generators
+from lcpo.contexts import ends, fractions, generators
 from lcpo.errors import InputError
 from lcpo.names import unknown
 
@@ -34,7 +34,7 @@ def wind_scale(env: str, trace: str) -> float:
     """
     if env not in WIND_DIVISORS:
         raise InputError(unknown("windy environment", env, WIND_DIVISORS))
-    trace, _ = fractions.split(trace)
+    trace, _ = ends.split(fractions.split(trace)[0])
     return 1.0 / WIND_DIVISORS[env][int(trace) - 1] if trace in ("1", "2", "3", "4") else 1.0
 
 
@@ -44,11 +44,13 @@ def default_scale(env: str, trace: str) -> float:
 
 
 DEFAULT_TRACES: dict[str, str] = {
-    "grid-world": "grid-world", "probe-two-contexts": "two-contexts",
+    "pendulum": "revisit", "grid-world": "grid-world", "probe-two-contexts": "two-contexts",
 }  # fmt: skip
 """The trace that belongs to an environment, where one does."""
 DEFAULT_STEPS: dict[str, int] = {"grid-world": 4 * MILLION}
 """The length of a run, where the trace does not tell."""
+FIRST_STEPS: dict[str, int] = {"pendulum": MILLION}
+"""The length of a run along the default trace, where that can have any: seven changes of wind."""
 
 
 def trap_schedule(episodes: int = 200_000) -> np.ndarray:

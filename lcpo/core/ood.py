@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from lcpo.core import buffers
-from lcpo.errors import InputError
-from lcpo.names import find
+from lcpo.errors import InputError, tell
+from lcpo.names import find, is_ours
 from lcpo.types import Array, ContextSlice
 
 Distance = Callable[[ContextSlice, Array, Array], Array]
@@ -96,6 +96,36 @@ def find_detector(name: str) -> Detector:
             "function distance(context, recent, data)"
         )
     return Detector(cast(Distance, found))
+
+
+def check_detector(name: str, context: ContextSlice, obs_size: int) -> None:
+    """Raise InputError where a user's own detector breaks a rule, on small made-up arrays."""
+    if is_ours(name, DETECTORS):
+        return
+    distance, key = find_detector(name).distance, jax.random.key(0)
+    recent = jax.random.normal(key, (8, obs_size))
+    data = jnp.concatenate([recent[:2], 10.0 + recent[:3]])
+    signature = f"distance(context, recent [8, {obs_size}], data [5, {obs_size}])"
+    try:
+        found = jax.jit(lambda recent, data: distance(context, recent, data))(recent, data)
+    except Exception as error:
+        raise InputError(
+            f"detector {name!r}: {signature} raised {tell(error)}: it must be a pure function of "
+            "JAX arrays"
+        ) from error
+    if not isinstance(found, jax.Array) or found.shape != (5,):
+        got = f"shape {list(found.shape)}" if isinstance(found, jax.Array) else type(found).__name__
+        raise InputError(
+            f"detector {name!r}: {signature} gives {got}: needs [5], a number for each row of data"
+        )
+    if not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"detector {name!r}: distances are {found.dtype}: needs float32")
+    if bool((jnp.isnan(found) | (found < 0.0)).any()):
+        worst = [round(float(x), 4) for x in found]
+        raise InputError(
+            f"detector {name!r}: {signature} gives {worst}: needs squared distances, from 0 on "
+            "(infinity: out of distribution whatever sigma is)"
+        )
 
 
 def sample_ood(

@@ -17,14 +17,18 @@ class RunningMoments(NamedTuple):
     weight: Array
 
 
-def moments_init() -> RunningMoments:
-    """Mean 0, variance 1, and next to no weight."""
-    return RunningMoments(jnp.float32(0.0), jnp.float32(1.0), jnp.float32(1e-4))
+def moments_init(shape: tuple[int, ...] = ()) -> RunningMoments:
+    """Mean 0, variance 1, and next to no weight; `shape`: of what each value is."""
+    return RunningMoments(
+        jnp.zeros(shape, jnp.float32), jnp.ones(shape, jnp.float32), jnp.float32(1e-4)
+    )
 
 
 def moments_add(moments: RunningMoments, values: Array) -> RunningMoments:
-    """Merge a batch (Chan et al. 1979)."""
-    mean, var, count = jnp.mean(values), jnp.var(values), float(values.size)
+    """Merge a batch (Chan et al. 1979): values [..., *shape]."""
+    over = tuple(range(values.ndim - moments.mean.ndim))
+    mean, var = jnp.mean(values, axis=over), jnp.var(values, axis=over)
+    count = float(values.size // max(moments.mean.size, 1))
     total = moments.weight + count
     delta = mean - moments.mean
     share = count / total

@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from lcpo.envs.base import CompiledEnv, select
+from lcpo.envs.base import AnyEnv, CompiledEnv, HostWorlds, is_host, max_input_of, select
 from lcpo.types import Array, Step
 
 
+def open_worlds(env: AnyEnv, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
+    """Worlds of an environment of either kind, one for each seed; `threads` as in `HostEnv`."""
+    return env.open(len(seeds), seeds, threads) if is_host(env) else CompiledWorlds(env, seeds)
+
+
 class CompiledWorlds:
-    """Worlds of a compiled environment as lcpo.envs.base.HostWorlds. They cannot be saved."""
+    """Worlds of a compiled environment as lcpo.envs.base.InputWorlds. They cannot be saved."""
 
     def __init__(self, env: CompiledEnv[Any], seeds: Sequence[int]) -> None:
-        self.keys = jax.vmap(jax.random.key)(np.array(seeds, np.uint32))
+        self.env, self.keys = env, jax.vmap(jax.random.key)(np.array(seeds, np.uint32))
         self.draws = np.zeros(len(seeds), np.int32)  # of each world, apart from the others'
         self.state: Any = None
-        self._reset, self._step = jax.jit(jax.vmap(env.reset)), jax.jit(jax.vmap(env.step))
-        self._fold = jax.jit(jax.vmap(jax.random.fold_in))
-
-    def _next_keys(self, mask: np.ndarray | int) -> Array:
-        """Keys [N]; those of worlds outside the mask have been used before."""
-        self.draws = self.draws + mask
-        return self._fold(self.keys, self.draws)
+        self._reset, self._step = _compile(env)
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
         """Begin an episode where `mask` [N] is set; features [N, F] of all worlds."""
-        fresh = self._reset(self._next_keys(mask))
+        self.draws = self.draws + mask  # keys of worlds outside the mask have been used before
+        fresh = self._reset(self.keys, self.draws)
         if self.state is not None:
             fresh = select(mask, fresh, (self.state, self.features))
-        self.state, self.features = jax.tree.map(np.asarray, fresh)
+        self.state, self.features = jax.device_get(fresh)
         return self.features
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
         """One step with actions [N, A] in contexts [N, channels]. No resets."""
-        after = self._step(self.state, action, context, self._next_keys(1))
-        self.state, step = jax.tree.map(np.asarray, after)
+        self.draws = self.draws + 1
+        after = self._step(self.keys, self.draws, self.state, action, context)
+        self.state, step = jax.device_get(after)
         self.features = step.obs
         return step
+
+    def step_inputs(self, chosen: np.ndarray, context: np.ndarray) -> Step:
+        """One step with motor inputs [N, A]: places between two indices of the grid."""
+        high = max_input_of(self.env)
+        assert high is not None  # else nobody may call it
+        share = (np.clip(chosen, -high, high) + high) / (2.0 * high)
+        index = share * (np.array(self.env.spec.num_actions) - 1)
+        return self.step(index.astype(np.float32), context)
 
     def get_state(self) -> None:
         """They cannot be saved."""
@@ -52,3 +62,20 @@ class CompiledWorlds:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+@functools.lru_cache(maxsize=32)
+def _compile(env: CompiledEnv[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`reset` and `step` of many worlds; kept, so that a second set of worlds compiles nothing.
+
+    One program each: what is drawn for the keys would cost as much as the step, if called apart.
+    """
+    fold = jax.vmap(jax.random.fold_in)
+
+    def reset(keys: Array, draws: Array) -> Any:
+        return jax.vmap(env.reset)(fold(keys, draws))
+
+    def step(keys: Array, draws: Array, state: Any, action: Array, context: Array) -> Any:
+        return jax.vmap(env.step)(state, action, context, fold(keys, draws))
+
+    return jax.jit(reset), jax.jit(step)

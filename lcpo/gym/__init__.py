@@ -1,6 +1,7 @@
 """Gymnasium, both ways.
 
-    to_gym     our environments as Gymnasium's; `ids` has their names, which `import lcpo` registers
+    to_gym     our environments as Gymnasium's, one world; `vector`: many; `frames`: pictures;
+               `ids` has their names, which `import lcpo` registers
     from_gym   Gymnasium's environments as ours; `worlds` steps them, `spaces` translates their
                observations and actions
 

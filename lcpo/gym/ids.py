@@ -5,7 +5,7 @@ from __future__ import annotations
 import gymnasium
 
 IDS = {
-    "lcpo/GridWorld-v0": ("ContextEnv", "grid-world"),
+    "lcpo/GridWorld-v0": ("GridWorldEnv", "grid-world"),
     "lcpo/WindyPendulum-v0": ("PendulumEnv", "pendulum"),
     "lcpo/WindyInvertedPendulum-v0": ("MujocoEnv", "inverted-pendulum"),
     "lcpo/WindyInvertedDoublePendulum-v0": ("MujocoEnv", "inverted-double-pendulum"),
@@ -18,4 +18,9 @@ def register() -> None:
     """Make the ids known to Gymnasium."""
     for name, (cls, env) in IDS.items():
         if name not in gymnasium.registry:
-            gymnasium.register(name, entry_point=f"lcpo.gym.to_gym:{cls}", kwargs={"env": env})
+            gymnasium.register(
+                name,
+                entry_point=f"lcpo.gym.to_gym:{cls}",
+                vector_entry_point="lcpo.gym.vector:ContextVectorEnv",
+                kwargs={"env": env},
+            )

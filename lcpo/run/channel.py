@@ -4,7 +4,7 @@ A worker is started with pipes as its standard input and output. Before anything
 for itself: from then on what agents, environments and their child processes print goes to standard
 error, which is a log, and who reads standard input finds its end.
 
-    driver -> worker    job numbers, a share a line
+    driver -> worker    job numbers, a share a line; `STOP`: save what runs, and end
     worker -> driver    events (`lcpo.run.events`), and `IDLE` after each share
 """
 
@@ -21,11 +21,13 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from lcpo.run import events
+from lcpo.run import events, stop
 from lcpo.run.events import Event
 
 IDLE = {"event": "idle"}
 """What a fed worker says when it has run what it was given."""
+STOP = b"stop\n"
+"""A wish of the driver's."""
 
 
 class Channel:
@@ -58,7 +60,10 @@ class Channel:
             try:
                 with open(self.source, "rb", closefd=False) as lines:
                     for line in lines:
-                        numbers.put([int(number) for number in line.split()])
+                        if line == STOP:
+                            stop.ask()
+                        else:
+                            numbers.put([int(number) for number in line.split()])
             except Exception:
                 traceback.print_exc()
             finally:

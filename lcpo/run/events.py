@@ -19,6 +19,8 @@ class Progress:
     """The step that this session began with."""
     mean_return: float
     """Over the newest updates; NaN where no episode ended."""
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Of the newest updates: the mean of each metric, sums over the episodes that ended."""
 
 
 @dataclasses.dataclass(frozen=True)

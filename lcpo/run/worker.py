@@ -54,8 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     except RunError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        print(f"stopped: {str(stopped) or 'nothing is saved'}", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:
         return NOT_READ
@@ -67,8 +67,8 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
     if options.one_core:
         pin(free_core())
 
-    from lcpo.run import events
-    from lcpo.run.drive import execute
+    from lcpo.run import events, stop
+    from lcpo.run.drive import execute, saved
     from lcpo.run.plan.job import check_trust
     from lcpo.run.store import lock
     from lcpo.run.store.plans import load_plan
@@ -88,12 +88,18 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
         if isinstance(event, events.Crashed) and event.no_space and not options.feed:
             raise no_space(out)
 
-    jobs, planned_out = load_plan(options.jobs)
+    jobs, planned_out, _ = load_plan(options.jobs)
     check_trust(jobs, options.trust, str(options.jobs))
     out = options.out or planned_out
     if not options.feed:
+        mine = jobs[part or slice(None)]
         with lock.locked(out, lambda text: report(events.Note(text)), shared=part is not None):
-            execute.run_jobs(jobs[part or slice(None)], out, report, options.checkpoint_seconds)
+            try:
+                with stop.on_signals():
+                    execute.run_jobs(mine, out, report, options.checkpoint_seconds)
+            except (stop.Asked, KeyboardInterrupt) as stopped:
+                text = f"{saved.tell_saved(mine, out)}; the same command goes on"
+                raise stop.Stopped(text, out) from stopped
         return int(failed)
     if options.lock is not None:
         lock.inherit(out, options.lock)
@@ -101,11 +107,17 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
     # Ctrl-C in a terminal is for the driver, which ends its workers. Not SIG_IGN: child processes
     # would inherit that.
     signal.signal(signal.SIGINT, lambda *_: None)
-    for numbers in channel.shares():
-        share = [jobs[number] for number in numbers]
-        execute.run_jobs(share, out, report, options.checkpoint_seconds)
+    signal.signal(signal.SIGTERM, lambda *_: stop.ask())
+    try:
+        for numbers in channel.shares():
+            share = [jobs[number] for number in numbers]
+            execute.run_jobs(share, out, report, options.checkpoint_seconds)
+            stop.check()
+            _flush()
+            channel.idle()
+    except stop.Asked:
         _flush()
-        channel.idle()
+        return STOPPED
     return int(failed)
 
 

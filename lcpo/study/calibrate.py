@@ -32,8 +32,8 @@ from lcpo.errors import InputError
 from lcpo.run.plan.plan import MAX_SCALE
 from lcpo.study import figures, trace_figure
 
-SIGMAS = (0.125, 0.25, 0.5, 0.707, 1.0, 1.414, 2.0, 4.0)
-"""Tabulated by default; the paper's ablation has sigma^2 = 0.25, 0.5, 1, 2, 4."""
+NUM_SIGMAS = 8
+"""Tabulated, over the distances that occur."""
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99, 100)
 MAX_UPDATES = 1000
 """Updates simulated; further ones are skipped, evenly."""
@@ -58,6 +58,8 @@ class Calibration(NamedTuple):
     sigmas: tuple[float, ...]
     suggested: float | None
     """None: the contexts of the past differ no more than those within a rollout."""
+    channels: tuple[str, ...] = ()
+    """Their names, where they have any."""
 
     def activity(self, sigma: float, first_step: int = 0) -> float:
         """Share of the updates from `first_step` on in which the constraint is active."""
@@ -85,7 +87,7 @@ class Lookback(NamedTuple):
 
 def calibrate(
     trace: str | os.PathLike[str] | np.ndarray,
-    sigmas: tuple[float, ...] = SIGMAS,
+    sigmas: tuple[float, ...] | None = None,
     lookback: Lookback = Lookback(),  # noqa: B008 - a value
     scale: float = 1.0,
     rows: int | None = None,
@@ -93,7 +95,8 @@ def calibrate(
 ) -> Calibration:
     """Simulate the detector along a trace (a name, a file, or an array [rows, channels]).
 
-    `scale` multiplies the contexts; `rows` are the steps of the run (None: all of the trace, or 2
+    `sigmas`: to be tabulated; None: eight, over the distances that occur. `scale` multiplies the
+    contexts; `rows` are the steps of the run (None: all of the trace, or 2
     million where it can have any length).
     """
     _check_settings(lookback, scale)
@@ -109,8 +112,7 @@ def calibrate(
         )
     if lookback.buffer_size is None:
         lookback = lookback._replace(buffer_size=max(1, round(0.01 * rows)))
-    count = min(num_updates, MAX_UPDATES)
-    updates = np.unique(np.linspace(0, num_updates - 1, count).round().astype(np.int64))
+    updates = _sampled(num_updates)
     reach, distances, within = _simulate(values, updates, lookback, seed)
     size = abs(scale)
     noise = size * float(np.percentile(within, 99))
@@ -127,9 +129,43 @@ def calibrate(
         distances=size * np.sort(distances),
         noise=noise,
         far=far,
-        sigmas=tuple(sigmas),
+        sigmas=_grid(noise, reach) if sigmas is None else tuple(sigmas),
         suggested=None if far is None else _two_digits(0.5 * (noise + far)),
+        channels=contexts.describe(name).names if isinstance(trace, (str, os.PathLike)) else (),
     )
+
+
+def noise(values: np.ndarray, lookback: Lookback) -> float:
+    """The 99th percentile of the distance between a context and the mean of its own rollout."""
+    updates = _sampled(len(values) // lookback.rollout_length)
+    within = [_spread(_rollout(values, int(update), lookback)) for update in updates]
+    return float(np.percentile(np.concatenate(within), 99))
+
+
+def _grid(noise: float, reach: np.ndarray) -> tuple[float, ...]:
+    """From half the noise to the largest reach, each so many times the one before."""
+    top = float(reach.max())
+    if top <= 0.0:  # contexts that are all alike
+        top = max(noise, 1.0)
+    low = min(max(0.5 * noise, 0.01 * top), 0.5 * top)
+    return tuple(dict.fromkeys(_two_digits(s) for s in np.geomspace(low, top, NUM_SIGMAS)))
+
+
+def _sampled(num_updates: int) -> np.ndarray:
+    """The updates that are looked at: all, or evenly so many."""
+    count = min(num_updates, MAX_UPDATES)
+    return np.unique(np.linspace(0, num_updates - 1, count).round().astype(np.int64))
+
+
+def _rollout(values: np.ndarray, update: int, lookback: Lookback) -> np.ndarray:
+    """The contexts of an update as the detector sees them."""
+    first = update * lookback.rollout_length
+    return _history_means(values, np.arange(first, first + lookback.rollout_length), lookback.lags)
+
+
+def _spread(contexts: np.ndarray) -> np.ndarray:
+    """Distances to their mean."""
+    return np.linalg.norm(contexts - contexts.mean(axis=0), axis=1)
 
 
 def _simulate(
@@ -142,9 +178,9 @@ def _simulate(
     reach, distances, within = np.zeros(len(updates)), [], []
     for i, update in enumerate(updates):
         first = int(update) * length
-        recent = _history_means(values, np.arange(first, first + length), lags)
+        recent = _rollout(values, int(update), lookback)
         centre = recent.mean(axis=0)
-        within.append(np.linalg.norm(recent - centre, axis=1))
+        within.append(_spread(recent))
         if first == 0:
             continue  # nothing to look back on
         drawn = _draw(first, capacity, rounds * length, rng)
@@ -174,14 +210,15 @@ def summary(calibration: Calibration) -> str:
     lines = [
         f"trace {c.name}: {c.rows:,} steps, {c.num_updates:,} updates "
         f"({len(c.step):,} simulated), contexts times {c.scale:g}",
+        *([f"channels: {', '.join(c.channels)}"] if c.channels else []),
         "",
         "distance between past contexts and the recent mean",
         "  percentile " + "".join(f"{p:>8}" for p in c.quantiles),
-        "  distance   " + "".join(f"{d:>8.3f}" for d in c.quantiles.values()),
-        f"  within a rollout (99th percentile): {c.noise:.3f}; keep sigma above it",
+        "  distance   " + "".join(f"{_short(d):>8}" for d in c.quantiles.values()),
+        f"  within a rollout (99th percentile): {_short(c.noise)}; keep sigma above it",
         "",
         "updates in which LCPO's constraint would be active",
-        "  sigma      " + "".join(f"{s:>8.3g}" for s in c.sigmas),
+        "  sigma      " + "".join(f"{s:>8g}" for s in c.sigmas),
         "  active     " + "".join(f"{100 * c.activity(s):>6.1f} %" for s in c.sigmas),
         "",
     ]
@@ -227,8 +264,11 @@ def inactivity_warning(
     return head + f"{where}; try sigma = {c.suggested:g}"
 
 
-def plot(calibration: Calibration, path: str | Path) -> None:
-    """Distances, activity against sigma, and the reach along the trace, as a picture."""
+def plot(calibration: Calibration, path: str | Path | None = None) -> Any:
+    """Distances, activity against sigma, and the reach along the trace: the three axes.
+
+    `path`: of the picture to write; None: none is written.
+    """
     c = calibration
     top = max(float(c.distances[-1]), float(c.reach.max()), 1e-6) * 1.03
     figure = figures.new_figure(12, 3.4)
@@ -259,7 +299,9 @@ def plot(calibration: Calibration, path: str | Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     title = f"trace {c.name}" + (f", times {c.scale:g}" if c.scale != 1.0 else "")
     figure.suptitle(title, parse_math=False)
-    figures.save(figure, path)
+    if path is not None:
+        figures.save(figure, path)
+    return axes
 
 
 def _load(trace: str | os.PathLike[str] | np.ndarray, rows: int | None) -> tuple[str, np.ndarray]:
@@ -287,6 +329,11 @@ def _draw(seen: int, capacity: int, count: int, rng: np.random.Generator) -> np.
 
 def _two_digits(value: float) -> float:
     return float(f"{value:.2g}")
+
+
+def _short(value: float) -> str:
+    """Three decimals, or as many digits as fit into a column."""
+    return f"{value:.3f}" if value < 1000.0 else f"{value:.4g}"
 
 
 def _ordinal(rank: int) -> str:

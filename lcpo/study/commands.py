@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lcpo import config as configs
-from lcpo.agents import AGENTS, presets
+from lcpo.agents import AGENTS, constant, find_agent, presets
 from lcpo.contexts import paper
 from lcpo.envs import ENVS
 from lcpo.run.plan.job import Job
@@ -30,6 +30,9 @@ def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
     words += ["--steps", str(job.steps)]
     if job.training:
         words += ["--training-steps", str(job.training.get("steps"))]
+    if job.normalise:
+        rule = job.normalise
+        words += ["--normalise", rule if isinstance(rule, str) else ",".join(map(str, rule))]
     chosen = ",".join(map(str, seeds or [job.seed]))
     words += ["--seeds", chosen if "," in chosen else f"{chosen},"]  # one alone would be a number
     words += _changes("", job.config, _agent_defaults(job))
@@ -38,9 +41,9 @@ def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
 
 
 def _agent_defaults(job: Job) -> Mapping[str, Any]:
-    if job.agent not in AGENTS:
+    if job.agent not in AGENTS and not constant.is_action(job.agent):
         return {}
-    agent = AGENTS[job.agent]
+    agent = find_agent(job.agent)
     config = configs.make(agent.Config, {**agent.presets, **presets.settings(agent, job.env)})
     steps = (job.training or {}).get("steps", job.steps)
     return configs.to_json(configs.resolve(config, steps))

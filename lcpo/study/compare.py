@@ -279,6 +279,10 @@ def _notes(
             notes.append(f"{label}: constraint active in {share} of updates: as good as never")
         if row.finished and np.isnan(row.after_warmup.mean):
             notes.append(f"{label}: a run in which no episode ended after the warm-up")
+    few = [row.label for row in rows if 0 < row.finished < stats.FEWEST]
+    if few:
+        who = "" if len(few) == len(rows) else f": {', '.join(few)}"
+        notes.append(f"fewer than {stats.FEWEST} seeds have no interval{who}")
     if any(row.failed for row in rows):
         notes.append("failed runs: not in the means; worse than all others in P(better)")
     if memory is not None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lcpo import contexts
 from lcpo.agents import AGENTS
 from lcpo.run.plan.job import Job
-from lcpo.run.store.record import KEPT_ROWS
+from lcpo.run.store.record import KEPT_ROWS, block_size
 
 AGENT_US = {
     "a2c": 3.5, "lcpo": 14.2, "trpo": 12.6, "ppo": 8.5, "lcpo-p": 13.5, "clear": 6.6, "ddqn": 4.4,
@@ -65,10 +66,16 @@ def cost(jobs: Sequence[Job]) -> Cost:
     """What jobs cost, each run on a core."""
     programs = {(job.agent, job.env, job.steps, str(sorted(job.config.items()))) for job in jobs}
     running = sum(job.total_steps * microseconds(job) for job in jobs) / 1e6
-    rows = sum(min(KEPT_ROWS, job.steps // job.config["rollout_length"]) for job in jobs)
-    disk = len(jobs) * POLICY_BYTES + rows * ROW_BYTES
+    disk = len(jobs) * POLICY_BYTES + sum(map(_rows, jobs)) * ROW_BYTES
     interactions = sum(job.total_steps for job in jobs)
     return Cost(len(jobs), interactions, running + COMPILE_SECONDS * len(programs), disk)
+
+
+def _rows(job: Job) -> int:
+    """Of the record of a run (`Setup.is_timed` says which are long)."""
+    updates = job.steps // job.config["rollout_length"]
+    timed = job.env in ("grid-world", "straggler") or contexts.has_switches(job.trace)
+    return -(-updates // block_size(updates)) if timed else min(KEPT_ROWS, updates)
 
 
 def in_words(seconds: float) -> str:

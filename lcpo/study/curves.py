@@ -9,7 +9,7 @@ import numpy as np
 
 from lcpo.run.store.record import Record
 from lcpo.study import stats
-from lcpo.study.figures import Picture, new_figure, to_picture
+from lcpo.study.figures import new_figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by all readers; further curves repeat them dashed, then dotted."""
@@ -33,14 +33,14 @@ def smooth(record: Record, share: float = SMOOTH, endless: bool = False) -> np.n
     return np.where(count > 0.5, total / np.maximum(count, 1.0), np.nan)
 
 
-def draw(
+def plot(
     groups: Mapping[str, Mapping[int, Record]],
     reference: str,
     switches: Sequence[int],
     title: str,
     endless: bool = False,
-) -> Picture:
-    """The mean return of each agent; below it, how far each is from the reference.
+) -> list[Any]:
+    """The mean return of each agent; below it, how far each is from the reference: the axes.
 
     `groups` has the records by label and seed. Bands: Student's 95 % interval at each point, in
     the lower panel of the differences by seed. Light vertical lines mark the steps `switches`.
@@ -73,7 +73,7 @@ def draw(
     columns = LEGEND_WIDTH // (max(map(len, names.values())) + 5)
     above = {"loc": "outside upper left", "ncols": max(min(len(groups), 4, columns), 1)}
     figure.legend(frameon=False, fontsize=9, handlelength=1.4, **above)
-    return to_picture(figure)
+    return list(axes)
 
 
 def _names(groups: Mapping[str, Mapping[int, Record]]) -> dict[str, str]:
@@ -94,9 +94,10 @@ def _curve(record: Record, unit: float, endless: bool) -> tuple[np.ndarray, np.n
 
 
 def _band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], **style: Any) -> None:
-    """Mean over curves with the same x, and its interval where there are two or more."""
+    """Mean over curves with the same x, and its interval where there are enough."""
     if curves:
         x, values = curves[0][0], np.stack([y for _, y in curves])  # [curves, points]
         mean, half = values.mean(axis=0), stats.half_width(values)
         axis.plot(x, mean, lw=1.2, **style)
-        axis.fill_between(x, mean - half, mean + half, alpha=0.22, lw=0, color=style["color"])
+        if len(curves) >= stats.FEWEST:
+            axis.fill_between(x, mean - half, mean + half, alpha=0.22, lw=0, color=style["color"])

@@ -32,12 +32,18 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
 from lcpo.study.output import how_made, write_bytes
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Options, names
+from lcpo.study.study import Options, listed
 from lcpo.study.tables import Table
+from lcpo.values import whole
 
 STEPS = 2_000_000
 LATE = 4
 """One part in so many of a run is its warm-up."""
+COLUMNS = {
+    "agent", "setting", "env", "trace", "seed", "status", "steps", "return_after_warmup",
+    "whole_run",
+}  # fmt: skip
+"""Of a seeds.csv that a report can be made of."""
 
 
 class Case(NamedTuple):
@@ -77,8 +83,9 @@ class DrawnOptions(Options):
     def contexts(self) -> list[str]:
         """The traces that are meant."""
         if self.traces is not None:
-            return names(self.traces)
-        chosen = names(self.families)
+            return listed("traces", self.traces)
+        whole("drawn", self.drawn)
+        chosen = listed("families", self.families)
         for kind in chosen:
             if kind not in families.FAMILIES:
                 raise InputError(unknown("trace family", kind, families.FAMILIES))
@@ -94,17 +101,19 @@ def plan_runs(options: DrawnOptions, cases: Mapping[str, Case]) -> list[Job]:
     """Every case with every trace and seed; the runs of a trace stand together."""
     if options.from_seeds is not None:
         return []
-    chosen = chosen_cases(options, cases)
+    chosen, steps = chosen_cases(options, cases), options.steps
+    if steps is None and options.traces is None:
+        steps = STEPS
     return [
         job
-        for env in names(options.envs)
+        for env in listed("envs", options.envs)
         for trace in options.contexts()
         for agent, case in chosen.items()
         for job in plan(
             agent,
             env,
             trace=trace,
-            steps=options.steps or (STEPS if options.traces is None else None),
+            steps=steps,
             fraction=options.fraction,
             seeds=range(options.num_seeds(4)),
             overrides=case.values,
@@ -116,7 +125,7 @@ def plan_runs(options: DrawnOptions, cases: Mapping[str, Case]) -> list[Job]:
 
 def chosen_cases(options: Options, cases: Mapping[str, Case]) -> dict[str, Case]:
     """Those that `--agents` names."""
-    chosen = list(cases) if options.agents is None else names(options.agents)
+    chosen = list(cases) if options.agents is None else listed("agents", options.agents)
     for agent in chosen:
         if agent not in cases:
             raise InputError(unknown("agent of this study", agent, cases))
@@ -147,8 +156,9 @@ def seeds_of(
         how = json.loads(made.read_text(encoding="utf-8")) if made.exists() else {}
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
-    if not {"agent", "setting", "trace", "seed", "status", "whole_run"} <= set(header):
+    if not set(header) >= COLUMNS:
         raise InputError(f"{path} is no seeds.csv of this study: its columns are {header}")
+    _check_rows(path, header, rows)
     known = {(agent, point) for agent, case in cases.items() for point in case.settings()}
     column = {name: number for number, name in enumerate(header)}
     rows = [
@@ -165,6 +175,19 @@ def seeds_of(
               "failed": len(rows) - finished}  # fmt: skip
     how = {k: v for k, v in how.items() if k not in ("command", "date")}
     return Table(header, rows, "l" * len(header)), {**how, **distinct, **counts}
+
+
+def _check_rows(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Raise InputError for a line that was cut, or has words where numbers should be."""
+    for line, cells in enumerate(rows, start=2):
+        row = dict(zip(header, cells, strict=False))
+        try:
+            if len(cells) != len(header):
+                raise ValueError(f"{len(cells)} cells, the header has {len(header)}")
+            _ = [int(row[name] or 0) for name in ("seed", "steps")]
+            _ = [float(row[name] or 0) for name in ("return_after_warmup", "whole_run")]
+        except ValueError as error:
+            raise InputError(f"{path}, line {line}, is damaged: {error}") from error
 
 
 def point_of(setting: str) -> str:

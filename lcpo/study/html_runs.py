@@ -99,10 +99,21 @@ def command_cell(commands: Sequence[str]) -> Cell:
     return Cell("show", [*shown, *([f"and {left} more"] if left > 0 else [])])
 
 
+def _variant(setting: Setting) -> str:
+    """What tells its runs from others of their agent, as "sigma2=0.5" of lcpo-sigma2=0.5."""
+    part = seeds.name_part(setting.job).removesuffix("published").removesuffix("-")
+    return part or setting.job.agent
+
+
+WAYS = (lambda s: s.label, _variant, lambda s: s.job.agent)
+"""In which the column agent may call a setting, the best one first."""
+
+
 def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
     """Of each row of a table: the commands of the settings that it names.
 
-    By its columns agent (its label or name, whatever follows in brackets), env, trace, setting.
+    By its columns agent (its label, what tells it from others of its agent, or its name, whatever
+    follows in brackets), env, trace, setting.
     """
     columns = {name: i for i, name in enumerate(table.header)}
     if "agent" not in columns:
@@ -118,8 +129,8 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
         if "setting" in cells:
             mine = [s for s in mine if seeds.setting(s.job) == cells["setting"]]
         agent = cells["agent"].split(" (")[0]
-        own = [s for s in mine if s.label == agent] or [s for s in mine if s.job.agent == agent]
-        found.append([s.command for s in own])
+        same = ([s for s in mine if way(s) == agent] for way in WAYS)
+        found.append([s.command for s in next(filter(None, same), [])])
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -10,9 +11,10 @@ from typing import NamedTuple
 from lcpo.study.tables import NONE, Table
 
 PAPER, DIFFERENCE = "paper", "minus paper"
-NUMBER = r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?"
-_LEADING = re.compile(rf"[<>~ ]*({NUMBER})(?=$|[\s%(\[±;])")
-_INTERVAL = re.compile(rf"({NUMBER}) ± ({NUMBER})(?=$|\s)")
+NUMBER = r"[+-]?(?:\d[\d,]*+\.?\d*+|\.\d++)(?:e[+-]?\d++)?"
+"""Nothing is tried twice (`*+`): a cell of a thousand digits would take seconds."""
+_LEADING = re.compile(rf"[<>~ ]*+({NUMBER})(?=$|[\s%(\[±;])")
+_INTERVAL = re.compile(rf"({NUMBER})(?: ± ({NUMBER}))?(?=$|\s)")
 
 
 class Cell(NamedTuple):
@@ -27,14 +29,16 @@ class Interval(NamedTuple):
     """A mean with its half-width, and the decimals with which the mean is printed."""
 
     mean: float
-    half: float
+    half: float | None
+    """None: it has no interval."""
     places: int
 
 
 def sort_value(text: str) -> float | None:
     """The number by which a cell is sorted: that at its beginning; None: it is sorted as text."""
     found = _LEADING.match(text)
-    return _number(found[1]) if found else None
+    value = _number(found[1]) if found else math.inf
+    return value if math.isfinite(value) else None
 
 
 def read_interval(text: str) -> Interval | None:
@@ -43,7 +47,7 @@ def read_interval(text: str) -> Interval | None:
     if not found:
         return None
     places = len(found[1].partition(".")[2])
-    return Interval(_number(found[1]), _number(found[2]), places)
+    return Interval(_number(found[1]), _number(found[2]) if found[2] else None, places)
 
 
 def _number(text: str) -> float:
@@ -53,9 +57,10 @@ def _number(text: str) -> float:
 def our_column(header: Sequence[str]) -> int | None:
     """The column that the paper's numbers are to be compared with; None: no such column.
 
-    "ours" where there is one, else the return that the paper's tables have, after the warm-up.
+    "ours" where there is one, else the return that the paper's tables have, after the warm-up;
+    in its other tables the latency, and the time per interaction.
     """
-    wanted = (r"ours", r"(return|reward) after .*", r"(return|reward)")
+    wanted = (r"ours", r"(return|reward) after .*", r"(return|reward)", r"p95", r"microseconds")
     for pattern in wanted:
         for i, name in enumerate(header):
             if re.fullmatch(pattern, name):
@@ -95,12 +100,14 @@ def beside_paper(table: Table) -> tuple[Table, list[list[Cell]]]:
 
 
 def difference(ours: str, theirs: str) -> Cell:
-    """Ours minus the paper's, and whether the intervals overlap."""
+    """Ours minus the paper's, and whether the intervals overlap, where both have one."""
     a, b = read_interval(ours), read_interval(theirs)
     if a is None or b is None:
         return Cell(NONE)
     gap, places = a.mean - b.mean, min(a.places, b.places)
-    word = "overlap" if abs(gap) <= a.half + b.half else "apart"
+    word = ""
+    if a.half is not None and b.half is not None:
+        word = "overlap" if abs(gap) <= a.half + b.half else "apart"
     return Cell(f"{round(gap, places) + 0.0:+.{places}f}", mark=word)
 
 

@@ -72,7 +72,11 @@ def import_file(file: str | Path, out: str | Path) -> list[str]:
     check_folder(out)
     if layout.plan_file(out).exists():
         raise InputError(f"{out} holds runs of this library: import into a folder of their own")
+    names = set[str]()
     for run in runs:
+        if run.job.name in names:
+            raise InputError(f"{file}: two runs would be called {run.job.name}: rename an agent")
+        names.add(run.job.name)
         if layout.run_files(out, run.job.name).folder.exists():
             raise InputError(f"{out} has a run {run.job.name} already: choose another folder")
     source = {**about, "file": file.name, "digest": hashlib.sha256(content).hexdigest()}

@@ -65,9 +65,7 @@ def find_memory(
 def schedule(result: Result) -> Switches | None:
     """When the context of a run switches, in steps, if its trace has a schedule."""
     job, environment = result.job, result.environment
-    if job.trace is None or contexts.is_file(job.trace):
-        return None
-    if contexts.describe(job.trace).switches is None:
+    if job.trace is None or not contexts.has_switches(job.trace):
         return None
     if environment != {"advance": "step", "num_worlds": 1}:  # a row is then no step of the run
         return None

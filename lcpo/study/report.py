@@ -11,6 +11,7 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
 from lcpo.study import compare, curves, stats, tables
 from lcpo.study.compare import Comparison, Row
+from lcpo.study.figures import to_picture
 from lcpo.study.latency import extra_load, has_latency, mean_latency
 from lcpo.study.memory import memory_numbers
 from lcpo.study.output import write_files
@@ -80,6 +81,13 @@ def _difference(estimate: Estimate | None, seeds: int) -> str:
 
 def to_data(comparison: Comparison) -> Table:
     """For programs: every number in full, an interval as four columns; empty where unknown."""
+    rows = row_values(comparison)
+    cells = [["" if v is None or v != v else str(v) for v in r.values()] for r in rows]
+    return Table(list(rows[0]), cells, "l" * len(rows[0]))
+
+
+def row_values(comparison: Comparison) -> list[dict[str, Any]]:
+    """The numbers of each row by name, an interval as four of them."""
     c = comparison
     fixed = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup}
     rows = []
@@ -92,8 +100,7 @@ def to_data(comparison: Comparison) -> Table:
             else:
                 values[name] = value
         rows.append(values)
-    cells = [["" if v is None or v != v else str(v) for v in r.values()] for r in rows]
-    return Table(list(rows[0]), cells, "l" * len(rows[0]))
+    return rows
 
 
 def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
@@ -118,22 +125,27 @@ def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | No
 def make_report(comparison: Comparison, results: Sequence[Result]) -> Report:
     """The table and the learning curves of a comparison of `results`."""
     readers = to_table(comparison)
+    return Report(
+        seeds=seeds_table(results, lambda result: seed_numbers(comparison, result)),
+        tables={"table": readers},
+        numbers={"table": to_data(comparison)},
+        figures={"curves": to_picture(plot_curves(comparison, results)[0].figure)},
+    )
+
+
+def plot_curves(comparison: Comparison, results: Sequence[Result]) -> list[Any]:
+    """The learning curves of a comparison of `results`: the axes, of the figure `axes[0].figure`.
+
+    The upper one has returns, the lower one, where there are several agents, differences.
+    """
     groups = {
         label: {r.job.seed: r.record for r in compare.finished_runs(runs)}
         for label, runs in compare.group(results).items()
     }
     memory = comparison.memory
     lines = [] if memory is None else memory.switches.start[1:].tolist()
-    return Report(
-        seeds=seeds_table(results, lambda result: seed_numbers(comparison, result)),
-        tables={"table": readers},
-        numbers={"table": to_data(comparison)},
-        figures={
-            "curves": curves.draw(
-                groups, comparison.reference, lines, readers.title, comparison.endless
-            )
-        },
-    )
+    title = to_table(comparison).title
+    return curves.plot(groups, comparison.reference, lines, title, comparison.endless)
 
 
 def write_tables(out: str | Path, command: str | None = None) -> list[Path]:

@@ -69,7 +69,7 @@ class Options:
     workers: int | None = None
     """Processes at a time; default: one per core."""
     engine: str = "local"
-    """What runs the jobs: local, this machine; ray, a cluster."""
+    """What runs the jobs: local, this machine; ray, a cluster; slurm, a script for one."""
     address: str | None = None
     """Of a cluster: where the engine finds it."""
     plan: Path | None = None

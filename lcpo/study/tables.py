@@ -34,10 +34,11 @@ class Table(NamedTuple):
     title: str = ""
     notes: Sequence[str] = ()
 
-    def to_text(self) -> str:
-        """For a terminal."""
-        lines = [self.header, *self.rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+    def to_text(self, width: int | None = None) -> str:
+        """For a terminal; with a width, without the last columns that do not fit into it."""
+        if width is not None:
+            return self.narrowed(width).to_text()
+        widths = self._widths()
 
         def join(cells: Sequence[str]) -> str:
             padded = (
@@ -50,6 +51,29 @@ class Table(NamedTuple):
         rule = "  ".join("-" * width for width in widths)
         body = [join(self.header), rule, *map(join, self.rows)]
         return "\n".join([*head, *body, *self.notes]) + "\n"
+
+    def narrowed(self, width: int) -> Table:
+        """At most so wide: names and headers are cut, then the last columns are left out.
+
+        The first two columns stay. A note tells what was left out.
+        """
+        if _width(self._widths()) <= width:
+            return self
+        names = _cut_apart([row[0] for row in self.rows])
+        header = [_cut(name, HEADER_WIDTH) for name in self.header]
+        rows = [[name, *row[1:]] for name, row in zip(names, self.rows, strict=True)]
+        short = Table(header, rows, self.align)
+        kept = len(header)
+        while kept > 2 and _width(short._widths()[:kept]) > width:
+            kept -= 1
+        left_out = ", ".join(header[kept:])
+        notes = [*self.notes, *([f"left out for want of room: {left_out}"] if left_out else [])]
+        rows = [row[:kept] for row in rows]
+        return Table(header[:kept], rows, self.align[:kept], self.title, notes)
+
+    def _widths(self) -> list[int]:
+        lines = [self.header, *self.rows]
+        return [max(len(line[i]) for line in lines) for i in range(len(self.header))]
 
     def to_markdown(self) -> str:
         """A GitHub table, the title above and the notes below it."""
@@ -85,6 +109,31 @@ class Table(NamedTuple):
         return out.getvalue()
 
 
+NAME_WIDTH, HEADER_WIDTH = 20, 16
+"""Characters of a name and of a header, where a terminal is too narrow for all of them."""
+
+
+def _width(columns: Sequence[int]) -> int:
+    return sum(columns) + 2 * (len(columns) - 1)
+
+
+def _cut(text: str, size: int) -> str:
+    """Both ends of a text that is too long."""
+    if len(text) <= size:
+        return text
+    head = (size - 2) // 2
+    return f"{text[:head]}..{text[len(text) - (size - 2 - head) :]}"
+
+
+def _cut_apart(names: Sequence[str]) -> list[str]:
+    """Names as short as they can be, and still be told apart."""
+    for size in range(NAME_WIDTH, max(map(len, names), default=0)):
+        short = [_cut(name, size) for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+    return list(names)
+
+
 FORMATS: dict[str, Callable[[Table], str]] = {
     "txt": Table.to_text, "md": Table.to_markdown, "tex": Table.to_latex, "csv": Table.to_csv,
 }  # fmt: skip
@@ -94,6 +143,11 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 def short_count(steps: int) -> str:
     """6M for 6,000,000."""
     return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"
+
+
+def lengths(steps: Iterable[int]) -> str:
+    """Of the runs of a table, each once: "20,000,000 or 8,000,000"."""
+    return " or ".join(dict.fromkeys(f"{count:,}" for count in steps))
 
 
 def places(value: float) -> int:
@@ -109,12 +163,15 @@ def number(value: float | None, sign: bool = False) -> str:
 
 
 def plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
-    """Mean ± half-width, with the decimals of the larger; a half-width is never shown as 0."""
+    """Mean ± half-width, with the decimals of the larger; a half-width is never shown as 0.
+
+    Without an interval, a dash stands for it.
+    """
     if estimate is None or math.isnan(estimate.mean):
         return NONE
     half = 0.5 * (estimate.high - estimate.low)
     if math.isnan(half):
-        return f"{number(estimate.mean, sign)} (no interval)"
+        return f"{number(estimate.mean, sign)} ± {NONE}"
     digits = min(places(estimate.mean), places(half))
     if 0.0 < half < 0.5 * 10**-digits:
         digits = min(-math.floor(math.log10(half)), 9)
@@ -126,7 +183,7 @@ def with_bounds(estimate: Estimate | None) -> str:
     if estimate is None or math.isnan(estimate.mean):
         return NONE
     if math.isnan(estimate.low):
-        return f"{estimate.mean:.2f} (no interval)"
+        return f"{estimate.mean:.2f} [{NONE}]"
     return f"{estimate.mean:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 

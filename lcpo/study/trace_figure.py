@@ -41,7 +41,10 @@ def _check_memory(name: str, rows: int) -> None:
 
 
 def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
-    """What a trace holds: rows, channels, and a list per statistic with an entry per channel."""
+    """What a trace holds: rows, channels, and a list per statistic with an entry per channel.
+
+    `time`: columns of a file that are left out.
+    """
     values = load(name, rows)
     mean = values.mean(axis=0, dtype=np.float64)
     square = np.zeros(values.shape[1])
@@ -49,6 +52,8 @@ def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
         square += np.sum((values[start : start + (1 << 20)] - mean) ** 2, axis=0)
     return {
         "name": name,
+        "names": channel_names(name, values.shape[1]),
+        "time": contexts.describe(name).time,
         "rows": len(values),
         "channels": values.shape[1],
         "mean": mean.tolist(),
@@ -58,6 +63,14 @@ def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
     }
 
 
+def channel_names(name: str, channels: int) -> list[str]:
+    """What the channels of a trace are called: as in its file, or x and y, or by number."""
+    found = contexts.describe(name).names
+    if found:
+        return list(found)
+    return ["x", "y"] if channels == 2 else [str(c) for c in range(channels)]
+
+
 def block_means(values: np.ndarray, block: int = BLOCK) -> np.ndarray:
     """Means over consecutive blocks of rows; the last block may be shorter."""
     starts = np.arange(0, len(values), block)
@@ -65,9 +78,17 @@ def block_means(values: np.ndarray, block: int = BLOCK) -> np.ndarray:
     return np.add.reduceat(values, starts, axis=0, dtype=np.float64) / counts
 
 
-def plot_traces(names: Sequence[str], path: str | Path, rows: int | None = None) -> None:
-    """Draw one panel per trace into `path` (its suffix chooses the format)."""
-    figures.save(_panels(names, rows), path)
+def plot_traces(
+    names: Sequence[str], path: str | Path | None = None, rows: int | None = None
+) -> list[Any]:
+    """Draw one panel per trace: their axes.
+
+    `path`: of the picture to write, whose suffix chooses the format; None: none is written.
+    """
+    figure = _panels(names, rows)
+    if path is not None:
+        figures.save(figure, path)
+    return figure.axes[: len(names)]
 
 
 def draw_traces(names: Sequence[str]) -> figures.Picture:
@@ -96,7 +117,7 @@ def _draw(axis: Any, name: str, values: np.ndarray) -> None:
     means = block_means(values, block)
     unit, label = (1e6, "million steps") if len(values) >= 200_000 else (1.0, "steps")
     time = (np.arange(len(means)) + 0.5) * block / unit
-    labels = ("x", "y") if values.shape[1] == 2 else [str(c) for c in range(values.shape[1])]
+    labels = channel_names(name, values.shape[1])
     for channel, text in enumerate(labels):
         colour = COLOURS[channel % len(COLOURS)]
         axis.plot(time, means[:, channel], lw=0.9, color=colour, label=text)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lcpo.agents import AGENTS, lcpo_p, ppo, presets, trpo
-from lcpo.config import to_json
+from lcpo.config import resolve, to_json
 from lcpo.core import nets, ood, optim, stats, trust_region
 
 EPOCH = 200  # steps
@@ -194,6 +194,8 @@ def test_default_is_the_papers(
     if agent not in AGENTS:
         pytest.skip(f"no agent {agent}")
     config = AGENTS[agent].config()
+    if isinstance(field, str) and getattr(config, field) is None:
+        config = resolve(config, 8_000_000)
     found = getattr(config, field) if isinstance(field, str) else field(config)
     assert found == parse(ROWS[row]), f"{agent}: the paper has {ROWS[row]!r}"
 
@@ -230,9 +232,9 @@ PPO = {
 }  # fmt: skip
 REPLAY = {
     **COMMON, "max_grad_norm": 1.0, "updates_per_rollout": 1, "batch_size": 512,
-    "buffer_size": None, "random_steps": 200_000,
+    "buffer_size": None, "random_steps": None,
 }  # fmt: skip
-EPSILON = {**REPLAY, "learning_rate": 1e-3, "epsilon_steps": 1_000_000}
+EPSILON = {**REPLAY, "learning_rate": 1e-3, "epsilon_steps": None}
 DDQN = {**EPSILON, "target_rate": 0.01}
 SAC = {
     **REPLAY, "target_rate": 0.01, "learning_rate": 4e-4, "value_learning_rate": 1e-3,
@@ -298,9 +300,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "tabular-q": {
         "rollout_length": 200, "learning_rate": 1.0, "omega": 0.7, "epsilon": 0.1, "gamma": 0.99,
     },
-    # Of no paper: docs/agents/hedging.md.
-    "constant": {"rollout_length": 200, "action": -1.0},
-    **{name: {"rollout_length": 200, "action": float(i)} for name, i in HEDGES.items()},
+    # Of no paper: docs/agents/constant.md, docs/agents/hedging.md.
+    "random": {"rollout_length": 200},
+    "constant": {"rollout_length": 200, "action": -1.0, "actions": []},
+    **{
+        name: {"rollout_length": 200, "action": float(i), "actions": []}
+        for name, i in HEDGES.items()
+    },
     "hedge-p95": HEDGE,
     "hedge-sketch": {**HEDGE, "quantile": 0.9, "memory": 2400.0, "budget": 1.0, "refill": 0.1},
     "hedge-table": {

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lcpo.agents import bfdqn, ddqn, off_policy, presets, pt_dqn, sac
+from lcpo.config import resolve
 from lcpo.core import replay, stats
 from lcpo.types import AnyAgent, ContextSlice, Spec, Transition
 
@@ -23,7 +24,7 @@ ALL = pytest.mark.parametrize("agent", [m.agent for m in MODULES.values()], ids=
 
 
 def fresh(agent: AnyAgent, spec: Spec = SPEC, **config: Any) -> tuple[Any, Any]:
-    chosen = agent.config(**{**SMALL, **config})
+    chosen = resolve(agent.config(**{**SMALL, **config}), 8_000_000)
     return chosen, agent.init(chosen, spec, jax.random.key(0))
 
 

@@ -49,3 +49,17 @@ def test_the_name_of_a_trace_is_no_mark(
     name = str(tmp_path / "[" / "x].npy")
     assert run("trace", name, "--out", str(tmp_path / "t.png")) == 0
     assert name in capsys.readouterr().out
+
+
+def test_the_clock_starts_after_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour until the first chunk, then a second for each: the rest takes three."""
+    now = [0.0]
+    monkeypatch.setattr("lcpo.cli.progress.time.monotonic", lambda: now[0])
+    (job,) = plan("a2c", "pendulum", trace="revisit", steps=1000, seeds=[0])
+    with RunProgress([job], show=False) as bar:
+        notes = [bar.bar.tasks[0].fields["note"]]
+        for seconds, step in ((3600.0, 200), (3601.0, 400)):
+            now[0] = seconds
+            bar(Progress(job.name, "run", step, 0, 1.5))
+            notes.append(bar.bar.tasks[0].fields["note"])
+    assert notes == ["compiling", "running, return 1.5", "200 steps/s, 0:03 left, return 1.5"]

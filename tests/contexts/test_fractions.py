@@ -10,6 +10,7 @@ import pytest
 
 from lcpo import contexts
 from lcpo.agents import AGENTS, steps
+from lcpo.config import resolve
 from lcpo.contexts import fractions
 
 
@@ -30,6 +31,11 @@ def test_switches_come_as_much_sooner() -> None:
     fast = contexts.switches("family:revisit:3@1/7", 2_000_000 // 7)
     kept = fractions.take(_holds(slow, 2_000_000), 2_000_000 // 7, Fraction(1, 7))
     np.testing.assert_array_equal(_holds(fast, 2_000_000 // 7), kept)
+    late = contexts.switches("revisit@1/100", 1251)  # whose second visit has one row
+    assert late.start.tolist() == [0, 1250]
+    whole = contexts.switches("revisit", 125_150)
+    none_left = fractions.take_switches(whole, 1250, Fraction(1, 100))
+    assert none_left.start.tolist() == [0]
     tiny = contexts.switches("family:revisit:3@1/1000000", 50)  # most visits have no row left
     assert (np.diff(tiny.start) > 0).all()
     first = np.unique(tiny.context, return_index=True)[1]
@@ -60,8 +66,9 @@ def test_names(tmp_path) -> None:
 
 
 SAME = {
-    "action", "batch_size", "budget", "c_anchor", "c_recent", "capacity", "chain_length", "clip",
-    "damping", "detector", "dual", "ensemble_size", "entropy_coef", "entropy_learning_rate",
+    "action", "actions", "batch_size", "budget", "c_anchor", "c_recent", "capacity",
+    "chain_length", "clip", "damping", "detector", "dual", "ensemble_size", "entropy_coef",
+    "entropy_learning_rate",
     "entropy_target", "epsilon", "faults", "flow", "forget_factor", "gamma", "hidden", "kappa",
     "lam", "learning_rate", "loads", "max_c", "max_disagreement", "max_grad_norm", "max_kl",
     "max_models", "max_rho", "max_trainings", "memory", "minibatches", "model_batch_size",
@@ -86,8 +93,10 @@ def test_every_field_is_known_to_count_steps_or_not() -> None:
 
 def test_what_counts_steps_is_shortened() -> None:
     def changed(agent: str, fraction: str) -> dict:
-        before = AGENTS[agent].config()
-        after = steps.shorten(before, Fraction(fraction))
+        share = Fraction(fraction)
+        config, whole = AGENTS[agent].config(buffer_size=1), 8_000_000
+        before = resolve(config, whole)
+        after = resolve(steps.shorten(config, share), int(whole * share), share)
         return {k: v for k, v in vars(after).items() if v != getattr(before, k)}
 
     assert changed("ddqn", "1/20") == {"random_steps": 10_000, "epsilon_steps": 50_000}
@@ -101,3 +110,35 @@ def test_what_counts_steps_is_shortened() -> None:
     assert changed("sliding-ogd", "1/20")["window"] == 50
     assert changed("lcpo", "1/20") == {}, "its reservoir is a share of the steps"
     assert changed("sac", "1") == {}
+
+
+@pytest.mark.parametrize(
+    ("run", "random", "falling"),
+    [
+        (20_000_000, 200_000, 1_000_000),
+        (8_000_000, 200_000, 1_000_000),
+        (4_000_000, 200_000, 1_000_000),
+        (200_000, 10_000, 50_000),
+        (10, 1, 2),
+    ],
+)
+def test_phases_are_a_share_of_the_run_and_the_papers_at_its_steps(
+    run: int, random: int, falling: int
+) -> None:
+    config = resolve(AGENTS["ddqn"].config(), run)
+    assert (config.random_steps, config.epsilon_steps) == (random, falling)
+    given = resolve(AGENTS["ddqn"].config(random_steps=0, epsilon_steps=7), run)
+    assert (given.random_steps, given.epsilon_steps) == (0, 7)
+    # 20M steps in a twentieth of the time: the most shrinks with them.
+    short = resolve(AGENTS["ddqn"].config(), run // 20, Fraction(1, 20))
+    assert short.random_steps == max(1, min(round(run / 400), 10_000))
+
+
+def test_share_of_random_actions() -> None:
+    """The area under epsilon, by a slow sum."""
+    for random, fall, run in [(200, 0, 100), (20, 0, 100), (20, 60, 100), (20, 400, 100)]:
+        after = np.arange(run) + 0.5 - random
+        epsilon = np.clip(1.0 - after / fall, 0.0, 1.0) if fall else 1.0 * (after < 0)
+        found = steps.random_share({"random_steps": random, "epsilon_steps": fall}, run)
+        assert found == pytest.approx(np.mean(epsilon), abs=1e-9)
+    assert steps.random_share({"rollout_length": 200}, 10) == 0.0

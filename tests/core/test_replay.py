@@ -11,6 +11,7 @@ import pytest
 from replay_cases import COMPACT, SPECS, T, add, rollout, stream
 
 from lcpo.agents import AGENTS
+from lcpo.config import resolve
 from lcpo.core import replay
 from lcpo.envs.pendulum import Pendulum
 from lcpo.run.drive import rollout as drive
@@ -140,7 +141,7 @@ def test_rollouts_that_do_not_fit_are_refused() -> None:
 def test_the_pendulum_keeps_its_promise() -> None:
     """Through the driver: resets in mid-rollout, and a trace that ends and starts again."""
     agent, env = AGENTS["ddqn"], Pendulum(max_steps=7)
-    config = agent.config(rollout_length=10, buffer_size=60, hidden=(4,))
+    config = resolve(agent.config(rollout_length=10, buffer_size=60, hidden=(4,)), 8_000_000)
     trace = np.random.default_rng(0).normal(size=(35, 2)).astype(np.float32)
     contexts = drive.load_contexts(trace, 0, 61, env.spec.context.lags)
     program, run = Program(agent, env.spec), Run(config, env, jnp.int32(0))

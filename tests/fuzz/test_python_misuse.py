@@ -66,6 +66,7 @@ BAD_VALUES: dict[str, list[Any]] = {
     "workers": [1.5, "2", -1, 10**9, NAN, True, [1]],
     "checkpoint_seconds": ["a", NAN, INF, -1, None, [60], True],
     "training_steps": [400, 0, "x"],
+    "normalise": ["", "runing", [], [1, 2], [1, 2, 0], [1, NAN, 1], 3, {}, b"running", ["x"], True],
     "trace": ["3"],  # of an environment that takes none
     "scale": ["x", NAN, INF, 1e39, True, [1], 10**400],
 }  # fmt: skip
@@ -77,7 +78,7 @@ MISUSES: dict[str, Callable[[], Any]] = {
     for i, value in enumerate(values)
 }
 for i, value in enumerate(
-    (5, "", "revist", b"3", ["3"], 1.5, np.zeros((100, 2)), "a\0b.npy", "x" * 300, None, Path("x"))
+    (5, "", "revist", b"3", ["3"], 1.5, np.zeros((100, 2)), "a\0b.npy", "x" * 300, Path("x"))
 ):
     MISUSES[f"train trace {i}"] = lambda value=value: with_trace(value)
 MISUSES |= {
@@ -140,6 +141,21 @@ MISUSES |= {
     "export nothing": lambda: export.export("nothing", "x.csv"),
     "plan agents": lambda: plan_agents("", "pendulum", trace="3", seeds=[0]),
     "plan twice": lambda: plan_agents("a2c,a2c", "pendulum", trace="3", seeds=[0]),
+    "compare agents": lambda: lcpo.compare("", "pendulum", trace="3"),
+    "compare number": lambda: lcpo.compare(3, "pendulum", trace="3"),  # pyright: ignore
+    "compare dict": lambda: lcpo.compare({"a2c": {}}, "pendulum", trace="3"),  # pyright: ignore
+    "compare field": lambda: lcpo.compare([("a2c", {"gama": 1})], "pendulum", trace="3"),
+    "compare pair": lambda: lcpo.compare([("a2c", {}, 1)], "pendulum", trace="3"),  # pyright: ignore
+    "compare env": lambda: lcpo.compare("a2c", NotOurs, trace="3"),
+    "compare out": lambda: lcpo.compare("a2c", trace="3", out=""),
+    "compare warm-up": lambda: lcpo.compare("a2c", trace="3", steps=400, warmup=400),
+    "compare published": lambda: lcpo.compare("a2c", trace="3", published="yes"),  # pyright: ignore
+    "compare progress": lambda: lcpo.compare("a2c", trace="3", progress=1),  # pyright: ignore
+    "compare workers": lambda: lcpo.compare("a2c", trace="3", workers=-1),
+    "get columns": lambda: get("3[1]"),
+    "get ending": lambda: get("ou+repeat", 5),
+    "compose": lambda: contexts.compose(3, "1"),
+    "compose no columns": lambda: contexts.compose("x.csv", ""),
     "plan no seeds": lambda: plan("a2c", "pendulum-v1", trace=None, steps=400, seeds=[]),
     "plan label": lambda: plan(
         "a2c", "pendulum-v1", trace=None, steps=400, seeds=[0], label="x" * 300

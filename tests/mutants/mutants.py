@@ -502,6 +502,24 @@ MUTANTS = (
         (f"{OFF_POLICY}epsilon_is_the_published_schedule",), "epsilon falls one update late",
     ),
     Mutant(
+        "phases-without-a-limit", "lcpo/config.py",
+        "min(found, round(most * fraction))", "found",
+        (f"{FRACTIONS}phases_are_a_share_of_the_run_and_the_papers_at_its_steps",),
+        "runs of the paper's length explore for longer than the paper's",
+    ),
+    Mutant(
+        "guard-entry-scaled", "lcpo/agents/normalise.py",
+        "scaled[spec.guard.entry] = False", "scaled[spec.guard.entry] = True",
+        ("tests/agents/test_normalise.py::test_act_and_update_see_the_same_by_the_statistics_before",),
+        "agents no longer know where a guard will act",
+    ),
+    Mutant(
+        "successors-in-raw-units", "lcpo/agents/normalise.py",
+        "next_obs=scale(rule, own, spec, state.moments, batch.next_obs)", "next_obs=batch.next_obs",
+        ("tests/agents/test_normalise.py::test_act_and_update_see_the_same_by_the_statistics_before",),
+        "targets are values of observations in other units",
+    ),
+    Mutant(
         "one-random-step-more", "lcpo/agents/sac.py",
         "num_steps >= config.random_steps", "num_steps > config.random_steps",
         (f"{RULES}sac_draws_from_its_policy_once_the_random_steps_are_over",),
@@ -1203,6 +1221,13 @@ MUTANTS = (
         "rng.integers(runs, size=(*shape, runs))",
         (f"{OVER_TASKS}resampled_variances",),
         "tasks with fewer seeds are resampled wrongly",
+    ),
+    Mutant(
+        "rows-too-long-to-tell-when", "lcpo/run/drive/group.py",
+        "record if setup.is_timed else records.shorten(record)",
+        "records.shorten(record)",
+        ("tests/run/test_run.py::test_only_runs_that_are_asked_when_keep_all_rows",),
+        "what a context that came back was met with is lost in means over many updates",
     ),
     Mutant(
         "forgetting-of-another-context", "lcpo/study/memory.py",

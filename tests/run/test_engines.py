@@ -330,8 +330,8 @@ def test_the_second_of_two_drivers_is_refused_and_ctrl_c_stops_the_first(
     command = [sys.executable, "-m", "lcpo.cli", *same]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, start_new_session=True, **pipes) as process:
-        until = time.monotonic() + 60.0
-        while not list(out.glob("runs/*/checkpoint/manifest.json")) and time.monotonic() < until:
+        until, saved = time.monotonic() + 60.0, "runs/*/checkpoint/manifest.json"
+        while len(list(out.glob(saved))) < 2 and time.monotonic() < until:
             time.sleep(0.05)
         assert run(*same, "--resume") == 2
         refused = capsys.readouterr().err
@@ -345,8 +345,10 @@ def test_the_second_of_two_drivers_is_refused_and_ctrl_c_stops_the_first(
         process.send_signal(signal.SIGINT)
         _, shown = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert shown.splitlines()[-1] == "stopped; the same command with --resume goes on"
-    assert "stopped:" not in shown, "no run has crashed"
+    last = shown.splitlines()[-1]
+    assert last.startswith("stopped: saved at step")
+    assert last.endswith(f" of 3,000,000 for 2 runs; `lcpo train --resume --out {out}` goes on")
+    assert shown.count("stopped:") == 1, "no run has crashed"
     assert sorted(path.name for path in out.iterdir()) == ["plan.json", "runs"]
 
 

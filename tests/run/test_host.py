@@ -399,7 +399,7 @@ def test_acting_passes_only_what_it_reads() -> None:
 def test_acting_knows_whether_there_is_a_memory(learns: bool) -> None:
     """In an evaluation agents have none: a prescient DDQN gives its replay up after training."""
     agent, spec, mode = AGENTS["ddqn"], Pendulum().spec, Mode(learns=learns)
-    config = agent.config(buffer_size=400, hidden=(8, 8), random_steps=200)
+    config = agent.config(buffer_size=400, hidden=(8, 8), random_steps=200, epsilon_steps=10**6)
     structure = jax.tree.structure(config)
     acting = functions_of(Kind(Program(agent, spec, mode), None, 200, 1, False, structure)).acting
     state = jax.eval_shape(lambda k: agent.init(config, spec, k), jax.random.key(0))

@@ -50,3 +50,50 @@ def test_no_agent_can_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "AGENTS", {"tabular-q": AGENTS["tabular-q"]})
     with pytest.raises(InputError, match="no agent can serve"):
         planned("all")
+
+
+def test_settings_of_each_agent() -> None:
+    text = "lcpo[sigma=2, hidden=[8,8]],a2c[learning-rate=1e-3],lcpo,"
+    jobs = agents.plan_agents(text, "probe-two-contexts", trace=None, seeds=1)
+    assert [job.agent for job in jobs] == ["lcpo", "a2c", "lcpo"]
+    assert jobs[0].config["sigma"] == 2.0
+    assert jobs[0].config["hidden"] == [8, 8]
+    assert jobs[1].config["learning_rate"] == 1e-3
+    assert jobs[2].config["hidden"] != [8, 8]
+    assert "-sigma=2-hidden=[8, 8]-s0" in jobs[0].name
+    pairs = [("lcpo", {"sigma": 2, "hidden": [8, 8]}), "a2c[learning_rate=0.001]", "lcpo"]
+    again = agents.plan_agents(pairs, "probe-two-contexts", trace=None, seeds=1)
+    assert again == jobs
+
+
+def test_all_beside_an_agent_with_settings() -> None:
+    """LCPO as it is belongs to all; the first is the reference."""
+    assert planned("a2c[gamma=0.9],all")[0] == ["a2c", "lcpo", "a2c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("lcpo[sigma=1", r"a \] for every \["),
+        ("lcpo]sigma=1", r"a \] for every \["),
+        ("lcpo[sigma=1]x,a2c", r"settings that end with \]"),
+        ("lcpo[]", "field=value"),
+        ("lcpo[sigma]", "field=value"),
+        ("lcpo[sigma=]", "field=value"),
+        ("lcpo[sigma=1,sigma=2]", "given twice"),
+        ("lcpo[sigm=1]", "did you mean 'sigma'"),
+        ("lcpo[sigma=x]", "needs a number"),
+        ("lcpo[sigma=NaN]", "finite|number"),
+        ("lcpo[sigma=1],lcpo[sigma=1.0]", "each once"),
+        ("[sigma=1]", "names, separated by commas"),
+        ("all[gamma=0.9]", "takes no settings"),
+        ([], "names, separated"),
+        ([("lcpo",)], "a pair such as"),
+        ([("lcpo", 3)], "config = 3"),
+        ([3], "a pair such as"),
+        ({"lcpo": {}}, "names, separated"),
+    ],
+)
+def test_settings_that_cannot_be_had(text: object, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        agents.plan_agents(text, "probe-two-contexts", trace=None, seeds=1)  # pyright: ignore

@@ -469,7 +469,10 @@ class OwnContext(Bandit):
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "own context": ({"env": HERE + "OwnContext", "trace": None}, "makes its own context"),
     "no plan": ({"agent": "a2c"}, "learns while it is judged"),
-    "too few": ({"training_steps": 10}, "training steps = 10: needs at least one update, 20 steps"),
+    "too few": (
+        {"training_steps": 10},
+        "training steps = 10: needs at least one update, 20 steps of agent 'prescient-a2c'",
+    ),
     "short": ({"steps": 100}, "steps = 100: needs at least one epoch, 200 steps"),
     "field": ({"agent": HERE + "misspelt", "overrides": {}}, "did you mean 'learning_rate'"),
 }

@@ -97,6 +97,15 @@ def test_a_long_record_is_kept_in_400_rows() -> None:
     assert all(np.array_equal(again[name], short[name]) for name in short)
 
 
+def test_only_runs_that_are_asked_when_keep_all_rows(tmp_path: Path, monkeypatch: Any) -> None:
+    """Rows of many updates would hide what a context that came back was met with."""
+    monkeypatch.setattr(record, "KEPT_ROWS", 10)
+    jobs = [*small_jobs(trace="revisit@1/100"), *small_jobs(trace="ou")]
+    execute.run_jobs(jobs, tmp_path, ignore, 60.0)
+    rows = {r.job.trace: len(r.record["step"]) for r in load_results(tmp_path, jobs)}
+    assert rows == {"revisit@1/100": 100, "ou": 10}
+
+
 def test_stopped_at_every_chunk_equals_never_stopped(tmp_path: Path, monkeypatch: Any) -> None:
     """A checkpoint after every chunk, and a fresh start from disk for every chunk."""
     monkeypatch.setattr(group, "CHUNK_UPDATES", 30)

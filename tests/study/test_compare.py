@@ -138,7 +138,7 @@ def test_runs_that_have_not_ended_and_single_seeds(tmp_path: Path) -> None:
     text = report.to_table(found).to_text()
     assert found.rows[0].missing == 3
     assert "1 of 4, 3 missing" in text
-    assert "-300 (no interval)" in text
+    assert "-300 ± -" in text
     assert "-0.00" not in text
 
 
@@ -299,7 +299,8 @@ def test_distance_column(tmp_path: Path) -> None:
     found = compare.summarise(results)
     assert found.memory is not None
     assert found.memory.window == 40  # a thirtieth of the last visit, not 20 updates
-    assert found.rows[0].distance == pytest.approx(stats.mean_ci([0.125, 0.375]))
+    assert found.rows[0].distance == pytest.approx(stats.mean_ci([0.125, 0.375]), nan_ok=True)
+    assert "fewer than 3 seeds have no interval" in found.notes
     assert "distance" in report.to_table(found).header
     paths = report.write_report(found, results, tmp_path / "report")
     assert pl.read_csv(paths[3])["distance_mean"].to_list() == [0.25]
@@ -379,7 +380,7 @@ def test_number(value: float | None, text: str) -> None:
     ("mean", "half", "text"),
     [(-373.4, 3.2, "-373 ± 3"), (20.94, 6.31, "+20.9 ± 6.3"), (0.8, 10.25, "+0.8 ± 10.2"),
      (5.0, 123.0, "+5 ± 123"), (-373.4, 0.04, "-373.40 ± 0.04"), (2.0, 0.0, "+2.00 ± 0.00"),
-     (-373.4, math.nan, "-373 (no interval)"), (math.nan, math.nan, "-")],
+     (-373.4, math.nan, "-373 ± -"), (math.nan, math.nan, "-")],
 )  # fmt: skip
 def test_plus_minus(mean: float, half: float, text: str) -> None:
     assert tables.plus_minus(Estimate(mean, mean - half, mean + half, 2), sign=True) == text
@@ -387,7 +388,7 @@ def test_plus_minus(mean: float, half: float, text: str) -> None:
 
 def test_bracketed() -> None:
     assert tables.with_bounds(Estimate(0.914, 0.777, 1.0, 16)) == "0.91 [0.78, 1.00]"
-    assert tables.with_bounds(Estimate(1.0, math.nan, math.nan, 1)) == "1.00 (no interval)"
+    assert tables.with_bounds(Estimate(1.0, math.nan, math.nan, 1)) == "1.00 [-]"
     assert tables.with_bounds(None) == "-"
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from commands import run
 
+from lcpo.agents import AGENTS
+from lcpo.config import published_faults
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
@@ -36,7 +38,7 @@ def made_up(jobs: list[Job]) -> list[Result]:
             max(job.config.get(k, 1) for k in ("value_steps", "updates_per_rollout")) > 1
         )
         level += 7.0 * (job.config.get("c_anchor") == 1e-3) + 3.0 * job.config.get("dual", False)
-        level += 20.0 * int(str(job.trace).rpartition(":")[2] or 0)
+        level += 20.0 * int(str(job.trace).rpartition(":")[2].partition("@")[0] or 0)
         step = np.arange(1, 9) * (job.steps // 8)
         returns = np.where(step > job.steps // 4, level, level - 80.0)
         record = {"step": step, "updates": np.ones(8, int), "epochs": np.ones(8, int),
@@ -92,9 +94,15 @@ def test_report_of_rivals_from_a_table_of_seeds(
     mine, made = drawn.seeds_of(DrawnOptions(from_seeds=path), [], anchors.CASES)
     assert {row[0] for row in mine.rows} == {"lcpo", "lcpo-uniform"}, "others are not its runs"
     assert (made["finished"], made["failed"], made["seeds"]) == (32, 0, 2)
-    path.write_text("agent,setting\n")
-    assert run("reproduce", "rivals", "--from-seeds", str(path), "--out", str(out)) == 2
-    assert "is no seeds.csv of this study" in capsys.readouterr().err
+    whole = path.read_text()
+    for text, told in {
+        "agent,setting\n": "is no seeds.csv of this study",
+        whole[:-40]: "is damaged",
+        whole.replace("-5", "five", 1): "line 2, is damaged: could not convert",
+    }.items():
+        path.write_text(text)
+        assert run("reproduce", "rivals", "--from-seeds", str(path), "--out", str(out)) == 2
+        assert told in capsys.readouterr().err
 
 
 def test_anchors_are_compared_at_the_same_limit() -> None:
@@ -112,12 +120,20 @@ def test_every_cost_is_known() -> None:
     assert rivals.costs().keys() == known
 
 
+def faults_of(agent: str) -> tuple[str, ...]:
+    return published_faults(AGENTS[agent].Config).get("faults", ())
+
+
 def test_faults_stand_beside_a_run_without_them() -> None:
     cases = faults.cases("lcpo")
     assert cases["corrected"] == {"faults": ()}
     assert cases["dual-algebra"] == {"faults": ("dual-algebra",), "dual": True}
     assert cases["with-dual-algebra"] == {"faults": (), "dual": True}
     assert cases["all"] == {"faults": ("truncation-leaks", "add-before-sample")}
+    tried = {label for agent in faults.FaultOptions.agents.split(",") for label in faults_of(agent)}
+    assert tried == {label for agent in AGENTS for label in faults_of(agent)}, (
+        "all that have a name"
+    )
     jobs = planned("faults", agents="lcpo,sac", traces="4")
     results = made_up(jobs)
     for i, result in enumerate(results):
@@ -129,16 +145,20 @@ def test_faults_stand_beside_a_run_without_them() -> None:
     assert rows["lcpo", "dual-algebra"][-1] == "-7.00 ± 0.00"
     assert rows["lcpo", "all but those of options"][-1] == "-14.0 ± 0.0"
     assert rows["lcpo", "none, with the option of dual-algebra"][-1] == "-"
+    short = made_up(planned("faults", agents="sac", traces="4", scale="1/20"))
+    table = faults.study.report(faults.FaultOptions(), short).tables["table"]
+    assert table.header[4] == "return after 300,000", "the paper's 6M, 20 times as soon"
 
 
 def test_two_by_two_has_the_effects() -> None:
-    results = made_up(planned("two-by-two", traces="3"))
+    results = made_up(planned("two-by-two", traces="1,3"))
     worth = {"a2c": 0.0, "a2c-entropy": 1.0, "lcpo-noent": 3.0, "lcpo": 9.0}
     for i, result in enumerate(results):
         record = {**result.record, "epoch_return": np.full(8, worth[result.job.agent])}
         results[i] = result._replace(record=record)
     report = STUDIES["two-by-two"].report(STUDIES["two-by-two"].Options(), results)
-    found = {row[1]: row[3] for row in report.tables["effects"].rows}
+    assert report.tables["table"].title.startswith("pendulum, 20,000,000 or 8,000,000 steps")
+    found = {row[1]: row[3] for row in report.tables["effects"].rows if row[0] == "3"}
     assert found == {
         "entropy, of A2C": "+1.00 ± 0.00", "entropy, of LCPO": "+6.00 ± 0.00",
         "constraint, without entropy": "+3.00 ± 0.00", "constraint, with entropy": "+8.00 ± 0.00",
@@ -151,6 +171,13 @@ def test_unknown_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("rivals", "--agents", "lpco"): "did you mean 'lcpo'",
         ("anchors", "--families", "revist"): "did you mean 'revisit'",
         ("faults", "--agents", "ddqn"): "has no faults of the published code",
+        ("faults", "--traces", ""): "traces = ''",
+        ("two-by-two", "--agents", ","): "agents = ','",
+        ("anchors", "--drawn", "0"): "drawn = 0",
+        ("anchors", "--steps", "0"): "steps = 0",
+        ("anchors", "--agents", "lcpo,lcpo"): "each once",
+        ("straggler", "--workloads", ""): "workloads = ''",
+        ("straggler", "--agents", "lcpo-ag"): "did you mean 'lcpo-agg'",
     }.items():
         assert run("reproduce", *words) == 2
         assert told in capsys.readouterr().err

@@ -110,8 +110,9 @@ def test_differences_to_the_paper() -> None:
         ["lcpo", "-9 ± 1", "-231 ± 8", "8", "-240 ± 4.41", "-366 ± 7"],
         ["a2c", "-9 ± 1", "-242 ± 18", "8", "-307 ± 32.6", "-373 ± 20"],
         ["ppo", "-9 ± 1", "1.25 ± 0.25", "8", "1.75 ± 0.25", "-1"],
-        ["one seed", "-9 ± 1", "-300 (no interval)", "1", "-307 ± 32.6", "-1"],
+        ["one seed", "-9 ± 1", "-300 ± -", "1", "-307 ± 32.6", "-1"],
         ["not printed", "-9 ± 1", "-242 ± 18", "8", "-", "-1"],
+        ["one number", "-9 ± 1", "-242 ± 18", "8", "-250", "-1"],
     ]
     shown, cells = html_table.beside_paper(Table(header, rows, "lrrrrr"))
     assert shown.header[2:6] == ["return after 6M", "paper", "minus paper", "seeds"]
@@ -121,11 +122,12 @@ def test_differences_to_the_paper() -> None:
         ("+9", "overlap"),
         ("+65", "apart"),
         ("-0.50", "overlap"),
+        ("+7", ""),
         ("-", ""),
-        ("-", ""),
+        ("+8", ""),
     ]
     assert "return after 6M less the paper's number" in shown.notes[-1]
-    other = Table(["agent", "p95", "paper"], [["a", "1 ± 1", "2 ± 1"]], "lrr")
+    other = Table(["agent", "p99", "paper"], [["a", "1 ± 1", "2 ± 1"]], "lrr")
     assert html_table.beside_paper(other)[0] == other, "nothing says which column is meant"
 
 
@@ -133,7 +135,8 @@ def test_cells_are_sorted_by_the_number_at_their_beginning() -> None:
     texts = {
         "-373 ± 3": -373.0, "+0.38 ± 8.56": 0.38, "1,145 (3460)": 1145.0, "> 990 (> 990)": 990.0,
         "40.9 %": 40.9, "3.0e-05": 3e-5, "0.50 [0.25, 0.75]": 0.5, "8 of 8": 8.0, "-": None,
-        "2026-11-16": None, "lcpo": None, "3dqn": None, "": None,
+        "2026-11-16": None, "lcpo": None, "3dqn": None, "": None, "1e999": None,
+        "1" * 100_000 + "x": None,
     }  # fmt: skip
     assert {text: html_table.sort_value(text) for text in texts} == texts
 
@@ -172,15 +175,18 @@ def test_rows_have_the_commands_of_their_runs(tmp_path: Path) -> None:
     jobs = plan("a2c", "pendulum", trace="3", steps=8000, seeds=2)
     jobs += plan("a2c", "pendulum", trace="4", steps=8000, seeds=2)
     jobs[2:] = [dataclasses.replace(job, trace="4@1/20") for job in jobs[2:]]
+    jobs += plan("a2c", "pendulum", trace="3", steps=6000, seeds=1, label="nb=25-published")
     save_plan(tmp_path, jobs)
-    table = Table(["trace", "agent", "return"], [["4", "a2c", "-1 ± 1"], ["3", "x", "-"]], "llr")
+    rows = [["4", "a2c", "-1 ± 1"], ["3", "x", "-"], ["3", "nb=25", "-"]]
+    table = Table(["trace", "agent", "return"], rows, "llr")
     (tmp_path / "table.md").write_text(table.to_markdown())
     text = html.write_page(tmp_path).read_text()
-    head, _, rest = text.partition("Settings (2)")
+    head, _, rest = text.partition("Settings (3)")
     assert "lcpo train --agent a2c --env pendulum --trace 4@1/20 --steps 8000 --seeds 0,1" in head
-    assert "--trace 3" not in head
-    assert "Runs (4)" in rest
-    assert rest.count('<td class="l">not ended</td>') == 4
+    assert head.count("--trace 3") == 1
+    assert "lcpo train --agent a2c --env pendulum --trace 3 --steps 6000 --seeds 0," in head
+    assert "Runs (5)" in rest
+    assert rest.count('<td class="l">not ended</td>') == 5
 
 
 def test_folders_that_are_refused(tmp_path: Path) -> None:

@@ -135,6 +135,9 @@ def test_folders_that_are_in_use_are_refused(tmp_path: Path) -> None:
     import_file(file, tmp_path / "o")
     with pytest.raises(InputError, match=r"has a run imported\.ppo-pendulum-3-s0 already"):
         import_file(file, tmp_path / "o")
+    both = GOOD.replace("ppo", "a/b") + GOOD.replace("ppo", "a_b")
+    with pytest.raises(InputError, match=r"two runs would be called imported\.a_b-pendulum"):
+        import_file(write(tmp_path, ABOUT + HEADER + both), tmp_path / "o")
     import_file(write(tmp_path, ABOUT + HEADER + GOOD.replace(",0,", ",1,")), tmp_path / "o")
     assert len(load_results(tmp_path / "o")) == 2
     (tmp_path / "ours").mkdir()

@@ -78,11 +78,10 @@ def by_seed(values: Sequence[float]) -> dict[int, float]:
         # By seed: 1, 2 and 3 lie above 0, 1 and 2, although 2 of the 9 pairs are lost.
         ([1.0, 2.0, 3.0], [0.0, 1.0, 2.0], (1.0, 0.2924, 1.0, 3)),
         # A tie counts half; it is lost for the lower bound and won for the upper.
-        ([5.0, 5.0], [5.0, 5.0], (0.5, 0.0, 1.0, 2)),
+        ([5.0, 5.0, 5.0], [5.0, 5.0, 5.0], (0.5, 0.0, 1.0, 3)),
         ([5.0, 6.0, 6.0, 6.0], [5.0, 5.0, 5.0, 5.0], (0.875, 0.1941, 1.0, 4)),
-        ([1.0, -np.inf], [0.0, 0.5], (0.5, 0.0126, 0.9874, 2)),
-        ([-np.inf, -np.inf], [-np.inf, -np.inf], (0.5, 0.0, 1.0, 2)),
-        ([2.0], [1.0], (1.0, 0.025, 1.0, 1)),
+        ([1.0, -np.inf, 2.0, 0.0], [0.0, 0.5, 1.0, 1.0], (0.5, 0.0676, 0.9324, 4)),
+        ([-np.inf] * 3, [-np.inf] * 3, (0.5, 0.0, 1.0, 3)),
     ],
 )
 def test_probability_of_improvement_worked(
@@ -93,6 +92,18 @@ def test_probability_of_improvement_worked(
     mean, low, high, n = expected
     reverse = probability_of_improvement(by_seed(b), by_seed(a))
     assert reverse == pytest.approx((1.0 - mean, 1.0 - high, 1.0 - low, n), abs=1e-4)
+
+
+def test_two_seeds_support_no_interval() -> None:
+    """A mean and a share, but no bounds; three have them."""
+    for n in (1, 2, 3):
+        values = np.arange(float(n))
+        better = probability_of_improvement(by_seed(values + 1.0), by_seed(values))
+        for found in (mean_ci(values), better):
+            assert found.n == n
+            assert not math.isnan(found.mean)
+            assert math.isnan(found.low) == math.isnan(found.high) == (n < 3)
+        assert np.isnan(half_width(np.stack([values, values], axis=1))).all() == (n < 3)
 
 
 def test_probability_of_improvement_takes_common_seeds() -> None:

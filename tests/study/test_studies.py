@@ -14,6 +14,7 @@ from commands import run
 
 from lcpo import bench
 from lcpo.cli.options import class_fields
+from lcpo.run.engines.local import LocalEngine
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
@@ -128,6 +129,12 @@ def test_reproduce_runs_and_reports_a_study(
     out = tmp_path / "o"
     command = ["reproduce", "theorem", "--seeds", "1", "--steps", "1000", "--workers", "0",
                "--out", str(out)]  # fmt: skip
+    with monkeypatch.context() as patch:
+        signed: list[bool] = []
+        patch.setattr(LocalEngine, "run", lambda self, jobs, out, report: signed.append(
+            (out / "study.json").exists()))  # fmt: skip
+        assert run(*command) == 0
+        assert signed == [True], "a kill in the first run leaves a folder that says whose it is"
     assert run(*command) == 0
     shown = capsys.readouterr().out
     assert "all assumptions hold" in shown
@@ -140,6 +147,8 @@ def test_reproduce_runs_and_reports_a_study(
     assert "--resume" in capsys.readouterr().err
     before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.npz")}
     assert run(*command) == 0
+    assert "5,000 steps" in (told := capsys.readouterr().out)
+    assert "all have ended: a report only" in told
     assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.npz")} == before
     _plans_and_collects(command[:-2], out, tmp_path, capsys, monkeypatch)
 

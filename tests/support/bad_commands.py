@@ -34,15 +34,18 @@ VALID: dict[str, list[Part]] = {
         ("--sweep", "gamma=0.5,0.9"), ("--checkpoint-seconds", "60"),
     ],
     "compare": [
-        ("--agents", "a2c,lcpo"), ("--trace", "turns.npy"), ("--steps", "400"), ("--seeds", "3,7"),
-        ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"), ("--workers", "1"),
+        ("--agents", "a2c[gamma=0.9],lcpo"), ("--trace", "turns.npy"), ("--steps", "400"),
+        ("--seeds", "3,7"), ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"),
+        ("--workers", "1"), ("--columns", "1,2"), ("--quiet",), ("--json",),
     ],
     "reproduce": [
         ("discretisation",), ("--agents", "a2c"), ("--seeds", "1"), ("--scale", "1/1000"),
         ("--out", "o"), ("--workers", "0"), ("--setting", "published"),
     ],
     "check-env": [("pendulum",), ("--env.num-bins", "5"), ("--env.max-steps", "10")],
-    "trace": [("revisit",), ("turns.npy",), ("--rows", "400"), ("--out", "t.png")],
+    "trace": [
+        ("turns.npy",), ("--columns", "2"), ("--rows", "400"), ("--out", "t.png"),
+    ],
     "calibrate": [
         ("--trace", "revisit"), ("--rows", "4000"), ("--rollout-length", "100"), ("--lags", "3"),
         ("--scale", "2"), ("--out", "c.png"),
@@ -50,15 +53,21 @@ VALID: dict[str, list[Part]] = {
     "export": [("runs-of-mine",), ("t.csv",)],
     "report": [("runs-of-mine",), ("--out", "page.html")],
     "import": [("theirs.csv",), ("--out", "o")],
+    "evaluate": [("runs-of-mine",), ("--seeds", "3,7"), ("--steps", "400"), ("--out", "o")],
+    "watch": [
+        ("runs-of-mine",), ("--seed", "1"), ("--steps", "5"), ("--fps", "10"), ("--out", "w.gif"),
+    ],
     "list": [("--json",)],
     "bench": [("--json",), ("--gpu-runs", "4")],
+    "completion": [("bash",)],
 }  # fmt: skip
 
 MORE_OPTIONS = (
     "--gamma", "--learning-rate", "--rollout-length", "--hidden", "--faults", "--scale", "--steps",
     "--training-steps", "--sweep", "--warmup", "--rows", "--lags", "--seeds", "--workers",
     "--env.num-bins", "--env.max-steps", "--checkpoint-seconds", "--out", "--trace", "--env",
-    "--agent", "--agents", "--buffer-size", "--max-grad-norm", "--scale-rewards",
+    "--agent", "--agents", "--buffer-size", "--max-grad-norm", "--scale-rewards", "--columns",
+    "--repeat", "--hold", "--quiet",
 )  # fmt: skip
 
 NASTY = (
@@ -71,7 +80,9 @@ NASTY = (
     "hidden=8", "gamma=nan", "rollout_length=0,-1", "--help-me", "-x", "..", "/", "/dev/null",
     "/dev/null/x", "nothing.npy", "nothing.xyz", "folder", "folder.npy", "folder.csv", "text.csv",
     "text.npy", "broken:agent", "exits:agent", "odd:agent", "gym:", "gym:NoSuch-v0", "family:",
-    "family:drift:-1", "family:drift:" + "9" * 400, "family:x:0",
+    "family:drift:-1", "family:drift:" + "9" * 400, "family:x:0", "[x]", "a2c[", "a2c]", "a2c[]",
+    "a2c[gamma=1,gamma=2]", "a2c[gamma]", "turns.npy[1]", "turns.npy[9]", "turns.npy[]", "+repeat",
+    "turns.npy+repeat", "turns.npy+hold+repeat", "3[1]", "revisit+hold",
 )  # fmt: skip
 
 BROKEN_MODULES = {
@@ -181,8 +192,17 @@ FOUND: list[Words] = [
     *(["train", "--trace", "revisit", "--steps", "400", "--agent", name] for name in (
         "..:x", ":x", "x:", "a:b:c", "a b:c", "a:b\n", "a\0:b", "ü:ö", "x" * 300, "x" * 300 + ":y",
         "broken:agent", "exits:agent", "odd:agent", "json:loads", "json:no", "builtins:int", "lcop",
-        "lcpo.types:Agent", "os.path:sep",
+        "lcpo.types:Agent", "os.path:sep", "constant", "constant:", "constant:99", "constant:-1",
+        "constant:1.5", "constant:x", "constant:1,0", "constant:1,", "constant:" + "9" * 400,
     )),
+    *([*_COMPARE, "--agents", names] for names in ("constant:1,0", "a2c,1", "random,random")),
+    # scales of observations
+    *([*_SHORT, "--normalise", text] for text in (
+        "", "runing", "1,2", "1,2,3,4", "1,0,1", "1,-1,1", "nan,1,1", "1e39,1,1", "1,,1",
+        "9" * 5000,
+    )),
+    *([*_PLAIN[:1], "--agent", name, *_TRAIN[3:], "--steps", "400", "--normalise", "running"]
+      for name in ("random", "constant:1")),
     *(["train", "--agent", "a2c", "--steps", "400", "--env", name] for name in (
         "..:x", ":x", "x:", "a:b:c", "a\0:b", "x" * 300, "broken:agent", "exits:agent", "odd:agent",
         "json:codecs", "builtins:int", "builtins:exit", "lcpo.run.plan.job:Job", "gym:", "gym:x",
@@ -235,6 +255,43 @@ FOUND: list[Words] = [
         ("theirs.csv", "--out", "/dev/null/x"), ("theirs.csv", "--out", "x" * 300),
         ("pipe.npy", "--out", "o"), ("a\0b", "--out", "o"), ("loop", "--out", "o"),
     )),
+    *([*_COMPARE, "--agents", text] for text in (
+        "a2c[", "a2c]", "[gamma=1]", "a2c[]", "a2c[gamma]", "a2c[gamma=]", "a2c[=1]", "a2c[gama=1]",
+        "a2c[gamma=x]", "a2c[gamma=NaN]", "a2c[gamma=1,gamma=1]", "a2c[gamma=1]x", "a2c[gamma=1][",
+        "a2c[gamma=0.9],a2c[gamma=0.90]", "a2c[hidden=8]", "all[gamma=0.9]", "a2c[gamma=[1]]",
+        "a2c[" + "[" * 10**5, "a2c[steps=4]", "a2c,7",
+    )),
+    # files
+    *([*_SHORT[:3], "--trace", "turns.npy", "--steps", "400", *words] for words in (
+        ("--columns", "x"), ("--columns", "0"), ("--columns", "3"), ("--columns", "1,1"),
+        ("--columns", ""), ("--columns", ","), ("--columns", "["), ("--columns", "1"),
+        ("--repeat", "--hold"), ("--repeat=yes",), ("--columns", "9" * 400), ("--columns", "1]"),
+    )),
+    [*_SHORT, "--repeat"], [*_SHORT, "--columns", "1"], [*_SHORT, "--hold"],
+    ["train", "--columns", "1", "--steps", "400"], ["train", "--repeat", "--steps", "400"],
+    ["train", "--agent", "a2c", "--trace", "turns.npy", "--steps", "2000"],
+    ["train", "--agent", "a2c", "--trace", "turns.npy", "--repeat"],
+    ["train", "--agent", "a2c", "--trace", "turns.npy[3]", "--steps", "400"],
+    ["calibrate", "--trace", "turns.npy", "--columns", "5"],
+    ["calibrate", "--trace", "turns.npy", "--repeat", "--hold", "--rows", "2000"],
+    ["trace", "revisit", "--columns", "1"], ["trace", "turns.npy", "--columns", "x"],
+    [*_SHORT, "--plan-only", "--json"], [*_SHORT, "--json=1"], ["--version", "x"],
+    ["completion"], ["completion", "fish"], ["completion", "bash", "zsh"], ["completion", ""],
+    *([command, *words] for command in ("evaluate", "watch") for words in (
+        (), ("folder",), ("nothing",), ("turns.npy",), ("",), ("a\0b",), ("x" * 300,), ("loop",),
+        ("runs-of-mine", "x"), ("runs-of-mine", "--run", "x"), ("runs-of-mine", "--run", ""),
+        ("runs-of-mine", "--trace", "3"), ("runs-of-mine", "--trace", ""), ("/dev/null",),
+        ("runs-of-mine", "--steps", "0"), ("runs-of-mine", "--steps", "-1"),
+        ("runs-of-mine", "--steps", str(10**12)), ("runs-of-mine", "--out", "turns.npy/x.gif"),
+        ("runs-of-mine", "--out", "/dev/null/x.gif"), ("runs-of-mine", "--out", ""),
+    )),
+    *(["evaluate", "runs-of-mine", "--steps", text] for text in ("199", "1.5", "x")),
+    *(["evaluate", "runs-of-mine", "--seeds", text] for text in ("0", "-1", "1,1", "x", "1e9")),
+    *(["watch", "runs-of-mine", "--out", name] for name in ("x.mp4", "x", "folder.png", "x.png")),
+    *(["watch", "runs-of-mine", flag, text] for flag in ("--steps", "--fps", "--start", "--seed")
+      for text in ("-1", "x", "1.5", str(10**30))),
+    ["watch", "runs-of-mine", "--fps", "0"], ["watch", "runs-of-mine", "--steps", "2001"],
+    ["watch", "runs-of-mine", "--start", "1"],
     [*_COMPARE, "--agents", "a2c", "--imported", "folder"],
     [*_COMPARE, "--agents", "a2c", "--imported", "nothing", "turns.npy"],
     *(["bench", "--gpu-runs", text] for text in ("0", "-1", "x", "1.5", str(10**12))),
@@ -307,6 +364,8 @@ def watch() -> Iterator[None]:
             "lcpo.contexts.get": get,
             "lcpo.bench.bench": work,
             "lcpo.examine.examine": work,
+            "lcpo.run.drive.frozen.make_driver": work,
+            "lcpo.study.video.play": work,
             "lcpo.study.export.write_bytes": work,
             "lcpo.study.html.write_bytes": work,
             "lcpo.study.output.write_bytes": work,

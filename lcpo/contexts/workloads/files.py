@@ -40,8 +40,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def read_jobs(path: Path) -> Given:
     """The jobs in a .csv or .npy file."""
-    table = files.read(str(path))
-    names = files.names(path) if path.suffix.lower() == ".csv" else []
+    found = files.read(str(path), keep_time=True)
+    table, names = found.values, list(found.names)
     if not names and table.shape[1] == 2:
         names = [SIZE, GAP]
     columns = dict(zip(names, table.T, strict=False))

@@ -84,6 +84,10 @@ class Driver(Protocol[StateT]):
         """The state before the first update; `before`: at the end of the phase before."""
         ...
 
+    def start_with(self, agents: Sequence[Tree]) -> StateT:
+        """The state before the first update, with agents that have learnt elsewhere, one a run."""
+        ...
+
     def resume(self, saved: Sequence[Saved], shapes: RunState) -> StateT:
         """The state of saved runs; `shapes`: the shapes and dtypes of one of them."""
         ...
@@ -91,8 +95,8 @@ class Driver(Protocol[StateT]):
     def chunk(self, state: StateT, first: int, count: int) -> tuple[StateT, ChunkMetrics]:
         """Updates first .. first + count - 1 of the phase.
 
-        Metrics are [updates], of which the first `count` count. Raises StoppedRuns where worlds
-        cannot go on.
+        Metrics are [updates], of which the first `count` count; fewer where a slow driver was
+        asked to stop, after whole rows of the record. Raises StoppedRuns where worlds cannot go on.
         """
         ...
 

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from lcpo import config as configs
 from lcpo.run.drive import base
@@ -80,6 +81,12 @@ class CompiledDriver:
             return make_init(self.program, self.many, self.options)(self.run, contexts)
         agent_state = checkpoints.without_memory(before.agent)
         return make_restart(self.program, self.many, self.options)(self.run, contexts, agent_state)
+
+    def start_with(self, agents: Sequence[Tree]) -> RunState:
+        """The state before the first update, with agents that have learnt elsewhere, one a run."""
+        agent = jax.tree.map(lambda *x: jnp.stack(x), *agents) if self.many else agents[0]
+        restart = make_restart(self.program, self.many, self.options)
+        return restart(self.run, self._contexts(0), agent)
 
     def resume(self, saved: Sequence[Saved], shapes: RunState) -> RunState:
         """The state of saved runs; `shapes`: of one of them."""
@@ -185,11 +192,14 @@ def make_chunk(
         def one(state: RunState, update: Array) -> tuple[RunState, Metrics]:
             return run_update(program, run, state, contexts, update)
 
-        names = list(jax.eval_shape(one, state, first)[1])
+        # Traced once, which takes a second: for the names of the metrics, and in the loop.
+        traced, shapes = jax.make_jaxpr(one, return_shape=True)(state, first)
+        names, structure = list(shapes[1]), jax.tree.structure(shapes)
 
         def body(i: Array, carry: tuple[RunState, Array]) -> tuple[RunState, Array]:
             state, rows = carry
-            state, metrics = one(state, first + i)
+            leaves = jax.tree.leaves((state, first + i))
+            state, metrics = jax.tree.unflatten(structure, jaxpr_as_fun(traced)(*leaves))
             return state, rows.at[i].set(jnp.stack([metrics[name] for name in names]))
 
         rows = jnp.zeros((max_updates, len(names)))

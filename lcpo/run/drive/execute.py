@@ -8,6 +8,7 @@ one vmapped program. On a CPU vmap gains nothing (give each core a process of it
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from lcpo.run import compile_cache
 from lcpo.run.drive.base import StoppedRuns
 from lcpo.run.drive.choose import state_shapes
 from lcpo.run.drive.crash import Reporter
@@ -35,8 +37,10 @@ def has_ended(out: Path, job: Job) -> bool:
 def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: float) -> None:
     """Run all jobs that have not ended yet, in groups where that pays; tell of the others how.
 
-    Whatever breaks a run is reported as `Crashed`, and the others go on.
+    Whatever breaks a run is reported as `Crashed`, and the others go on. Raises `stop.Asked` where
+    it is asked to stop: what was running is saved then.
     """
+    compile_cache.use()
     reporter, waiting = Reporter(report), []
     held: list[np.ndarray | None] = []
     for job in jobs:
@@ -128,5 +132,13 @@ def _run_part(
 
 
 def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
-    files = run_files(out, setup.job.name)
-    return checkpoints.load(files, setup.identity(), functools.partial(state_shapes, setup))
+    """Where a run goes on, be it that it was planned for fewer steps."""
+    files, identity = run_files(out, setup.job.name), setup.identity()
+    found = checkpoints.saved_identity(files)
+    if found is not None and checkpoints.goes_on(found, identity):
+        shorter = dataclasses.replace(setup.job, steps=found["steps"], trace_digest=None)
+        identity = Setup(shorter).identity()
+    if found is not None:
+        checkpoints.check_same(found, identity, f"what {files.folder} holds")
+    checkpoints.take_up(files)
+    return checkpoints.load(files, identity, functools.partial(state_shapes, setup))

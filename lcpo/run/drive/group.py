@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lcpo.run import events
+from lcpo.run import events, stop
 from lcpo.run.drive.base import ChunkMetrics, Driver
 from lcpo.run.drive.choose import make_driver, state_shapes
 from lcpo.run.plan import budget
@@ -21,6 +21,7 @@ from lcpo.run.store import record as records
 from lcpo.run.store.checkpoint import Checkpoint, Saved
 from lcpo.run.store.files import save_arrays
 from lcpo.run.store.layout import run_files
+from lcpo.run.store.plans import keeps_state
 from lcpo.run.store.policy import save_policy
 from lcpo.run.store.provenance import provenance
 from lcpo.run.store.results import save_outcome
@@ -39,7 +40,7 @@ class Group:
         self, setups: list[Setup], out: Path, report: events.Report, checkpoint_seconds: float
     ) -> None:
         self.setups, self.report = setups, report
-        self.checkpoint_seconds = checkpoint_seconds
+        self.checkpoint_seconds, self.keep_state = checkpoint_seconds, keeps_state(out)
         self.many = len(setups) > 1
         named = {(s.job.trace, s.job.scale): s for s in setups}
         loaded = {name: setup.trace() for name, setup in named.items()}
@@ -52,8 +53,10 @@ class Group:
     def run(self, found: Sequence[Checkpoint | None]) -> None:
         """Run to the end from the checkpoints given, all at the same update, or from the start.
 
-        Raises `StoppedRuns` where worlds cannot go on; their checkpoints stay.
+        Raises `StoppedRuns` where worlds cannot go on; their checkpoints stay. Raises `stop.Asked`
+        where it is asked to stop, after all runs were saved.
         """
+        stop.check()
         first = found[0]
         start, self.seconds = (first.update, first.seconds) if first else (0, 0.0)
         self.began = self.last_saved = time.monotonic()
@@ -91,9 +94,11 @@ class Group:
             state = driver.resume(self.saved, shapes)
             self.saved = []
         try:
-            for first in range(begin, phase.num_updates, size):
-                count = min(size, phase.num_updates - first)
+            is_last = phase is self.setups[0].phases[-1]
+            keep_at = _last_row(phase, block) if self.keep_state and is_last else 0
+            for first, count in _chunks(begin, phase.num_updates, size, keep_at):
                 state, metrics = driver.chunk(state, first, count)
+                count = min(count, len(metrics["episodes"].T))  # fewer: it was asked to stop
                 if first == begin:
                     budget.settle()
                 self._collect(phase, block, metrics, range(first, first + count), rows)
@@ -101,10 +106,8 @@ class Group:
                     break
                 update = phase.mode.first_update + first + count
                 self._progress(phase, update, rows)
-                late = time.monotonic() - self.last_saved > self.checkpoint_seconds
-                if update < phase.end and late:
-                    self._checkpoint(driver, state, update, rows)
-                    self.last_saved = time.monotonic()
+                if update < phase.end:
+                    self._save_if_due(driver, state, update, rows, first + count == keep_at)
         except BaseException:
             with contextlib.suppress(Exception):  # what broke first is what is told
                 driver.close(state)
@@ -141,11 +144,26 @@ class Group:
                 newest = records.lifelong_return(rows[i][-1])
                 step = phase.step_at(update)
                 self.report(
-                    events.Progress(setup.job.name, phase.name, step, self.resumed_at, newest)
-                )
+                    events.Progress(
+                        setup.job.name, phase.name, step, self.resumed_at, newest,
+                        records.means(rows[i][-1]),
+                    )
+                )  # fmt: skip
 
     def _seconds_so_far(self) -> float:
         return self.seconds + time.monotonic() - self.began
+
+    def _save_if_due(
+        self, driver: Driver[Any], state: Any, update: int, rows: Rows, is_kept: bool
+    ) -> None:
+        """Write a checkpoint now and then, and where one will be kept; or because it is the end."""
+        late = time.monotonic() - self.last_saved > self.checkpoint_seconds
+        asked = stop.is_asked()
+        if late or asked or is_kept:
+            self._checkpoint(driver, state, update, rows)
+            self.last_saved = time.monotonic()
+        if asked:
+            raise stop.Asked
 
     def _checkpoint(self, driver: Driver[Any], state: Any, update: int, rows: Rows) -> None:
         for i, (part, index) in enumerate(driver.members(state)):
@@ -157,9 +175,11 @@ class Group:
                 checkpoints.save(self.files[i], self.identities[i], checkpoint, index)
 
     def _save_records(self, phase: Phase, rows: Rows) -> None:
-        for files, mine, written in zip(self.files, rows, self.written, strict=True):
+        members = zip(self.setups, self.files, rows, self.written, strict=True)
+        for setup, files, mine, written in members:
             if mine:
-                record = records.shorten(records.join(mine))
+                record = records.join(mine)
+                record = record if setup.is_timed else records.shorten(record)
                 written[phase.file] = save_arrays(files.record_of(phase.file), record)
 
     def _finish(self, driver: Driver[Any], state: Any) -> None:
@@ -184,6 +204,8 @@ class Group:
                 "trace_digest": self.identities[i]["trace_digest"],
                 "provenance": provenance(),
             }
+            if self.keep_state and failed is None:
+                checkpoints.keep(files)  # before the manifest: a kill in between loses nothing
             save_outcome(files, outcome, self.written[i])
             checkpoints.drop(files)
             self.report(failed or events.Finished(setup.job.name))
@@ -199,6 +221,26 @@ def _chunk_size(phase: Phase, block: int, turns: int = 1) -> int:
     """Updates at a time: whole rows of the record, and no more than the phase has."""
     short = max(1, CHUNK_STEPS // (phase.steps_per_update * turns))
     return -(-min(CHUNK_UPDATES, short, phase.num_updates) // block) * block
+
+
+def _last_row(phase: Phase, block: int) -> int:
+    """Where the last row of the record begins: the state of then is kept, and not the last one.
+
+    The last observation of a run shows the row after its last one, which a trace of the length of
+    the run does not have. A longer run has it: so the last row is run again.
+    """
+    return (phase.num_updates - 1) // block * block
+
+
+def _chunks(begin: int, end: int, size: int, cut: int) -> Iterator[tuple[int, int]]:
+    """First updates and counts of chunks, none of which goes beyond `cut`."""
+    first = begin
+    while first < end:
+        count = min(size, end - first)
+        if first < cut < first + count:
+            count = cut - first
+        yield first, count
+        first += count
 
 
 def _finite(values: np.ndarray) -> bool:

@@ -29,6 +29,7 @@ from lcpo.envs.base import (
     open_anywhere_of,
 )
 from lcpo.errors import place, trace_of
+from lcpo.run import stop
 from lcpo.run.drive.base import ChunkMetrics, Program, Run, RunState, StoppedRuns, Worlds, rows_of
 from lcpo.run.drive.collect import Collector, Rollout, StoppedWorlds
 from lcpo.run.drive.host_functions import Kind, functions_of
@@ -36,6 +37,7 @@ from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.checkpoint import Saved
+from lcpo.run.store.record import block_size
 from lcpo.types import Transition, Tree
 
 T = TypeVar("T")
@@ -102,6 +104,12 @@ class HostDriver:
         cursor = np.array(self.functions.first_rows(self.seeds, before is not None)).reshape(-1)
         return self._begin(agents, cursor, self.mode.first_update)
 
+    def start_with(self, agents: Sequence[Tree]) -> HostState:
+        """The state before the first update, with agents that have learnt elsewhere, one a run."""
+        held = jax.tree.map(lambda *x: jnp.stack(x), *agents) if self.together else tuple(agents)
+        cursor = np.array(self.functions.first_rows(self.seeds, True)).reshape(-1)
+        return self._begin(held, cursor, self.mode.first_update)
+
     def _begin(self, agents: Tree, cursor: np.ndarray, update: int) -> HostState:
         """Fresh worlds at rows `cursor`; `update` of the run is next."""
         worlds = self._open(update)
@@ -122,10 +130,15 @@ class HostDriver:
     def chunk(self, state: HostState, first: int, count: int) -> tuple[HostState, ChunkMetrics]:
         """Updates first .. first + count - 1 of the phase.
 
-        Metrics are [max_updates], of which the first `count` count. Raises StoppedRuns.
+        Metrics are [max_updates], of which the first `count` count; asked to stop, it comes back
+        earlier, with the metrics of what is done: a simulator may be slow. Raises StoppedRuns.
         """
         rows: dict[str, np.ndarray] = {}
+        block = block_size(self.phase.num_updates)
         for update in range(first, first + count):
+            if update > first and (update - first) % block == 0 and stop.is_asked():
+                rows = {name: table[:, : update - first] for name, table in rows.items()}
+                break
             state, metrics = self._update(state, update)
             for name, values in metrics.items():
                 table = rows.setdefault(name, np.zeros((self.num_runs, self.max_updates), "f4"))

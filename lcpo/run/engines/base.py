@@ -17,11 +17,11 @@ from lcpo.run.drive.execute import has_ended
 from lcpo.run.events import Crashed, Event, Note, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.store import claims
-from lcpo.run.store.checkpoint import check_same
+from lcpo.run.store.checkpoint import check_same, goes_on
 from lcpo.run.store.layout import plan_file
 from lcpo.run.store.leftovers import holds_more_than_leftovers, sweep_folder
 from lcpo.run.store.lock import cannot_write, locked
-from lcpo.run.store.plans import planned_jobs, save_plan
+from lcpo.run.store.plans import keeps_state, planned_jobs, save_plan
 
 
 class Engine(Protocol):
@@ -50,9 +50,16 @@ class Engine(Protocol):
 
 
 def run_plan(
-    jobs: list[Job], out: Path, engine: Engine, report: Report, resume: bool = False
+    jobs: list[Job],
+    out: Path,
+    engine: Engine,
+    report: Report,
+    resume: bool = False,
+    keep_state: bool = False,
 ) -> None:
     """Let an engine run what has not ended yet, while nobody else works in the folder.
+
+    `keep_state`: the last checkpoint of each run stays, so that it can go on for more steps.
 
     Raises InputError before any work where the folder is in use, cannot be written or holds
     something else, or where the engine cannot; RunError where the disk is full.
@@ -67,18 +74,24 @@ def run_plan(
         waiting = prepare(jobs, out, resume)
         if waiting:
             engine.check(waiting)
-            write_plan(jobs, out)
+            write_plan(jobs, out, keep_state)
             try:
                 engine.run(waiting, out, hear)
             finally:
                 claims.sweep(out)  # workers are ended without a warning
 
 
-def plan_only(jobs: list[Job], out: Path, tell: Callable[[str], None], resume: bool) -> None:
+def plan_only(
+    jobs: list[Job],
+    out: Path,
+    tell: Callable[[str], None],
+    resume: bool,
+    keep_state: bool = False,
+) -> None:
     """Write a plan that somebody else will run; raises InputError as `run_plan` does."""
     with locked(out, tell):
         prepare(jobs, out, resume)
-        write_plan(jobs, out)
+        write_plan(jobs, out, keep_state)
 
 
 def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
@@ -96,18 +109,18 @@ def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
         )
     known = {job.name: job for job in planned_jobs(out)}
     for job in jobs:
-        if job.name in known:
-            check_same(known[job.name].to_json(), job.to_json(), f"{job.name} in {out}")
+        before = known[job.name].to_json() if job.name in known else None
+        if before is not None and not goes_on(before, job.to_json()):
+            check_same(before, job.to_json(), f"{job.name} in {out}")
     sweep_folder(out)
     return [job for job in jobs if not has_ended(out, job)]
 
 
-def write_plan(jobs: list[Job], out: Path) -> None:
-    """Write the plan: the jobs planned before, then the new ones."""
-    known = planned_jobs(out)
-    names = {job.name for job in known}
-    every = [*known, *(job for job in jobs if job.name not in names)]
+def write_plan(jobs: list[Job], out: Path, keep_state: bool = False) -> None:
+    """Write the plan: the jobs planned before, of which some may go on, then the new ones."""
+    keep_state = keep_state or keeps_state(out)
+    every = {job.name: job for job in [*planned_jobs(out), *jobs]}
     try:
-        save_plan(out, every)
+        save_plan(out, list(every.values()), keep_state)
     except OSError as error:
         raise cannot_write(plan_file(out), error) from error

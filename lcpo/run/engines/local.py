@@ -18,6 +18,7 @@ from pathlib import Path
 import jax
 
 from lcpo.errors import InputError, RunError
+from lcpo.run import stop
 from lcpo.run.drive import execute
 from lcpo.run.engines.log import Log
 from lcpo.run.engines.process import IDLE, Said, Share, WorkerProcess
@@ -49,8 +50,9 @@ class LocalEngine:
             _Workers(shares, out, report, self.checkpoint_seconds).run(count)
             return
         here = functools.partial(_report_and_log, report, out)
-        for share in shares:
-            execute.run_jobs(share, out, here, self.checkpoint_seconds)
+        with stop.on_signals():
+            for share in shares:
+                execute.run_jobs(share, out, here, self.checkpoint_seconds)
 
     def _shares(self, jobs: list[Job]) -> tuple[list[list[Job]], int]:
         """What is run together, and in how many processes; 0: in this one."""
@@ -105,18 +107,29 @@ class _Workers:
         self, shares: list[list[Job]], out: Path, report: Report, checkpoint_seconds: float
     ) -> None:
         self.report, self.out, self.checkpoint_seconds = report, out, checkpoint_seconds
-        self.heard: queue.Queue[tuple[WorkerProcess, Said]] = queue.Queue()
+        # Not Queue: what a signal's handler puts into one may find it locked by its own thread.
+        self.heard: queue.SimpleQueue[tuple[WorkerProcess, Said] | None] = queue.SimpleQueue()
         self.waiting = numbered(shares, out)
+        self.patient = {job.name for share in shares for job in share if Setup(job).is_host}
+        self.begun: set[str] = set()
+        self.is_stopping, self.unfinished = False, False
         self.retries = Retries(report)
         self.current: dict[WorkerProcess, Share] = {}  # what each has not ended yet
         self.processes: dict[int | str, WorkerProcess] = {}
 
     def run(self, count: int) -> None:
         try:
-            for number in range(count):
-                self._start(number)
-            while self.current:
-                self._hear(*self.heard.get())
+            with stop.on_signals(lambda: self.heard.put(None)):
+                for number in range(count):
+                    self._start(number)
+                while self.current:
+                    heard = self.heard.get()
+                    if heard is None:
+                        self._stop()
+                    else:
+                        self._hear(*heard)
+            if self.unfinished:
+                raise stop.Asked
         finally:
             for process in self.processes.values():
                 process.kill()
@@ -136,6 +149,18 @@ class _Workers:
         self.processes[number] = process
         self._feed(process)
 
+    def _stop(self) -> None:
+        """Let every worker save what it runs, and end; one that still compiles has nothing.
+
+        A slow simulator may not have told of its first chunk, and can be stopped within it.
+        """
+        self.is_stopping, self.unfinished, self.waiting = True, bool(self.waiting), []
+        for process, share in self.current.items():
+            if not (self.begun | self.patient).isdisjoint(share):
+                process.stop()
+            else:
+                process.kill()
+
     def _hear(self, process: WorkerProcess, said: Said) -> None:
         if said == IDLE:
             self._feed(process)
@@ -144,7 +169,9 @@ class _Workers:
         else:
             if isinstance(said, Crashed) and said.details:  # the worker has logged them
                 said = dataclasses.replace(said, reason=process.log.named(said.reason))
-            if not isinstance(said, Progress | Note):
+            if isinstance(said, Progress):
+                self.begun.add(said.job)
+            elif not isinstance(said, Note):
                 self.current.get(process, {}).pop(said.job, None)
             self.report(said)
 
@@ -161,6 +188,9 @@ class _Workers:
         """
         share = self.current.pop(process, {})
         if not share:
+            return
+        if self.is_stopping:
+            self.unfinished = True
             return
         process.log.write(f"{', '.join(share)} stopped: {how}\n")
         again = self.retries.after_death(share, process.log.named(how))

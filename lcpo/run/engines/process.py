@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lcpo.errors import InputError
-from lcpo.run.channel import Garbled, read_events
+from lcpo.run.channel import STOP, Garbled, read_events
 from lcpo.run.engines.log import Log
 from lcpo.run.events import Event
 from lcpo.run.store.layout import log_file, plan_file
@@ -77,6 +77,12 @@ class WorkerProcess:
         # A broken pipe: the worker died; `_watch` tells.
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(f"{' '.join(map(str, share.values()))}\n".encode())
+
+    def stop(self) -> None:
+        """Let it save what it runs, and end."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(STOP)
 
     def kill(self) -> None:
         """End it."""

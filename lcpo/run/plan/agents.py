@@ -1,49 +1,68 @@
-"""Several agents on one environment: which are meant, and their jobs."""
+"""The jobs of several agents on one environment: those that are named, or all that can serve it.
+
+An agent may have settings of its own, which its runs are named after:
+
+    lcpo[sigma=110],a2c[learning_rate=1e-3,hidden=[32,32]],lcpo
+
+Values are JSON, or else text, as in a sweep.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from lcpo import values as plain_values
-from lcpo.agents import AGENTS, find_agent
+from lcpo.agents import AGENTS, constant, find_agent
 from lcpo.errors import CannotServe, InputError
 from lcpo.run.plan.job import Job
-from lcpo.run.plan.plan import check_count, plan
+from lcpo.run.plan.plan import check_count, check_dict, plan
 
 ALL = "all"
 """Stands for all agents that are judged while they learn."""
+Agents = str | Iterable[str | tuple[str, Mapping[str, Any]]]
+"""Names in one text, or a list of names and of (name, config) pairs."""
+_NEED = "names, separated by commas, and each once, or with other settings: lcpo,lcpo[sigma=2]"
+
+
+class Choice(NamedTuple):
+    """An agent of a comparison, and what differs from its defaults."""
+
+    name: str
+    config: Mapping[str, Any] = {}
 
 
 def plan_agents(
-    agents: str,
+    agents: Agents,
     env: str,
     *,
     training_steps: int | None = None,
+    normalise: Any = None,
     note: Callable[[str], None] = lambda text: None,
     **shared: Any,
 ) -> list[Job]:
-    """The jobs of several agents, "a,b,c"; `shared` goes to `plan` with each.
+    """The jobs of several agents, "a,b[field=value],c"; `shared` goes to `plan` with each.
 
     "all" stands for every agent of the library that can serve the environment; `note` is told which
-    cannot. Training steps are for the agents that train before they are judged; where none does,
-    `plan` says so.
+    cannot. Training steps are for the agents that train before they are judged, `normalise` for
+    those that do not need the environment's own units; where there are none, `plan` says so.
     """
-    named = [name.strip() for name in agents.strip().removesuffix(",").split(",")]
-    if not all(named) or len(set(named)) < len(named):
-        plain_values.refuse("agents", agents, "names, separated by commas, and each once")
-    chosen = [name for word in named for name in (_others(named) if word == ALL else [word])]
-    before = [name for name in chosen if find_agent(name).training] or chosen
+    named = read_agents(agents)
+    chosen = [other for one in named for other in (_others(named) if one.name == ALL else [one])]
+    before = [one for one in chosen if find_agent(one.name).training] or chosen
+    scaled = [one for one in chosen if not find_agent(one.name).raw] or chosen
     jobs: list[Job] = []
     left_out: dict[str, str] = {}
-    for name in chosen:
-        steps = training_steps if name in before else None
+    for one in chosen:
+        steps = training_steps if one in before else None
+        rule = normalise if one in scaled else None
+        sweep = {field: [value] for field, value in one.config.items()}
         try:
-            jobs += plan(name, env, training_steps=steps, **shared)
+            jobs += plan(one.name, env, training_steps=steps, normalise=rule, sweep=sweep, **shared)
         except CannotServe as error:
-            if name in named:
+            if one in named:
                 raise
-            left_out[name] = str(error).removeprefix(f"{name}: ")
+            left_out[one.name] = str(error).removeprefix(f"{one.name}: ")
     if not jobs:
         raise InputError(f"no agent can serve environment {env!r}: {_reasons(left_out)}")
     check_count(len(jobs))
@@ -52,13 +71,87 @@ def plan_agents(
     return jobs
 
 
-def _others(named: list[str]) -> list[str]:
+def read_agents(agents: Agents) -> list[Choice]:
+    """The agents that are meant, each with its settings; InputError for anything else."""
+    if isinstance(agents, str):
+        found = [_read(word, agents) for word in _words(agents)]
+    elif isinstance(agents, Iterable) and not isinstance(agents, (bytes, Mapping)):
+        found = [_one(item) for item in agents]
+    else:
+        plain_values.refuse("agents", agents, _NEED)
+    if not found or any(one in found[:i] for i, one in enumerate(found)):
+        plain_values.refuse("agents", agents, _NEED)
+    for one in found:
+        if one.name == ALL and one.config:
+            raise InputError(f"{ALL!r} takes no settings: name the agents that should have them")
+    return found
+
+
+def _one(item: Any) -> Choice:
+    """An entry of a list: a name, with settings or without, or (name, config)."""
+    if isinstance(item, str):
+        return _read(item.strip(), item)
+    is_pair = isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
+    if not is_pair:
+        plain_values.refuse("agent", item, "a name, or a pair such as ('lcpo', {'sigma': 2})")
+    return Choice(plain_values.name("agent", item[0]), check_dict("config", item[1]))
+
+
+def _words(text: str) -> list[str]:
+    """The agents in a text; numbers belong to the one before them, as in constant:1,0."""
+    words: list[str] = []
+    for part in _split(text.strip().removesuffix(","), text):
+        if words and constant.is_action(words[-1]) and part.isdigit():
+            words[-1] += f",{part}"
+        else:
+            words.append(part)
+    return words
+
+
+def _split(text: str, whole: str) -> list[str]:
+    """At the commas that stand in no bracket."""
+    starts, depth = [0], 0
+    for i, letter in enumerate(text):
+        depth += (letter == "[") - (letter == "]")
+        if depth < 0:
+            break
+        if letter == "," and depth == 0:
+            starts.append(i + 1)
+    if depth != 0:
+        plain_values.refuse("agents", whole, "a ] for every [, as in lcpo[sigma=2],a2c")
+    ends = [start - 1 for start in starts[1:]] + [len(text)]
+    return [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+
+
+def _read(word: str, whole: str) -> Choice:
+    """An agent with its settings: name[field=value,...]."""
+    name, bracket, rest = word.partition("[")
+    if not name:
+        plain_values.refuse("agents", whole, _NEED)
+    if not bracket:
+        return Choice(name)
+    inner, end, after = rest.rpartition("]")
+    if not end or after:
+        plain_values.refuse("agents", whole, "settings that end with ], as in lcpo[sigma=2],a2c")
+    config: dict[str, Any] = {}
+    for part in _split(inner, whole):
+        field, _, value = part.partition("=")
+        field = field.strip().replace("-", "_")
+        if not field or not value.strip():
+            plain_values.refuse(f"settings of {name}", part, f"field=value: {name}[gamma=0.9]")
+        if field in config:
+            raise InputError(f"{field} is given twice in {plain_values.shown(word)}: give it once")
+        config[field] = plain_values.from_text(value.strip())
+    return Choice(name.strip(), config)
+
+
+def _others(named: list[Choice]) -> list[Choice]:
     """What "all" stands for beside agents that are named: LCPO first, it is the reference.
 
     Prescient agents are not meant: they have seen the whole trace before they are judged.
     """
-    online = [name for name, agent in AGENTS.items() if agent.training is None]
-    return [name for name in sorted(online, key=lambda name: name != "lcpo") if name not in named]
+    online = [Choice(name) for name, agent in AGENTS.items() if agent.training is None]
+    return [one for one in sorted(online, key=lambda one: one.name != "lcpo") if one not in named]
 
 
 def _reasons(left_out: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,18 @@ PROCESS_BYTES = 400 * 2**20
 
 def run_bytes(job: Job) -> int:
     """State of one run, twice because a checkpoint holds a copy; rows of replays, once."""
-    state = state_shapes(Setup(job))
-    return 2 * _bytes(segments.without_rows(state, False)) + sum(
-        _bytes(replay.rows) + segments.SEGMENT_BYTES for replay in segments.replays(state, False)
-    )
+    setup = Setup(job)
+    program = setup.statics()
+    if program not in _sizes:
+        state = state_shapes(setup)
+        rows = [_bytes(replay.rows) for replay in segments.replays(state, False)]
+        slim = _bytes(segments.without_rows(state, False))
+        _sizes[program] = 2 * slim + sum(rows) + len(rows) * segments.SEGMENT_BYTES
+    return _sizes[program]
+
+
+_sizes: dict[Hashable, int] = {}
+"""By program: a study has hundreds of runs of each, and shapes take a tenth of a second."""
 
 
 def _bytes(tree: Any) -> int:

@@ -13,10 +13,11 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo import contexts, names
-from lcpo.agents import AGENTS, find_agent
+from lcpo.agents import find_agent, is_ours
+from lcpo.agents.normalise import normalise, read_rule
 from lcpo.core.ood import DETECTORS
 from lcpo.envs import ENVS
-from lcpo.envs.base import AnyEnv, is_host, notes_of
+from lcpo.envs.base import AnyEnv, is_host, landmarks_of, notes_of
 from lcpo.errors import InputError
 from lcpo.gym import from_gym
 from lcpo.run.plan import phases
@@ -42,6 +43,8 @@ class Job:
     """The plan of a prescient run (`lcpo.types.Training`); `steps` are then its evaluation's."""
     trace_digest: str | None = None
     """Of the rows in a trace file when the run was planned; None: the trace is no file."""
+    normalise: str | list[float] | None = None
+    """How the agent sees observations (`lcpo.agents.normalise`); None: as they are."""
 
     @property
     def total_steps(self) -> int:
@@ -56,7 +59,7 @@ class Job:
     def from_json(cls, values: Any, where: str) -> Job:
         """A job that the file `where` holds; InputError where it is none. Nothing is imported."""
         known = {f.name for f in dataclasses.fields(cls)}
-        if not isinstance(values, dict) or values.keys() != known:
+        if not isinstance(values, dict) or not known - _LATER <= values.keys() <= known:
             raise InputError(
                 f"{where} holds something that is no job: needs {', '.join(sorted(known))}"
             )
@@ -72,10 +75,12 @@ class Job:
         return job
 
 
+_LATER = {"normalise"}
+"""What jobs of earlier versions lack: they had its default."""
 _KINDS: dict[str, Any] = {
     "name": str, "agent": str, "env": str, "trace": str | None, "scale": float | int,
     "steps": int, "seed": int, "config": dict, "env_config": dict, "training": dict | None,
-    "trace_digest": str | None,
+    "trace_digest": str | None, "normalise": str | list | None,
 }  # fmt: skip
 
 
@@ -92,13 +97,14 @@ def is_file_name(text: str) -> bool:
 def check_trust(jobs: Sequence[Job], trust: bool, where: str) -> None:
     """Refuse jobs of the file `where` that name code outside this library, without trust."""
     for job in jobs:
+        detector = job.config.get("detector")
         named = {
-            "agent": (job.agent, AGENTS),
-            "environment": (job.env, ENVS),
-            "detector": (job.config.get("detector"), DETECTORS),
+            "agent": (job.agent, is_ours(job.agent)),
+            "environment": (job.env, names.is_ours(job.env, ENVS)),
+            "detector": (detector, detector is None or names.is_ours(detector, DETECTORS)),
         }
         for kind, (name, known) in named.items():
-            if name is not None and not trust and not names.is_ours(name, known):
+            if not trust and not known:
                 raise InputError(
                     f"{where} names the {kind} {name!r}, which is no part of lcpo: to run it is to "
                     "run its author's code; say --trust if you trust both"
@@ -110,9 +116,11 @@ class Setup:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.agent: AnyAgent = find_agent(job.agent)
-        self.config: Any = configs.make(self.agent.Config, job.config)
         self.env: AnyEnv = configs.make(find_env(job.env), job.env_config)
+        self.agent: AnyAgent = normalise(
+            find_agent(job.agent), read_rule(job.normalise), self.env.advance == "own"
+        )
+        self.config: Any = configs.make(self.agent.Config, job.config)
         self.spec: Spec = phases.training_spec(self.env.spec) if job.training else self.env.spec
         self.phases: tuple[Phase, ...] = phases.make_phases(
             job.steps,
@@ -125,6 +133,12 @@ class Setup:
     def is_host(self) -> bool:
         """Whether the environment steps outside the compiler."""
         return is_host(self.env)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether reports ask when: how soon after a switch of the context, or in which hour."""
+        measured = self.spec.readings or landmarks_of(self.env)
+        return bool(measured) or contexts.has_switches(self.job.trace)
 
     @property
     def notes(self) -> tuple[str, ...]:

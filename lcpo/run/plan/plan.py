@@ -13,6 +13,7 @@ from lcpo import config as configs
 from lcpo import contexts
 from lcpo import values as plain_values
 from lcpo.agents import find_agent, presets
+from lcpo.agents import normalise as scaled
 from lcpo.agents.steps import WHOLE, shorten
 from lcpo.contexts import fractions, paper
 from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
@@ -53,6 +54,7 @@ def plan(
     env_overrides: Mapping[str, Any] | None = None,
     sweep: Mapping[str, Iterable[Any]] | None = None,
     training_steps: int | None = None,
+    normalise: Any = None,
     published: bool = False,
     label: str = "",
 ) -> list[Job]:
@@ -61,6 +63,7 @@ def plan(
     `seeds`: how many (0, 1, ...), or which.
     `fraction`: of the time that everything else is given for. The trace is played so much faster;
     steps, training steps and config values that are counted in steps are as much fewer.
+    `normalise`: how the agent sees observations (`lcpo.agents.normalise.read_rule`).
     `published`: with the values and all faults of the published code, below what is overridden.
     `label`: goes into the names of the runs, to tell them from others of the same agent.
     """
@@ -76,10 +79,12 @@ def plan(
     if not is_counted():
         check_env(the_env, f"environment {env!r}")
     steps = None if steps is None else plain_values.whole("steps", steps)
+    rule = _check_rule(chosen, the_env, normalise)
+    chosen = scaled.normalise(chosen, rule, the_env.advance == "own")
     training = _training(chosen, the_env, env, training_steps)
     if training is not None:
         training = training._replace(steps=int(training.steps * fraction))
-    context = _context(the_env, env, trace, scale, steps, fraction)
+    context = find_context(the_env, env, trace, scale, steps, fraction)
     given = presets.settings(chosen, env)
     given |= {**(presets.published(chosen, env) if published else {}), **overrides}
     where = f"{agent}-{env}-{context.trace or 'none'}{f'-{label}' if label else ''}"
@@ -88,7 +93,7 @@ def plan(
         point = dict(zip(sweep, values, strict=True))
         config = configs.make(chosen.Config, {**chosen.presets, **given, **point})
         config = shorten(config, fraction)
-        resolved = _resolve(chosen, the_env.spec, context.steps, training, config)
+        resolved = _resolve(chosen, the_env.spec, context.steps, training, config, fraction)
         at = "".join(f"-{field}={value}" for field, value in point.items())
         jobs += [
             Job(
@@ -100,12 +105,25 @@ def plan(
                 seed=seed,
                 env_config=configs.to_json(the_env),
                 trace_digest=context.digest,
+                normalise=scaled.to_json(rule),
                 **resolved,
             )
             for seed in seeds
         ]
         _check_name(jobs[-1].name)
     return jobs
+
+
+def _check_rule(agent: AnyAgent, env: AnyEnv, normalise: Any) -> scaled.Rule:
+    """The rule that is meant; InputError where agent or environment cannot be run by it."""
+    rule = scaled.read_rule(normalise)
+    if rule is not None and agent.raw:
+        raise InputError(
+            f"agent {agent.name!r} reads observations in the environment's own units: leave "
+            f"normalise = {plain_values.shown(normalise)} out"
+        )
+    scaled.check_rule(rule, env.spec, env.advance == "own")
+    return rule
 
 
 def check_seeds(seeds: int | Iterable[int]) -> list[int]:
@@ -198,14 +216,19 @@ class Context(NamedTuple):
 
 
 def _resolve(
-    agent: AnyAgent, spec: Spec, steps: int, training: Training | None, config: Any
+    agent: AnyAgent,
+    spec: Spec,
+    steps: int,
+    training: Training | None,
+    config: Any,
+    fraction: Fraction,
 ) -> dict[str, Any]:
     """The fields of a job that depend on its config, checked: steps, config, training."""
     spec = spec if training is None else phases.training_spec(spec)
-    config = configs.resolve(config, training.steps if training else steps)
+    config = configs.resolve(config, training.steps if training else steps, fraction)
     check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
-    _check_length(parts, training, steps)
+    _check_length(agent, parts, training, steps)
     if not is_counted():
         check_program(agent, config, spec)
     return {
@@ -241,7 +264,9 @@ def _training(
     return plan._replace(steps=plain_values.whole("training steps", training_steps))
 
 
-def _check_length(parts: Sequence[Phase], training: Training | None, steps: int) -> None:
+def _check_length(
+    agent: AnyAgent, parts: Sequence[Phase], training: Training | None, steps: int
+) -> None:
     given = {"steps": steps, "training steps": training.steps if training else 0}
     for phase in parts:
         if phase.num_updates < 1:
@@ -249,14 +274,15 @@ def _check_length(parts: Sequence[Phase], training: Training | None, steps: int)
             one = "epoch" if phase.name == "evaluation" else "update"
             raise InputError(
                 f"{what} = {given[what]:,}: needs at least one {one}, "
-                f"{phase.steps_per_update:,} steps"
+                f"{phase.steps_per_update:,} steps of agent {agent.name!r}: run it for longer, or "
+                "leave it out"
             )
     total = sum(phase.steps for phase in parts)
     if total > plain_values.INT_MAX:
         raise InputError(f"{total:,} steps in all: needs at most {plain_values.INT_MAX:,}")
 
 
-def _context(
+def find_context(
     env: AnyEnv,
     env_name: str,
     trace: str | os.PathLike[str] | None,
@@ -278,7 +304,10 @@ def _context(
         if steps is None:
             raise InputError("say how many steps to run")
         return Context(None, 1.0, steps)
-    trace = paper.DEFAULT_TRACES.get(env_name) if trace is None else trace
+    if trace is None:
+        trace = paper.DEFAULT_TRACES.get(env_name)
+        first = int(paper.FIRST_STEPS.get(env_name, 0) * fraction)
+        steps = first or None if steps is None else steps
     if trace is None:
         raise InputError(f"environment {env_name!r} is driven by a trace: name one, e.g. --trace 3")
     trace = fractions.join(trace, fraction)

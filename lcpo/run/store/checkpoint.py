@@ -104,6 +104,37 @@ def load(run: RunFiles, identity: Identity, template: Callable[[int], Tree]) -> 
     return Checkpoint(update, state, record, manifest["seconds"], rows, manifest["written"])
 
 
+def keep(run: RunFiles) -> None:
+    """Let the last checkpoint stay after the run: it may go on one day."""
+    shutil.rmtree(run.kept.folder, ignore_errors=True)
+    if run.checkpoint.manifest.exists():
+        run.checkpoint.folder.replace(run.kept.folder)
+
+
+def take_up(run: RunFiles) -> None:
+    """Go on from what was kept. A kill at any moment leaves one of the two, and no end."""
+    run.manifest.unlink(missing_ok=True)
+    if run.kept.manifest.exists() and not run.checkpoint.manifest.exists():
+        drop(run)
+        run.kept.folder.replace(run.checkpoint.folder)
+
+
+def saved_identity(run: RunFiles) -> Identity | None:
+    """Whose the checkpoint is that a run has, or has kept; None where it has none."""
+    for files in (run.checkpoint, run.kept):
+        if files.manifest.exists():
+            try:
+                return _manifest(files)["job"]
+            except InputError as error:
+                raise _useless(error, files) from error
+    return None
+
+
+def saved_update(run: RunFiles) -> int:
+    """How many updates are behind the checkpoint that a run has; InputError if it is damaged."""
+    return _manifest(run.checkpoint)["update"]
+
+
 def assemble(saved: Sequence[Saved], template: Tree, many: bool) -> Tree:
     """The state of saved runs on the device; with `many`, stacked."""
     states = [checkpoint.state for _, checkpoint in saved]
@@ -151,6 +182,14 @@ def _useless(error: InputError, files: CheckpointFiles) -> InputError:
 def drop(run: RunFiles) -> None:
     """Delete the checkpoint of a finished run."""
     shutil.rmtree(run.checkpoint.folder, ignore_errors=True)
+
+
+def goes_on(found: Identity, wanted: Identity) -> bool:
+    """Whether what is wanted is what was found, for more steps."""
+    if not isinstance(found, Mapping) or found.keys() != wanted.keys():
+        return False
+    grown = {"steps": wanted["steps"], "trace_digest": wanted["trace_digest"]}
+    return {**found, **grown} == wanted and found["steps"] < wanted["steps"]
 
 
 def check_same(found: Identity, wanted: Identity, where: str) -> None:

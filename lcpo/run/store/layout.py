@@ -4,6 +4,7 @@ OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
 OUT/study.json                                whose plan it is (`lcpo.study.folder`)
 OUT/.lock                                     who works in the folder (`lcpo.run.store.lock`)
 OUT/.running                                  which runs are run now (`lcpo.run.store.claims`)
+OUT/events.jsonl, OUT/tensorboard/            with `--track` (`lcpo.run.track`)
 OUT/logs/worker-N.txt, here.txt               what agents and environments printed; tracebacks
 OUT/runs/NAME/manifest.json                   how the run ended; written last
 OUT/runs/NAME/record.npz, training.npz        thinned metrics, a file per phase
@@ -11,6 +12,7 @@ OUT/runs/NAME/policy.npz                      what acting needs of the agent's s
 OUT/runs/NAME/checkpoint/manifest.json        points at the files of the checkpoint:
 OUT/runs/NAME/checkpoint/state-UPDATE.npz     state, record so far, rows of replays
                          record-UPDATE.npz, segment-REPLAY-FIRST-LAST.npz
+OUT/runs/NAME/state/                          the last checkpoint of a finished run, if it is kept
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import NamedTuple
 
 from lcpo.errors import InputError
 
-_RUNS, _CHECKPOINT, _MANIFEST = "runs", "checkpoint", "manifest.json"
+_RUNS, _CHECKPOINT, _KEPT, _MANIFEST = "runs", "checkpoint", "state", "manifest.json"
 RECORD, TRAINING = "record.npz", "training.npz"
 """Records: of the phase that is judged, and of the training before it."""
 
@@ -51,6 +53,18 @@ def log_file(out: Path, worker: int | str | None) -> Path:
     file = out / "logs" / ("here.txt" if worker is None else f"worker-{worker}.txt")
     check_links(out, file.parent, file)
     return file
+
+
+def events_file(out: Path) -> Path:
+    """What was told of runs while they ran, with `--track jsonl`."""
+    check_links(out, out / "events.jsonl")
+    return out / "events.jsonl"
+
+
+def tensorboard_folder(out: Path) -> Path:
+    """What TensorBoard reads, with `--track tensorboard`."""
+    check_links(out, out / "tensorboard")
+    return out / "tensorboard"
 
 
 def runs_folder(out: Path) -> Path:
@@ -89,6 +103,10 @@ class RunFiles(NamedTuple):
     def checkpoint(self) -> CheckpointFiles:
         return CheckpointFiles(self.folder / _CHECKPOINT)
 
+    @property
+    def kept(self) -> CheckpointFiles:
+        return CheckpointFiles(self.folder / _KEPT)
+
 
 class CheckpointFiles(NamedTuple):
     """The files of the checkpoint of a run."""
@@ -112,7 +130,7 @@ class CheckpointFiles(NamedTuple):
 def run_files(out: Path, name: str) -> RunFiles:
     """The files of the run called `name`. A link that leads out of the folder is refused."""
     folder = runs_folder(out) / name
-    check_links(out, folder.parent, folder, folder / _CHECKPOINT)
+    check_links(out, folder.parent, folder, folder / _CHECKPOINT, folder / _KEPT)
     return RunFiles(folder)
 
 

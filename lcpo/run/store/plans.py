@@ -19,11 +19,13 @@ class Plan(NamedTuple):
 
     jobs: list[Job]
     out: Path
+    keep_state: bool = False
+    """Whether the last checkpoint of each run stays when it has finished, so that it can go on."""
 
 
-def save_plan(out: Path, jobs: Sequence[Job]) -> None:
+def save_plan(out: Path, jobs: Sequence[Job], keep_state: bool = False) -> None:
     """Write the plan of an output folder, whose results go beside it."""
-    values = {"out": ".", "jobs": [job.to_json() for job in jobs]}
+    values = {"out": ".", "jobs": [job.to_json() for job in jobs], "keep_state": keep_state}
     save_document(plan_file(out), SCHEMA, values)
 
 
@@ -39,13 +41,19 @@ def load_plan(file: Path) -> Plan:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{file} has two jobs called {twice!r}")
-    return Plan(found, folder)
+    return Plan(found, folder, planned.get("keep_state") is True)
 
 
 def numbered(shares: Sequence[Sequence[Job]], out: Path) -> list[dict[str, int]]:
     """Names of the jobs of each share, and their numbers in the plan of a folder."""
     numbers = {job.name: i for i, job in enumerate(planned_jobs(out))}
     return [{job.name: numbers[job.name] for job in share} for share in shares]
+
+
+def keeps_state(out: Path) -> bool:
+    """Whether the plan of a folder says so; it does not where there is none."""
+    file = plan_file(out)
+    return file.exists() and load_plan(file).keep_state
 
 
 def planned_jobs(out: Path) -> list[Job]:

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lcpo.agents import find_agent
+from lcpo.agents.normalise import normalise, read_rule
 from lcpo.envs.actions import ActionForm
 from lcpo.envs.base import action_form_of
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Setup
 from lcpo.run.store.files import ABOUT, load_arrays, save_arrays
-from lcpo.types import ContextSlice, Guard, Spec
+from lcpo.types import AnyAgent, ContextSlice, Guard, Spec
 
 SCHEMA = 2
 READS = (1, SCHEMA)
@@ -35,16 +37,25 @@ class About(NamedTuple):
     scale: float
     """The policy has seen the rows of its trace multiplied by this."""
     seed: int
+    normalise: str | list[float] | None = None
+    """How the agent sees observations: it is given them as they are, and scales them itself."""
     actions: ActionForm | None = None
     """What the environment takes as an action; None: numbers of actions, as the agent gives."""
+
+
+def agent_of(about: About) -> AnyAgent:
+    """The agent that the policy is of."""
+    own = about.advance == "own"
+    return normalise(find_agent(about.agent), read_rule(about.normalise), own)
 
 
 def save_policy(path: Path, setup: Setup, arrays: Mapping[str, np.ndarray]) -> str:
     """Write the state of an agent, by the paths of its leaves; the digest of the file."""
     job, form = setup.job, action_form_of(setup.env)
     about = About(
-        job.name, job.agent, job.config, setup.spec, setup.env.advance, job.scale, job.seed, form
-    )
+        job.name, job.agent, job.config, setup.spec, setup.env.advance, job.scale, job.seed,
+        job.normalise, form,
+    )  # fmt: skip
     values = {**about._asdict(), "spec": spec_to_json(setup.spec), "schema": SCHEMA}
     values["actions"] = form and form._asdict()
     text = np.frombuffer(json.dumps(values).encode(), np.uint8)
@@ -64,7 +75,7 @@ def load_policy(path: Path, digest: str | None = None) -> tuple[About, dict[str,
     try:
         form = ActionForm.from_json(values.pop("actions", None))
         about = About(**{**values, "spec": spec_from_json(values["spec"])}, actions=form)
-        kinds = (str, str, dict, Spec, str, (int, float), int)
+        kinds = (str, str, dict, Spec, str, (int, float), int, (str, list, type(None)))
         if not all(map(isinstance, about, kinds)):
             raise ValueError("it says what it holds in other words")
         if form is not None and tuple(map(len, form.values)) != about.spec.num_actions:

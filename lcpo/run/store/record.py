@@ -1,8 +1,8 @@
 """What a run leaves behind of its metrics: a thinned table, and the sums over it.
 
 A row is a block of updates: the mean of each metric, and for episodes the exact sums, so that
-lifelong returns are exact although at most 400 rows are kept. While a run goes on its rows are
-shorter, for a chunk of work is never less than a row.
+lifelong returns are exact although few rows are kept: 4000 while a run goes on, 400 when it has
+finished, unless reports ask when something happened.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 MAX_ROWS = 4000
-"""While a run goes on."""
+"""While a run goes on, and of one that is asked what it did soon after a moment."""
 KEPT_ROWS = 400
-"""Of a finished run: a hundred of them are to fit into 20 MB, their policies included."""
+"""Of other finished runs: a hundred of them are to fit into 20 MB, their policies included."""
 SUMS = ("episodes", "episode_return_sum", "episode_length_sum")
 TOTAL = "total_"
 """Metrics whose names begin so are summed, too: `Spec.readings`."""
@@ -59,15 +59,30 @@ def thin(
     return rows
 
 
+def means(record: Record) -> dict[str, float]:
+    """A number for each metric of some rows: its mean over updates; of episodes and readings sums.
+
+    `episode_return` is the mean over the episodes that ended; NaN where none did.
+    """
+    updates = record["updates"]
+    found = {"episode_return": mean_episode_return(record)}
+    for name, values in record.items():
+        if name in SUMS or name.startswith(TOTAL):
+            found[name] = float(values.sum())
+        elif name not in ("step", "updates", "epochs", "epoch_return"):
+            found[name] = float(np.sum(values * updates) / np.sum(updates))
+    return found
+
+
 def join(parts: list[Record]) -> Record:
     """One record of consecutive ones."""
     return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]} if parts else {}
 
 
-def shorten(record: Record, most: int = KEPT_ROWS) -> Record:
-    """The same in at most `most` rows, each made of equally many; the last one may be shorter."""
+def shorten(record: Record) -> Record:
+    """The same in at most `KEPT_ROWS` rows, each of equally many; the last one may be shorter."""
     count = len(record["step"])
-    cuts = np.arange(0, count, -(-count // most))
+    cuts = np.arange(0, count, -(-count // KEPT_ROWS))
 
     def totals(values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, cuts)

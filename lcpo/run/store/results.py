@@ -11,12 +11,12 @@ import numpy as np
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.store import layout
-from lcpo.run.store.checkpoint import check_same
+from lcpo.run.store.checkpoint import check_same, goes_on
 from lcpo.run.store.files import load_arrays, load_document, save_document
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.plans import planned_jobs
 from lcpo.run.store.policy import About, load_policy
-from lcpo.run.store.record import Record
+from lcpo.run.store.record import Record, lifelong_return, mean_reward
 
 SCHEMA = 2
 _NEEDED = {
@@ -42,6 +42,18 @@ class Result(NamedTuple):
     files: Mapping[str, str] = {}
     """Digests of the files in the folder, by name."""
 
+    def __repr__(self) -> str:
+        """One line: the arrays of a record would be pages."""
+        steps, seconds = f"{self.job.steps:,} steps", f"{self.seconds:.0f} s"
+        return f"<Result {self.job.name}: {self.status}, {steps}{self._return()}, {seconds}>"
+
+    def _return(self) -> str:
+        if self.status != "finished" or not len(self.record.get("step", ())):
+            return ""
+        if not self.record["epochs"].any():
+            return f", mean reward {mean_reward(self.record):.4g}"
+        return f", mean return {lifelong_return(self.record):.4g}"
+
     @property
     def training(self) -> Record:
         """Of a prescient run: the record of its training; empty where there is none."""
@@ -63,7 +75,8 @@ def save_outcome(run: RunFiles, outcome: Mapping[str, Any], written: Mapping[str
 def load_outcome(run: RunFiles, job: Job | None = None) -> dict[str, Any] | None:
     """What `save_outcome` wrote; None where the run has not ended; InputError if it is no `job`'s.
 
-    Nothing that it names is imported or called.
+    Nothing that it names is imported or called. A run that ended, and is to go on for more steps,
+    has not ended.
     """
     if not run.manifest.exists():
         return None
@@ -72,6 +85,8 @@ def load_outcome(run: RunFiles, job: Job | None = None) -> dict[str, Any] | None
     except InputError as error:
         raise InputError(f"{error} (delete {run.folder} to run it anew)") from error
     if job is not None:
+        if goes_on(found["job"], job.to_json()):
+            return None
         check_same(found["job"], job.to_json(), str(run.manifest))
     return found
 
@@ -90,7 +105,9 @@ def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Res
                 raise InputError(f"{result.folder} holds the run {result.job.name}: it was moved")
     else:
         runs = [(layout.run_files(out, job.name), job) for job in jobs]
-        results = [load_result(run.folder, job) for run, job in runs if run.manifest.exists()]
+        results = [
+            load_result(run.folder, job) for run, job in runs if load_outcome(run, job) is not None
+        ]
     return sorted(results, key=lambda r: (order.get(r.job.name, len(order)), r.job.name))
 
 

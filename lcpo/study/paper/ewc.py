@@ -68,12 +68,12 @@ def _numbers(name: str, text: str) -> list[float]:
 
 def make_report(options: EwcOptions, results: Sequence[Result]) -> Report:
     """The table and the figure, beside the paper's."""
-    traces = list(dict.fromkeys(result.job.trace for result in results))
+    traces = list(dict.fromkeys(r.job.trace for r in compare.finished_runs(results)))
     found = {trace: [r for r in results if r.job.trace == trace] for trace in traces}
     comparisons = {trace: compare.summarise(members) for trace, members in found.items()}
     points = [p for trace in traces for p in judge(comparisons[trace], found[trace])]
     seeds = seeds_table(results, lambda r: report.seed_numbers(comparisons[r.job.trace], r))
-    table = summary(points, comparisons[traces[0]], options.published)
+    table = summary(points, list(comparisons.values()), options.published)
     return Report(seeds, {"table": table}, figures={"figure": draw(points)})
 
 
@@ -101,7 +101,7 @@ def averaged_over(config: dict[str, Any], share: Fraction) -> str:
     return tables.short_count(int(float(f"{interactions:.0e}")))
 
 
-def summary(points: Sequence[Point], first: Comparison, published: bool) -> tables.Table:
+def summary(points: Sequence[Point], parts: Sequence[Comparison], published: bool) -> tables.Table:
     """A row per point."""
     rows = [
         [
@@ -116,13 +116,14 @@ def summary(points: Sequence[Point], first: Comparison, published: bool) -> tabl
         ]
         for point in points
     ]
-    late = f"return after {tables.short_count(first.warmup)}"
+    late = f"return after {tables.short_count(parts[0].warmup)}"
+    steps = tables.lengths(part.steps for part in parts)
     setting = "as published, with its faults" if published else "faults corrected"
     return tables.Table(
         ["trace", "agent", "alpha", "1/beta", "seeds", late, "whole run", "paper"],
         rows,
         "llrrrrrr",
-        f"pendulum, {first.steps:,} steps, {setting}; 95 % intervals over seeds",
+        f"pendulum, {steps} steps, {setting}; 95 % intervals over seeds",
         ["paper: the columns of its table may be permuted (docs/agents/online-ewc.md)"],
     )
 

@@ -21,7 +21,7 @@ from lcpo.run.store.results import Result
 from lcpo.study import compare, stats, tables
 from lcpo.study.paper.pendulum import PendulumOptions
 from lcpo.study.seeds import name_part, seeds_table
-from lcpo.study.study import Report, Study, names
+from lcpo.study.study import Report, Study, listed
 
 SEEDS = 8
 NEEDS: dict[str, dict[str, Any]] = {
@@ -40,8 +40,8 @@ class FaultOptions(PendulumOptions):
 
     without: ClassVar[tuple[str, ...]] = ("envs", "setting")
 
-    agents: str = "a2c,trpo,lcpo,lcpo-p,clear,sac"
-    """Agents, separated by commas; those with faults."""
+    agents: str = "a2c,trpo,lcpo,lcpo-p,clear,sac,online-ewc,sliding-ogd,mbcd"
+    """Agents, separated by commas; those with faults. Others repeat faults of these."""
     traces: str = "3,4"
     """Contexts, separated by commas."""
 
@@ -50,8 +50,8 @@ def plan_runs(options: FaultOptions) -> list[Job]:
     """Every agent corrected, with each of its faults, and with all of them."""
     return [
         job
-        for trace in names(options.traces)
-        for agent in names(options.agents)
+        for trace in listed("traces", options.traces)
+        for agent in listed("agents", options.agents)
         for label, values in cases(agent).items()
         for job in plan(
             agent,
@@ -83,7 +83,8 @@ def cases(agent: str) -> dict[str, dict[str, Any]]:
 def make_report(options: FaultOptions, results: Sequence[Result]) -> Report:
     """The table."""
     del options
-    warmup = compare.default_warmup(max(r.job.steps for r in results))
+    longest = max((r.job for r in results), key=lambda job: job.steps)
+    warmup = compare.default_warmup(longest.steps, longest.trace)
 
     def numbers(result: Result) -> dict[str, float]:
         endless = compare.is_endless([result])
@@ -116,6 +117,7 @@ def make_report(options: FaultOptions, results: Sequence[Result]) -> Report:
         "lllrrrrr",
         f"pendulum, {steps:,} steps: each fault of the published code alone, and all; 95 % "
         "intervals over seeds",
+        ["faults of environments are not among them: lcpo train --env.faults (docs/deviations.md)"],
     )  # fmt: skip
     return Report(seeds, {"table": table})
 

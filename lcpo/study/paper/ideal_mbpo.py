@@ -42,7 +42,7 @@ def make_report(options: IdealMbpoOptions, results: Sequence[Result]) -> Report:
     """The table, beside the paper's."""
     by_trace = {
         trace: compare.summarise([r for r in results if r.job.trace == trace])
-        for trace in dict.fromkeys(result.job.trace for result in results)
+        for trace in dict.fromkeys(r.job.trace for r in compare.finished_runs(results))
     }
 
     def numbers(result: Result) -> dict[str, float | None]:
@@ -80,12 +80,13 @@ def summary(
     first = next(iter(by_trace.values()))
     late = f"return after {tables.short_count(first.warmup)}"
     setting = "as published, with its faults" if published else "faults corrected"
+    lengths = tables.lengths(comparison.steps for comparison in by_trace.values())
     random = max(result.job.config.get("random_steps", 0) for result in results)
     return tables.Table(
         ["trace", "agent", "seeds", late, "whole run", "paper", *HEADERS],
         rows,
         "llrrrrrrr",
-        f"pendulum, {_lengths(by_trace)} steps, {setting}; 95 % intervals over seeds",
+        f"pendulum, {lengths} steps, {setting}; 95 % intervals over seeds",
         notes=(
             "unexplained: share of the variance that the learnt model does not predict, one step "
             "ahead; age: of the states that SAC learns from, as a share of the run so far; both "
@@ -103,11 +104,6 @@ def _late(comparison: Comparison, result: Result, name: str) -> float | None:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return stats.mean_ci(known).mean if known else None
-
-
-def _lengths(by_trace: dict[str | None, Comparison]) -> str:
-    """The lengths of the runs, each once."""
-    return " or ".join(f"{n:,}" for n in dict.fromkeys(c.steps for c in by_trace.values()))
 
 
 study = Study(

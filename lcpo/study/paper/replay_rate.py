@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
+from lcpo.agents import find_agent
 from lcpo.errors import InputError
 from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
@@ -17,7 +18,7 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, stats, tables
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.study import Options, Report, Study, listed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,10 @@ class ReplayRateOptions(Options):
     """Interactions of each run."""
 
 
+PHASES = {"random_steps": 200_000, "epsilon_steps": 1_000_000}
+"""The paper's, in runs that are shorter than its own."""
+
+
 def plan_runs(options: ReplayRateOptions) -> list[Job]:
     """Every agent with every rate and seed, then those without replay."""
     try:
@@ -45,7 +50,7 @@ def plan_runs(options: ReplayRateOptions) -> list[Job]:
     except ValueError:
         raise InputError(f"rates = {options.rates!r}: needs numbers, as in 1,10,50") from None
 
-    def planned(agents: str, sweep: dict[str, list[int]]) -> list[Job]:
+    def planned(agents: str, sweep: dict[str, list[int]], **values: int) -> list[Job]:
         return plan_agents(
             agents,
             "pendulum",
@@ -55,10 +60,16 @@ def plan_runs(options: ReplayRateOptions) -> list[Job]:
             seeds=range(options.num_seeds(8)),
             published=options.published,
             sweep=sweep,
+            overrides=values,
         )
 
     beside = planned(options.beside, {}) if options.beside.strip() else []
-    return planned(options.agents, {"updates_per_rollout": rates}) + beside
+    jobs = []
+    for agent in listed("agents", options.agents):
+        known = {f.name for f in dataclasses.fields(find_agent(agent).Config)}
+        values = {name: value for name, value in PHASES.items() if name in known}
+        jobs += planned(agent, {"updates_per_rollout": rates}, **values)
+    return jobs + beside
 
 
 def report(options: ReplayRateOptions, results: Sequence[Result]) -> Report:

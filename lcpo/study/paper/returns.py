@@ -166,7 +166,7 @@ def cells_table(parts: Sequence[Part], columns: Sequence[Column], table: str) ->
 def title_of(parts: Sequence[Part]) -> str:
     """How long the runs are, and with whose values."""
     jobs = [part.results[0].job for part in parts]
-    steps = " or ".join(dict.fromkeys(f"{part.comparison.steps:,}" for part in parts))
+    steps = tables.lengths(part.comparison.steps for part in parts)
     share = fractions.split(jobs[0].trace or "")[1]
     scale = "" if share == 1 else f" ({share} of the paper's)"
     faults = any(result.job.config.get("faults") for part in parts for result in part.results)

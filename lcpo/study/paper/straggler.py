@@ -16,17 +16,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from lcpo.agents import find_agent, on_policy, presets
+from lcpo.agents import AGENTS, find_agent, on_policy, presets
 from lcpo.agents.steps import shorten
 from lcpo.contexts import workloads
 from lcpo.envs.straggler.task import WINDOW_MS, Straggler
+from lcpo.errors import InputError
+from lcpo.names import unknown
 from lcpo.run.plan.checked import is_counted
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.study import hedging, straggler_report
 from lcpo.study.seeds import name_part
-from lcpo.study.study import Options, Report, Study, names
+from lcpo.study.study import Options, Report, Study, listed, names
 from lcpo.values import number, whole
 
 ENV = "straggler"
@@ -106,10 +108,11 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
     if options.shorten_agents is not None:
         number("shorten_agents", options.shorten_agents, 1.0, 1e6)
     whole("passes", options.passes, 2)
+    agents = chosen_agents(options)
     jobs = []
-    for workload in names(options.workloads):
+    for workload in listed("workloads", options.workloads):
         case = make_case(workload, options)
-        for name in names(options.agents):
+        for name in agents:
             agent, setting = SETTINGS.get(name, (name, {}))
             overrides = {**shortened(agent, options), **setting}
             if agent == "hedge-hourly":
@@ -128,6 +131,15 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
                 label=label_of(case.name, name.removeprefix(agent), options.published),
             )
     return jobs
+
+
+def chosen_agents(options: StragglerOptions) -> list[str]:
+    """Those asked for; InputError, before the minutes of `hourly_plan`, where one is not known."""
+    chosen, known = listed("agents", options.agents), {**AGENTS, **SETTINGS}
+    for name in chosen:
+        if name not in known and ":" not in name:  # an agent of one's own has a colon
+            raise InputError(unknown("agent", name, known))
+    return chosen
 
 
 def hourly_plan(case: Case) -> dict[str, Any]:

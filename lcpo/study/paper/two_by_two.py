@@ -17,7 +17,7 @@ from lcpo.study import compare, report, stats, tables
 from lcpo.study.compare import Comparison
 from lcpo.study.paper.pendulum import PendulumOptions, plan_pendulum
 from lcpo.study.seeds import seeds_table
-from lcpo.study.study import Report, Study, names
+from lcpo.study.study import Report, Study, listed
 
 AGENTS = ("a2c", "a2c-entropy", "lcpo-noent", "lcpo")
 EFFECTS = {
@@ -32,14 +32,14 @@ SEEDS = 8
 
 def plan_runs(options: PendulumOptions) -> list[Job]:
     """The four agents on every trace."""
-    agents = AGENTS if options.agents is None else names(options.agents)
+    agents = AGENTS if options.agents is None else listed("agents", options.agents)
     return plan_pendulum(options, agents, seeds=SEEDS)
 
 
 def make_report(options: PendulumOptions, results: Sequence[Result]) -> Report:
     """Returns, and effects."""
     del options
-    traces = list(dict.fromkeys(r.job.trace for r in results if r.status == "finished"))
+    traces = list(dict.fromkeys(r.job.trace for r in compare.finished_runs(results)))
     runs = {trace: [r for r in results if r.job.trace == trace] for trace in traces}
     found = {trace: compare.summarise(mine) for trace, mine in runs.items()}
     seeds = seeds_table(results, lambda r: report.seed_numbers(found[r.job.trace], r))
@@ -58,7 +58,8 @@ def summary(comparisons: Sequence[Comparison]) -> tables.Table:
     first = comparisons[0]
     late = f"return after {tables.short_count(first.warmup)}"
     header = ["trace", "agent", "seeds", late, "whole run"]
-    title = f"{first.env}, {first.steps:,} steps; 95 % intervals over seeds"
+    steps = tables.lengths(one.steps for one in comparisons)
+    title = f"{first.env}, {steps} steps; 95 % intervals over seeds"
     return tables.Table(header, rows, "llrrr", title)
 
 

@@ -6,7 +6,7 @@ scores      what is resampled: inter-quartile mean and others; returns on a comm
 
 What holds for all: NaN is a number that cannot be had, and makes NaN of whatever it goes into, so
 that a failed run is never left out in silence. Leave it out and say so; or, where only the order
-counts, give -inf: worse than all others. One value has no interval (NaN bounds).
+counts, give -inf: worse than all others. Fewer than three values have no interval (NaN bounds).
 """
 
 from lcpo.study.stats.bootstrap import (
@@ -18,6 +18,7 @@ from lcpo.study.stats.bootstrap import (
     stratified_ci,
 )
 from lcpo.study.stats.intervals import (
+    FEWEST,
     NAN,
     Estimate,
     half_width,
@@ -29,7 +30,7 @@ from lcpo.study.stats.intervals import (
 from lcpo.study.stats.scores import aggregate, bounds, iqm, normalised
 
 __all__ = [
-    "NAN", "Estimate", "Profile", "aggregate", "bounds", "half_width", "hierarchical_ci",
+    "FEWEST", "NAN", "Estimate", "Profile", "aggregate", "bounds", "half_width", "hierarchical_ci",
     "hierarchical_difference", "improvement_over_tasks", "iqm", "mean_ci", "normalised",
     "paired_difference", "performance_profile", "probability_of_improvement", "share_bounds",
     "stratified_ci",

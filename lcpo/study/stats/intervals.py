@@ -1,4 +1,4 @@
-"""Intervals over seeds. A number that cannot be had is NaN: one seed has a mean and no interval.
+"""Intervals over seeds. A number that cannot be had is NaN: two seeds have a mean, no interval.
 
 SciPy is imported where it is used: a machine that only runs agents need not have it.
 """
@@ -11,6 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 NAN = float("nan")
+FEWEST = 3
+"""Values behind an interval: of two, Student's is thirteen times as wide as they are apart, and
+that of a share is nearly all of [0, 1]."""
 
 
 class Estimate(NamedTuple):
@@ -25,16 +28,16 @@ class Estimate(NamedTuple):
 def half_width(values: np.ndarray, level: float = 0.95) -> np.ndarray:
     """Of Student's interval of the mean over the first axis: t[n - 1] s / sqrt(n), s unbiased."""
     n = len(values)
-    if n < 2:
+    if n < FEWEST:
         return np.full(np.shape(values)[1:], NAN)
-    from scipy import stats
+    from scipy import special  # and not stats, which takes a second to import
 
-    t = stats.t.ppf(0.5 + 0.5 * level, n - 1)
+    t = special.stdtrit(n - 1, 0.5 + 0.5 * level)
     return t * np.std(values, axis=0, ddof=1) / np.sqrt(n)
 
 
 def mean_ci(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Estimate:
-    """Mean with Student's interval; no value, no mean; one value, no interval (NaN)."""
+    """Mean with Student's interval; no value, no mean; one or two, no interval (NaN)."""
     x = np.asarray(values, np.float64)
     if len(x) == 0:
         return Estimate(NAN, NAN, NAN, 0)
@@ -57,7 +60,8 @@ def probability_of_improvement(
     The mean is the share of the seeds that both have which `a` won, a tie counted half. The
     interval is Clopper and Pearson's, which holds for every number of seeds and whatever two runs
     of a seed share. A tie could have been lost or won: for the lower bound it is lost, for the
-    upper one won. A run without a result may be given as -inf: worse than all others.
+    upper one won. Fewer than three seeds have no interval (NaN). A run without a result may be
+    given as -inf: worse than all others.
     """
     seeds = sorted(a.keys() & b.keys())
     x, y = np.array([a[s] for s in seeds]), np.array([b[s] for s in seeds])
@@ -65,8 +69,11 @@ def probability_of_improvement(
     if n == 0 or np.isnan(x).any() or np.isnan(y).any():
         return Estimate(NAN, NAN, NAN, n)
     won, not_lost = int(np.sum(x > y)), int(np.sum(x >= y))
+    mean = 0.5 * (won + not_lost) / n
+    if n < FEWEST:
+        return Estimate(mean, NAN, NAN, n)
     low, high = share_bounds(won, n, level)[0], share_bounds(not_lost, n, level)[1]
-    return Estimate(0.5 * (won + not_lost) / n, low, high, n)
+    return Estimate(mean, low, high, n)
 
 
 def share_bounds(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -75,9 +82,9 @@ def share_bounds(count: int, n: int, level: float = 0.95) -> tuple[float, float]
     Every p that would give as many or more, and as many or fewer, with a probability of at least
     (1 - level) / 2 each. So it holds at least as often as it says, at every n and p.
     """
-    from scipy import stats
+    from scipy import special
 
     tail = 0.5 * (1.0 - level)
-    low = 0.0 if count == 0 else float(stats.beta.ppf(tail, count, n - count + 1))
-    high = 1.0 if count == n else float(stats.beta.ppf(1.0 - tail, count + 1, n - count))
+    low = 0.0 if count == 0 else float(special.betaincinv(count, n - count + 1, tail))
+    high = 1.0 if count == n else float(special.betaincinv(count + 1, n - count, 1.0 - tail))
     return low, high

@@ -1,0 +1,196 @@
+"""Observations in units that networks learn from, for any agent: an agent around an agent.
+
+    running   z = clip((x - mean) / std, -10, 10)     of all observations so far, entry by entry
+    scales    z = x / scale                           fixed, one number for each column
+
+The wrapped agent is given z wherever the plain one is given x. The statistics are a part of its
+state: they belong to the run, are saved with the policy, and go on exactly after a resume. `update`
+scales the batch by the statistics that its actions were chosen with, and only then adds it to them.
+What an agent has stored (replay, reservoir) keeps the scale it was stored with; as the statistics
+weigh all of the run alike, they settle, and so does that difference.
+
+Entries that mean the same share a *column*: the lags of a channel, the elements of a deep set. Not
+scaled are the entry that a guard reads, and a context that the driver writes: `--scale` is for that
+one, so that sigma and `lcpo calibrate` speak of the same distances. A context that the environment
+writes itself is scaled as everything else is; sigma is then counted in its standard deviations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo import values as plain_values
+from lcpo.core import stats
+from lcpo.errors import InputError
+from lcpo.types import AnyAgent, Array, Metrics, Spec, Transition
+
+NONE, RUNNING = "none", "running"
+Rule = str | tuple[float, ...] | None
+"""RUNNING, fixed scales, or None: observations as they are."""
+CLIP = 10.0
+"""No entry is further from 0 than this many standard deviations."""
+LEAST = 1e-5
+"""The least standard deviation, as a share of the mean: less is float32's rounding."""
+PLAIN = -1
+"""The column of entries that are not scaled."""
+
+
+class State(NamedTuple):
+    """The plain agent's state, its large buffers where drivers look for them, the statistics."""
+
+    inner: Any
+    memory: Any
+    moments: stats.RunningMoments  # of each entry, [D]
+
+
+def read_rule(value: Any) -> Rule:
+    """What a user or a file means; InputError where it is nothing."""
+    if value is None or (isinstance(value, str) and value in (NONE, RUNNING)):
+        return RUNNING if value == RUNNING else None
+    need = f"{NONE}, {RUNNING}, or positive numbers, one for each column, such as 2000,1,50"
+    parts = value.split(",") if isinstance(value, str) else value
+    if isinstance(parts, (bytes, Mapping)) or not isinstance(parts, Iterable):
+        plain_values.refuse("normalise", value, need)
+    try:
+        scales = tuple(float(plain_values.plain(part)) for part in parts)
+    except (TypeError, ValueError):
+        plain_values.refuse("normalise", value, need)
+    if not scales or not all(x > 0.0 and plain_values.fits_float32(x) for x in scales):
+        plain_values.refuse("normalise", value, need)
+    return scales
+
+
+def to_json(rule: Rule) -> str | list[float] | None:
+    """Plain values; `read_rule(to_json(rule)) == rule`."""
+    return list(rule) if isinstance(rule, tuple) else rule
+
+
+def check_rule(rule: Rule, spec: Spec, own: bool) -> None:
+    """Raise InputError unless there is a scale for each column."""
+    count = columns(spec, own).max(initial=PLAIN) + 1
+    if isinstance(rule, tuple) and len(rule) != count:
+        context = ", and of its channels of context" if own and spec.context.size else ""
+        raise InputError(
+            f"normalise has {len(rule)} numbers: needs {count}, one for each entry of the state"
+            f"{context}"
+        )
+
+
+def columns(spec: Spec, own: bool) -> np.ndarray:
+    """The column of each entry of an observation, [D]; `own`: the environment writes its context.
+
+    Those of the state come first, then the channels of the context.
+    """
+    number = np.full(spec.obs_size, PLAIN)
+    context = spec.context
+    state = [i for i in range(spec.obs_size) if not context.start <= i < context.end]
+    if spec.elements is not None:
+        count, size = spec.elements
+        names = [i % size if i < count * size else i for i in state]
+    else:
+        names = state
+    known = {name: column for column, name in enumerate(dict.fromkeys(names))}
+    number[state] = [known[name] for name in names]
+    if own and context.size:
+        channel = np.repeat(np.arange(context.channels), context.lags)
+        number[context.start : context.end] = len(known) + channel
+    return number
+
+
+def normalise(agent: AnyAgent, rule: Rule, own: bool) -> AnyAgent:
+    """The agent that sees observations by this rule: the same object for the same three."""
+    return agent if rule is None or agent.raw else _wrapped(agent, rule, own)
+
+
+@functools.cache
+def _wrapped(agent: AnyAgent, rule: Rule, own: bool) -> AnyAgent:
+    functions = _functions(agent.init, agent.act, agent.update, agent.probabilities, rule, own)
+    parent = agent.parent and _wrapped(agent.parent, rule, own)
+    return dataclasses.replace(agent, parent=parent, **functions)
+
+
+@functools.cache
+def _functions(
+    init: Any, act: Any, update: Any, probabilities: Any, rule: Rule, own: bool
+) -> dict[str, Callable[..., Any]]:
+    """Those of the wrapped agent. Variants that share functions share these, and a program."""
+
+    def wrapped_init(config: Any, spec: Spec, key: Array) -> State:
+        inner, memory = _take_memory(init(config, spec, key))
+        moments = stats.moments_init((spec.obs_size,))
+        # Without weight: a variance of 1 would hide that of tiny entries for long.
+        return State(inner, memory, moments._replace(weight=jnp.float32(0.0)))
+
+    def wrapped_act(
+        config: Any, spec: Spec, state: State, obs: Array, key: Array
+    ) -> tuple[Array, Any]:
+        return act(config, spec, state.inner, scale(rule, own, spec, state.moments, obs), key)
+
+    def wrapped_update(
+        config: Any, spec: Spec, state: State, batch: Transition, key: Array
+    ) -> tuple[State, Metrics]:
+        scaled = batch._replace(
+            obs=scale(rule, own, spec, state.moments, batch.obs),
+            next_obs=scale(rule, own, spec, state.moments, batch.next_obs),
+        )
+        before = _put_memory(state.inner, state.memory)
+        after, metrics = update(config, spec, before, scaled, key)
+        moments = stats.moments_add(state.moments, batch.obs) if rule == RUNNING else state.moments
+        return State(*_take_memory(after), moments), metrics
+
+    def wrapped_probabilities(config: Any, spec: Spec, state: State, obs: Array) -> Array:
+        obs = scale(rule, own, spec, state.moments, obs)
+        return probabilities(config, spec, state.inner, obs)
+
+    return {
+        "init": wrapped_init,
+        "act": wrapped_act,
+        "update": wrapped_update,
+        "probabilities": probabilities and wrapped_probabilities,
+    }
+
+
+def _take_memory(inner: Any) -> tuple[Any, Any]:
+    """A state without its large buffers, and those; nothing where it has none."""
+    if "memory" not in getattr(inner, "_fields", ()):
+        return inner, ()
+    return inner._replace(memory=()), inner.memory
+
+
+def _put_memory(inner: Any, memory: Any) -> Any:
+    return inner._replace(memory=memory) if "memory" in getattr(inner, "_fields", ()) else inner
+
+
+def scale(rule: Rule, own: bool, spec: Spec, moments: stats.RunningMoments, obs: Array) -> Array:
+    """Observations [..., D] as the agent sees them."""
+    column = columns(spec, own)
+    scaled = column != PLAIN
+    if spec.guard is not None:
+        scaled[spec.guard.entry] = False
+    lead = (1,) * (obs.ndim - 1)
+    if isinstance(rule, tuple):
+        by = np.where(scaled, np.array([*rule, 1.0], np.float32)[column], np.float32(1.0))
+        return obs / jnp.asarray(by).reshape(*lead, -1)
+    mean, std = _pool(moments, column)
+    shown = jnp.clip((obs - mean.reshape(*lead, -1)) / std.reshape(*lead, -1), -CLIP, CLIP)
+    return jnp.where(jnp.asarray(scaled).reshape(*lead, -1), shown, obs)
+
+
+def _pool(moments: stats.RunningMoments, column: np.ndarray) -> tuple[Array, Array]:
+    """Mean and standard deviation of the column that each entry is in, [D]."""
+    groups = np.unique(column, return_inverse=True)[1]
+    count = jnp.asarray(np.bincount(groups).astype(np.float32))
+
+    def average(values: Array) -> Array:
+        return (jax.ops.segment_sum(values, groups, len(count)) / count)[groups]
+
+    mean = average(moments.mean)
+    var = average(moments.var + (moments.mean - mean) ** 2)
+    return mean, jnp.maximum(jnp.sqrt(var), LEAST * jnp.abs(mean) + 1e-12)

@@ -1,0 +1,58 @@
+"""Uniformly random actions, always: what anything that learns must beat.
+
+Each dimension's actions have the same probability, whatever is observed. Nothing is learnt.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lcpo.agents import off_policy
+from lcpo.config import config, static
+from lcpo.core import dists
+from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+
+@config
+class Config:
+    """Random actions, always."""
+
+    rollout_length: int = static(200, "interactions per update, which changes nothing", low=1)
+
+
+class State(NamedTuple):
+    """Nothing is remembered."""
+
+
+def init(config: Config, spec: Spec, key: Array) -> State:
+    """Nothing."""
+    del config, spec, key
+    return State()
+
+
+def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """Each dimension's actions with equal probability."""
+    del config, state
+    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
+    return off_policy.random_action(spec, uniform), ()
+
+
+def update(
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Learns nothing."""
+    del config, spec, batch, key
+    return state, {}
+
+
+def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    """The same for each action of a dimension, [N, A, K]."""
+    del config, state
+    equal = jax.nn.softmax(dists.equal(spec.num_actions))
+    return jnp.broadcast_to(equal, (obs.shape[0], *equal.shape))
+
+
+agent = Agent("random", Config, init, act, update, probabilities=probabilities, raw=True)

@@ -1,0 +1,198 @@
+"""`lcpo.compare(...)`: several agents on one environment and trace, and what came out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lcpo import api, values
+from lcpo.errors import RunError
+from lcpo.run.drive.execute import has_ended
+from lcpo.run.events import Event
+from lcpo.run.plan.agents import Agents, plan_agents, read_agents
+from lcpo.run.plan.check import check_running
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result, load_results
+from lcpo.study import compare as rows
+from lcpo.study import constraint, html, report
+from lcpo.study.figures import save
+from lcpo.study.findings import run_findings
+from lcpo.study.seeds import setting
+from lcpo.study.tables import Table
+
+AGENTS = "lcpo,a2c-entropy,a2c"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Comparison:
+    """Runs side by side: `print` shows the table."""
+
+    results: list[Result]
+    """The runs that have ended."""
+    summary: rows.Comparison
+    """The numbers of the table, with their intervals."""
+    warnings: tuple[str, ...]
+    """What is odd about the runs: a constraint that never acts, or acts on noise; actions that were
+    mostly random; observations or contexts out of scale."""
+    out: Path
+    files: tuple[Path, ...] = ()
+    """That were written beside the runs: tables, curves, a page."""
+
+    @property
+    def table(self) -> Table:
+        """A row per agent; it has `to_text`, `to_markdown`, `to_latex` and `to_csv`."""
+        return report.to_table(self.summary)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> list[Any]:
+        """Learning curves: matplotlib's axes, of the figure `axes[0].figure`; `path`: to write."""
+        axes = report.plot_curves(self.summary, self.results)
+        if path is not None:
+            save(axes[0].figure, values.path("path", path))
+        return axes
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: each run, each row of the table with all its numbers, notes, warnings."""
+        c = self.summary
+        found = {
+            "out": str(self.out),
+            "env": c.env,
+            "trace": c.trace,
+            "steps": c.steps,
+            "warmup": c.warmup,
+            "reference": c.reference,
+            "runs": [self._run(result) for result in self.results],
+            "table": report.row_values(c),
+            "notes": list(c.notes),
+            "warnings": list(self.warnings),
+        }
+        return _without_nan(found)
+
+    def _run(self, result: Result) -> dict[str, Any]:
+        job, finished = result.job, result.status == "finished"
+        numbers = report.seed_numbers(self.summary, result) if finished else {}
+        first = {"name": job.name, "agent": job.agent, "setting": setting(job), "seed": job.seed}
+        last = {"status": result.status, "failure": result.failure, "seconds": result.seconds}
+        return {**first, **last, "folder": str(result.folder), **numbers}
+
+    def __str__(self) -> str:
+        lines = [f"warning: {text}" for text in self.warnings]
+        return "\n".join([self.table.to_text().rstrip("\n"), *lines])
+
+    def __repr__(self) -> str:
+        agents = ", ".join(row.label for row in self.summary.rows)
+        return f"<Comparison of {agents}: {len(self.results)} runs in {self.out}>"
+
+
+def compare(
+    agents: Agents = AGENTS,
+    env: str | Any = "pendulum",
+    *,
+    trace: str | os.PathLike[str] | None = None,
+    steps: int | None = None,
+    seeds: int | Iterable[int] = 4,
+    out: str | os.PathLike[str] | None = None,
+    scale: float | None = None,
+    env_config: Mapping[str, Any] | None = None,
+    training_steps: int | None = None,
+    normalise: str | Sequence[float] | None = None,
+    warmup: int | None = None,
+    published: bool = False,
+    resume: bool = False,
+    workers: int | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool = True,
+    keep_state: bool = False,
+    callbacks: Sequence[Callable[[Event], Any]] = (),
+    track: str | Sequence[str] = (),
+) -> Comparison:
+    """Train every agent with every seed on the same environment and trace, and compare them.
+
+    Args:
+      agents: "lcpo,lcpo[sigma=2],a2c[learning_rate=1e-3]", or a list of such names and of pairs
+        such as ("lcpo", {"sigma": 2}). The first is the reference. "all": every agent of the
+        library that can serve the environment.
+      warmup: steps left out of the return after warm-up; default: a tenth of a short run.
+      published: with the values and all faults of the published code.
+      The others are those of `lcpo.train`; `out` is `out/compare-ENV-TRACE` by default.
+
+    Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint.
+    """
+    check_running(workers, checkpoint_seconds)
+    resume, progress = values.flag("resume", resume), values.flag("progress", progress)
+    published = values.flag("published", published)
+    keep_state = values.flag("keep_state", keep_state)
+    hear, trackers = api.check_callbacks(callbacks), api.check_track(track)
+    folder = None if out is None else values.path("out", out)
+    env, env_config = api.named_env(env, env_config)
+    workers = api.here_if_in_main(workers, [env, *(one.name for one in read_agents(agents))])
+    jobs = plan_agents(
+        agents,
+        env,
+        trace=trace,
+        steps=steps,
+        seeds=seeds,
+        scale=scale,
+        env_overrides=env_config,
+        training_steps=training_steps,
+        normalise=normalise,
+        published=published,
+    )
+    rows.check_warmup(warmup, jobs)
+    folder = default_out(jobs, published) if folder is None else folder
+    problems = api.run(
+        jobs, folder, resume, workers, checkpoint_seconds, progress,
+        keep_state=keep_state, callbacks=hear, track=trackers,
+    )  # fmt: skip
+    if not all(has_ended(folder, job) for job in jobs):
+        raise RunError("; ".join(problems))
+    found = gather(folder, jobs, warmup, write=True)
+    if found is None:
+        raise RunError("; ".join(problems))
+    return found
+
+
+def default_out(jobs: Sequence[Job], published: bool = False) -> Path:
+    """Where a comparison goes if nobody says."""
+    name = f"compare-{jobs[0].env}-{jobs[0].trace or 'none'}{'-published' if published else ''}"
+    return Path("out") / name.replace("/", "_").replace(":", ".")
+
+
+def gather(
+    out: Path,
+    jobs: Sequence[Job],
+    warmup: int | None = None,
+    others: Sequence[Result] = (),
+    *,
+    write: bool = False,
+    command: str | None = None,
+) -> Comparison | None:
+    """What the runs of `jobs` in a folder show; None where none has finished.
+
+    `others`: imported runs. `write`: the tables, curves and the page, too; `command`: the command
+    line that they are of.
+    """
+    results = [*load_results(out, jobs), *others]
+    finished = rows.finished_runs(results)
+    if not finished:
+        return None
+    summary = rows.summarise(results, warmup=warmup)
+    files: list[Path] = []
+    if write:
+        files = [*report.write_report(summary, results, out, command), html.write_page(out)]
+    warnings = (*constraint.run_warnings(finished), *run_findings(finished))
+    return Comparison(results, summary, warnings, out, tuple(files))
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: null stands for a number that cannot be had."""
+    if isinstance(value, dict):
+        return {key: _without_nan(x) for key, x in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(x) for x in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

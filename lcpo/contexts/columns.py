@@ -1,0 +1,107 @@
+"""Which columns of a file are contexts: those that are named, or all but the time.
+
+`mine.csv[rate,size]` is the trace of two columns, by their names or by their numbers from 1.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lcpo.errors import InputError
+from lcpo.names import unknown
+from lcpo.values import refuse, shown
+
+_NAMED = re.compile(r"(.+)\[([^\[\]]+)\]", re.S)
+_TIME = re.compile(r"(?<![a-z])(time|timestamp|datetime|date|ts)(?![a-z])")
+_NEED = "names or numbers of columns, separated by commas, and each once"
+
+
+class Part(NamedTuple):
+    """The columns of a file that are kept."""
+
+    values: np.ndarray
+    kept: list[int]
+    """Their places in the file."""
+    names: list[str]
+    """Of all columns; empty where the file has none."""
+    total: int
+    """How many columns the file has."""
+
+
+def split(name: str) -> tuple[str, tuple[str, ...] | None]:
+    """(file, columns) of `FILE[COLUMNS]`; of any other name: None, all that are no time."""
+    found = _NAMED.fullmatch(name)
+    if found is None or os.path.isfile(name):
+        return name, None
+    return found[1], read(found[2])
+
+
+def read(text: str) -> tuple[str, ...]:
+    """The columns in a text, separated by commas; InputError where there are none."""
+    found = tuple(part.strip() for part in text.split(","))
+    if not all(found) or len(set(found)) < len(found) or {"[", "]"} & set(text):
+        refuse("columns", text, _NEED)
+    return found
+
+
+def join(file: str, text: str) -> str:
+    """The name of a trace of some columns of a file."""
+    return f"{file}[{','.join(read(text))}]"
+
+
+def choose(wanted: Sequence[str], names: Sequence[str], count: int, file: object) -> list[int]:
+    """The places of columns that are asked for, among `count` of a file."""
+    places = [_place(name, names, count, file) for name in wanted]
+    if len(set(places)) < len(places):
+        refuse("columns", ",".join(wanted), _NEED)
+    return places
+
+
+def _place(name: str, names: Sequence[str], count: int, file: object) -> int:
+    if name in names:
+        return list(names).index(name)
+    if re.fullmatch(r"[0-9]{1,6}", name):
+        if 1 <= int(name) <= count:
+            return int(name) - 1
+        raise InputError(f"trace file {file} has {count} columns, none is number {name}")
+    if not names:
+        raise InputError(
+            f"trace file {file} has no names above its columns: choose {shown(name)} by its "
+            f"number, from 1 to {count}"
+        )
+    raise InputError(unknown("column", name, names, of=str(file)))
+
+
+def is_named_time(name: str) -> bool:
+    """Whether a column is called as times are: time, timestamp, unix_time, Date (UTC)."""
+    return _TIME.search(name.lower()) is not None
+
+
+def is_time_text(cell: str, name: str = "") -> bool:
+    """Whether a cell that is no number is a time: a date, or in a column that is called so."""
+    return is_named_time(name) or _is_date(cell.strip())
+
+
+def _is_date(text: str) -> bool:
+    """ISO dates and times, also with slashes."""
+    plain = text.replace("/", "-")
+    for kind in (datetime.datetime, datetime.date, datetime.time):
+        try:
+            kind.fromisoformat(plain)
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+def counts_time(values: np.ndarray, names: Sequence[str]) -> bool:
+    """Whether the first of several columns is a time: by its name, and it only goes up."""
+    if len(names) < 2 or not is_named_time(names[0]):
+        return False
+    return bool(np.all(np.diff(values[:, 0]) > 0))

@@ -1,0 +1,32 @@
+"""Are numbers of a size that networks learn from? Which columns of an array are not?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+LARGE, TINY = 10.0, 0.01
+"""A column is out of scale where its root mean square is above the one, or below the other."""
+SHOWN = 6
+"""Columns that are named."""
+
+
+def out_of_scale(values: np.ndarray) -> list[int]:
+    """Columns of values [..., D] that are large, or tiny; one that is 0 throughout is neither."""
+    size = root_mean_square(values)
+    return [i for i, x in enumerate(size) if x > LARGE or 0.0 < x < TINY]
+
+
+def root_mean_square(values: np.ndarray) -> np.ndarray:
+    """Of each column of values [..., D]."""
+    rows = np.asarray(values, np.float64).reshape(-1, values.shape[-1])
+    return np.sqrt(np.mean(rows**2, axis=0))
+
+
+def ranges(values: np.ndarray, columns: Sequence[int]) -> str:
+    """The columns with their least and largest value, in words."""
+    rows = values.reshape(-1, values.shape[-1])
+    words = [f"{i} ({rows[:, i].min():.4g} to {rows[:, i].max():.4g})" for i in columns[:SHOWN]]
+    more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
+    return ", ".join(words) + more

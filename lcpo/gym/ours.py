@@ -1,0 +1,59 @@
+"""What an environment of ours is in Gymnasium, be it of one world or of many: spaces and trace."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from lcpo import contexts
+from lcpo.contexts import paper
+from lcpo.envs.base import AnyEnv, max_input_of
+from lcpo.errors import InputError
+
+ROWS = 1_000_000
+"""Length of a trace that can have any."""
+
+
+def make_spaces(env: AnyEnv, continuous: bool) -> tuple[spaces.Space, spaces.Space]:
+    """Of observations and actions of one world.
+
+    `continuous`: motor inputs as real numbers, instead of indices into a grid of them.
+    """
+    spec, largest = env.spec, np.finfo(np.float32).max
+    obs: spaces.Space = spaces.Box(-largest, largest, (spec.obs_size,), np.float32)
+    if spec.obs_levels is not None:
+        obs = spaces.MultiDiscrete(list(spec.obs_levels))
+    if continuous:
+        high = max_input_of(env)
+        if high is None:
+            raise InputError(f"{type(env).__name__} has no continuous actions")
+        return obs, spaces.Box(-high, high, (spec.action_size,), np.float32)
+    if spec.action_size == 1:
+        return obs, spaces.Discrete(spec.num_actions[0])
+    return obs, spaces.MultiDiscrete(list(spec.num_actions))
+
+
+def load_rows(env: str, trace: Any, scale: float | None, channels: int) -> np.ndarray:
+    """The trace [rows, channels], scaled as in our own runs; nobody may write into it."""
+    trace = paper.DEFAULT_TRACES.get(env, "revisit") if trace is None else trace
+    if isinstance(trace, str):
+        factor = paper.default_scale(env, trace) if scale is None else scale
+        rows = _load_named(trace, factor, contexts.stamp(trace))
+    else:
+        rows = contexts.check(np.asarray(trace), "given")
+        rows = rows if scale is None else rows * np.float32(scale)
+    if rows.shape[1] != channels:
+        raise InputError(f"the trace has {rows.shape[1]} columns, {env!r} needs {channels}")
+    return rows
+
+
+@functools.lru_cache(maxsize=2)
+def _load_named(trace: str, factor: float, stamp: Any) -> np.ndarray:
+    """A named trace, kept: environments are often made by the dozen. `stamp`: of its file."""
+    del stamp
+    rows = contexts.get(trace, ROWS if contexts.any_length(trace) else None, factor)
+    rows.flags.writeable = False
+    return rows

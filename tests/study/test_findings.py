@@ -1,0 +1,89 @@
+"""What is told below a table: actions that were mostly random, and what is out of scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gym_examples import Walk  # noqa: F401 - to be found by name
+
+from lcpo.core import scales
+from lcpo.gym import from_gymnasium
+from lcpo.run.plan.job import Job, env_name
+from lcpo.run.plan.notes import exploration_notes, notes
+from lcpo.run.plan.plan import plan
+from lcpo.run.store.results import Result
+from lcpo.study.findings import run_findings
+
+
+def planned(agent: str, steps: int = 4000, **more: Any) -> Job:
+    return plan(agent, "pendulum", trace="iid", steps=steps, seeds=1, **more)[0]
+
+
+def test_who_mostly_acts_at_random_says_so() -> None:
+    jobs = [
+        planned("ddqn"),
+        planned("sac", overrides={"random_steps": 2200}),
+        planned("ddqn", overrides={"random_steps": 1000, "epsilon_steps": 3000}),
+        planned("prescient-sac", training_steps=32_000),
+        planned("random"),
+    ]
+    told = exploration_notes(jobs)
+    assert [text.partition(" (")[0] for text in told] == [
+        "sac acts at random in 55% of its 4,000 steps",
+        "ddqn acts at random in 62% of its 4,000 steps",
+        "prescient-sac acts at random in 100% of its 32,000 steps",
+    ]
+    assert "(random_steps = 1,000, epsilon_steps = 3,000): give it more steps" in told[1]
+    assert notes([jobs[1]]) == told[:1]
+    results = [ended(jobs[2]), ended(jobs[2]), ended(jobs[0])]
+    assert run_findings(results) == [told[1]]
+
+
+def ended(job: Job, largest: float = 5.0) -> Result:
+    record = {"largest_obs": np.full(3, largest), "updates": np.ones(3), "step": np.arange(3)}
+    return Result(job, "finished", None, record, 1.0, {}, Path("nowhere"))
+
+
+def test_which_columns_are_out_of_scale() -> None:
+    values = np.array([[0.0, 2000.0, 1.0, 0.001], [0.0, 5.0, -8.0, -0.002]])
+    assert scales.out_of_scale(values) == [1, 3]
+    assert scales.ranges(values, [1, 3]) == "1 (5 to 2000), 3 (-0.002 to 0.001)"
+    assert scales.ranges(np.ones((2, 9)), range(9)).endswith("5 (1 to 1) and 3 more")
+
+
+def test_a_trace_out_of_scale_is_told_with_the_factor(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(4000, 2)) * np.array([900.0, 1.0])
+    np.save(tmp_path / "load.npy", rows)
+
+    def found(scale: float | None = None) -> list[str]:
+        jobs = plan("a2c", "pendulum", trace=tmp_path / "load.npy", seeds=2, scale=scale)
+        return run_findings([ended(job) for job in jobs])
+
+    (text,) = found()
+    assert text.startswith("context channel 0 (-")
+    assert "is out of scale: multiply the trace, as with --scale 0.001" in text
+    assert "--scale" in found(0.5)[0]
+    assert found(0.01) == []
+
+
+def test_observations_out_of_scale_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = from_gymnasium("gym_examples:Walk", context="key:wind")
+    target: Any = env_name(env)
+
+    def found(agent: str, largest: float, **more: Any) -> list[str]:
+        (job,) = plan(
+            agent, target, trace=None, steps=400, seeds=1, env_overrides={"context": "key:wind"},
+            **more,
+        )  # fmt: skip
+        return run_findings([ended(job, largest)])
+
+    monkeypatch.setattr(scales, "LARGE", 0.05)  # its observations are small
+    (text,) = found("a2c", 0.06)
+    assert text.startswith("gym_examples:Walk: observation entry 0 (")
+    assert "--normalise running" in text
+    assert found("a2c", 0.06, normalise="running") == []
+    assert found("a2c", 0.04) == [], "nothing is played"
+    assert found("random", 0.06) == []

@@ -1,0 +1,131 @@
+"""`lcpo.compare` and `lcpo compare`: settings per agent, the table, one JSON document, silence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import run
+
+import lcpo
+from lcpo.study import calibrate
+
+SMALL = "hidden=[8,8],rollout_length=20"
+AGENTS = f"lcpo[sigma=2,{SMALL}],lcpo[sigma=0.01,{SMALL}]"
+SETTINGS = {"sigma": 2, "hidden": [8, 8], "rollout_length": 20}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> lcpo.Comparison:
+    """Two settings of LCPO on a trace of our own: noise of 0.1 about levels that are 3 apart."""
+    folder = tmp_path_factory.mktemp("compare")
+    rng = np.random.default_rng(0)
+    rows = np.repeat([0.0, 3.0, 0.0], 200)[:, None] + rng.normal(0, 0.1, (600, 2))
+    np.savetxt(folder / "mine.csv", rows, delimiter=",", header="x,y", comments="")
+    return lcpo.compare(
+        [("lcpo", SETTINGS), ("lcpo", {**SETTINGS, "sigma": 0.01})], "pendulum",
+        trace=folder / "mine.csv", env_config={"max_steps": 20}, seeds=2, out=folder / "o",
+        workers=0, progress=False,
+    )  # fmt: skip
+
+
+def command(found: lcpo.Comparison, *more: str) -> list[str]:
+    """The same on the command line; nothing is left to be run."""
+    trace = found.results[0].job.trace
+    assert trace is not None
+    return ["compare", "--agents", AGENTS, "--trace", trace, "--env.max-steps", "20", "--seeds",
+            "2", "--workers", "0", "--out", str(found.out), "--resume", *more]  # fmt: skip
+
+
+def test_variants_are_told_apart(found: lcpo.Comparison) -> None:
+    labels = [row[0] for row in found.table.rows]
+    tail = "-hidden=[8, 8]-rollout_length=20"
+    assert labels == [f"lcpo-sigma=2{tail}", f"lcpo-sigma=0.01{tail}"]
+    assert {r.job.config["sigma"] for r in found.results} == {2.0, 0.01}
+    assert len({r.job.name for r in found.results}) == 4
+    assert str(found).startswith(found.table.to_text().rstrip("\n"))
+    assert repr(found) == f"<Comparison of {', '.join(labels)}: 4 runs in {found.out}>"
+    assert "fewer than 3 seeds have no interval" in str(found)
+
+
+def test_a_result_is_one_line(found: lcpo.Comparison) -> None:
+    first = found.results[0]
+    assert repr(first).startswith(f"<Result {first.job.name}: finished, 600 steps, mean return -")
+    assert len(repr(first)) < 200
+
+
+def test_curves_are_axes(found: lcpo.Comparison, tmp_path: Path) -> None:
+    upper, lower = found.plot(tmp_path / "c.png")
+    assert upper.get_ylabel() == "episode return"
+    assert lower.get_xlabel() == "steps"
+    assert not upper.collections, "no band of two seeds"
+    assert (tmp_path / "c.png").exists()
+
+
+def test_a_sigma_below_the_noise_is_told(found: lcpo.Comparison) -> None:
+    (warning,) = found.warnings
+    assert warning.startswith("lcpo-sigma=0.01-hidden=[8, 8]-rollout_length=20: sigma = 0.01 lies ")
+    assert "below the noise of the context within a rollout (0.2" in warning
+    assert "try sigma = " in warning
+    assert warning in str(found)
+
+
+def test_the_noise_is_that_of_calibrate() -> None:
+    values = np.random.default_rng(1).normal(size=(4000, 2))
+    lookback = calibrate.Lookback(100, 2)
+    whole = calibrate.calibrate(values, lookback=lookback)
+    assert calibrate.noise(values, lookback) == pytest.approx(whole.noise)
+
+
+def test_one_json_document(found: lcpo.Comparison, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*command(found, "--json")) == 0
+    shown = capsys.readouterr()
+    document = json.loads(shown.out)
+    assert [r["name"] for r in document["runs"]] == [r.job.name for r in found.results]
+    assert document["runs"][0]["whole_run"] < 0
+    assert [row["agent"] for row in document["table"]] == [row[0] for row in found.table.rows]
+    assert document["table"][0]["whole_run_low"] is None
+    assert document["warnings"] == list(found.warnings)
+    assert document["problems"] == []
+    assert document == {**found.to_json(), "problems": []}
+
+
+def test_warned_before_the_runs_in_one_line(
+    found: lcpo.Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*command(found)) == 0
+    shown = capsys.readouterr()
+    assert [f"warning: {w}" for w in found.warnings] == [
+        line for line in shown.err.splitlines() if line.startswith("warning")
+    ]
+    assert f"warning: {found.warnings[0]}\n" in shown.out
+    assert "wrote " in shown.out
+
+
+def test_quiet_and_narrow(
+    found: lcpo.Comparison, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(*command(found, "--quiet")) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "wrote" not in shown.out
+    assert "results" not in shown.out
+    assert "return after 60" in shown.out
+    assert max(map(len, shown.out.splitlines()[1:5])) <= 80
+    full = (found.out / "table.txt").read_text()
+    assert "accepted step" in full
+    assert "lcpo-sigma=0.01-hidden=[8, 8]-rollout_length=20" in full
+
+
+@pytest.mark.parametrize("width", [120, 80, 60])
+def test_a_narrow_table_is_still_one(found: lcpo.Comparison, width: int) -> None:
+    lines = found.table.to_text(width).splitlines()[1:5]
+    assert max(map(len, lines)) <= width
+    assert len({line.split()[0] for line in lines[2:]}) == 2, "names are still told apart"
+    assert f"left out for want of room: {'anchor' if width == 120 else ''}" in (
+        found.table.to_text(width)
+    )
+    assert found.table.to_text(500) == found.table.to_text()
