@@ -1,6 +1,7 @@
 """Agents that learn in a loop of a user's own.
 
 learner   `Learner`: act, observe; it learns when a rollout is full. In process, without files
+settings  what it is made with, checked
 rollout   the rollout that is being filled, stream by stream
 saving    a learner as one file
 """

@@ -12,25 +12,25 @@ fed by a simulator in lock step, a learner is what `lcpo train` makes of it, bit
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo import config as configs
 from lcpo import values
 from lcpo.agents import find_agent
+from lcpo.agents import normalise as scaling
+from lcpo.envs.base import Advance
 from lcpo.errors import InputError, RunError
 from lcpo.live import saving
 from lcpo.live.rollout import FilledRollout, Stream
+from lcpo.live.settings import check_values, make_config, plain_spec
 from lcpo.policy import find_policy, restore
 from lcpo.run.drive.base import Program, Run
 from lcpo.run.drive.host_functions import Functions, Kind, functions_of
-from lcpo.run.plan.check import check_spec
 from lcpo.run.plan.checked import check_program
 from lcpo.types import Agent, AnyAgent, Spec, Tree
 
@@ -64,7 +64,8 @@ class Learner:
         seed: int = 0,
         *,
         steps: int | None = None,
-        advance: Literal["step", "episode"] = "step",
+        advance: Advance = "step",
+        normalise: Any = None,
     ) -> None:
         """A fresh learner.
 
@@ -74,15 +75,20 @@ class Learner:
           config: values that differ from the agent's defaults, or a whole config.
           seed: of all that is random.
           steps: how many are to come, about: some agents keep a share of them. Nothing ends then.
-          advance: what moves the history of the context on, a step or an episode.
+          advance: what moves the history of the context on, a step or an episode. "own": a step,
+            and the context is normalised with the rest, as where an environment writes it.
+          normalise: "running", or a scale for each column of the features (docs: scales).
         """
         self.agent_name = agent.name if isinstance(agent, Agent) else agent
-        self.agent: AnyAgent = agent if isinstance(agent, Agent) else find_agent(agent)
-        self.spec = _check_spec(spec)
-        self.config: Any = _make_config(self.agent, config, steps)
+        self.spec = plain_spec(spec)
+        if advance not in ("step", "episode", "own"):
+            values.refuse("advance", advance, "'step', 'episode' or 'own'")
+        self.rule = scaling.read_rule(normalise)
+        scaling.check_rule(self.rule, self.spec, advance == "own")
+        plain = agent if isinstance(agent, Agent) else find_agent(agent)
+        self.agent: AnyAgent = scaling.normalise(plain, self.rule, advance == "own")
+        self.config: Any = make_config(self.agent, config, steps)
         self.seed = np.int32(values.whole("seed", seed, 0))
-        if advance not in ("step", "episode"):
-            values.refuse("advance", advance, "'step' or 'episode'")
         check_program(self.agent, self.config, self.spec)
         self._functions = _functions(self.agent, self.config, self.spec)
         self._traced: Tree = jax.tree.map(jnp.float32, self.config)
@@ -117,9 +123,10 @@ class Learner:
         empty.
         """
         about, arrays = find_policy(source, run, agent, trust)
-        given = {**about.config, **_check_values(config)}
-        advance = "episode" if about.advance == "episode" else "step"
-        learner = cls(about.agent, about.spec, given, seed, advance=advance)
+        given = {**about.config, **check_values(config)}
+        advance: Any = about.advance
+        rest = {"advance": advance, "normalise": about.normalise}
+        learner = cls(about.agent, about.spec, given, seed, **rest)
         state = restore(about, lambda _, key: learner._init(key), arrays)
         memory = {"memory": learner._state.memory} if hasattr(state, "memory") else {}
         learner._state = state._replace(**memory) if memory else state
@@ -290,38 +297,6 @@ class Learner:
         if found.shape != (len(names),):
             values.refuse("readings", readings, f"one number for each of {names}")
         return found
-
-
-def _check_spec(spec: Any) -> Spec:
-    """The spec without promises: whoever calls `act` may give any context after any other."""
-
-    def fail(rule: str) -> None:
-        raise InputError(rule)
-
-    check_spec(spec, fail)
-    return spec._replace(contiguous_contexts=False, unit_steps=False)
-
-
-def _check_values(config: Any) -> dict[str, Any]:
-    if config is not None and not isinstance(config, Mapping):
-        values.refuse("config", config, "a dict of names and values")
-    return dict(config or {})
-
-
-def _make_config(agent: AnyAgent, config: Any, steps: int | None) -> Any:
-    """The agent's config, with every size that stands for a share of the steps."""
-    if isinstance(config, agent.Config):
-        config = configs.to_json(config)
-    made = agent.config(**_check_values(config))
-    if steps is not None:
-        return configs.resolve(made, values.whole("steps", steps))
-    for field in dataclasses.fields(made):
-        if field.metadata.get("share") and getattr(made, field.name) is None:
-            raise InputError(
-                f"{field.name} of agent {agent.name!r} is a share of the steps to come (its "
-                f"default): give config={{{field.name!r}: ...}}, or steps=, about how many"
-            )
-    return made
 
 
 def _functions(agent: AnyAgent, config: Any, spec: Spec) -> Functions:

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
-from lcpo.agents import AGENTS
+from lcpo.agents import is_ours, normalise
 from lcpo.errors import InputError
-from lcpo.names import is_ours
 from lcpo.run.store.checkpoint import flatten, unflatten
 from lcpo.run.store.files import load_bundle, save_bundle
 from lcpo.run.store.policy import spec_from_json, spec_to_json
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 _NEEDED = {
     "agent": str, "config": dict, "spec": dict, "seed": int, "advance": str, "updates": int,
-    "metrics": dict, "streams": dict,
+    "metrics": dict, "streams": dict, "normalise": (str, list, type(None)),
 }  # fmt: skip
 
 
@@ -37,6 +36,7 @@ def save(path: Path, learner: Learner) -> None:
         "spec": spec_to_json(learner.spec),
         "seed": int(learner.seed),
         "advance": rollout.advance,
+        "normalise": normalise.to_json(learner.rule),
         "updates": learner.updates,
         "metrics": learner.metrics,
         "streams": {name: stream.marks for name, stream in rollout.streams.items()},
@@ -48,7 +48,7 @@ def load(path: Path, agent: str | AnyAgent | None, trust: bool, make: type[Learn
     """What `save` wrote."""
     about, arrays = load_bundle(path, SCHEMA, _NEEDED)
     name = about["agent"]
-    if agent is None and not trust and not is_ours(name, AGENTS):
+    if agent is None and not trust and not is_ours(name):
         raise InputError(
             f"the learner in {path} is of the agent {name!r}, which is no part of lcpo: give it as "
             "agent=, or say trust=True if you trust its author and the file's"
@@ -61,6 +61,7 @@ def load(path: Path, agent: str | AnyAgent | None, trust: bool, make: type[Learn
             about["config"],
             about["seed"],
             advance=about["advance"],
+            normalise=about["normalise"],
         )
         _fill(learner, about, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

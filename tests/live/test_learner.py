@@ -55,7 +55,7 @@ class Loop:
 
     def __init__(self, world: str) -> None:
         self.num_features = {"pendulum": 3, "grid-world": 4}[world]
-        self.env = WORLDS[world].make()
+        self.env, self.decode = WORLDS[world].make(), WORLDS[world].action_form.decode
         self.look(*self.env.reset(seed=7))
 
     def look(self, obs: np.ndarray, info: dict[str, Any]) -> None:
@@ -64,7 +64,7 @@ class Loop:
     def play(self, learner: Learner, steps: int, late: bool = False) -> None:
         """`late`: the successor is left to the next `act`, wherever that is allowed."""
         for _ in range(steps):
-            action = learner.act(*self.seen).action
+            action = self.decode(learner.act(*self.seen).action)
             obs, reward, terminated, truncated, info = self.env.step(action)
             self.look(obs, info)
             if late and not (terminated or truncated):
@@ -117,6 +117,22 @@ def test_in_lock_step_it_is_lcpo_train(
     loop.play(learner, 1)
     assert learner.updates == STEPS // LENGTH
     assert_same(policy_of(learner), flatten(lcpo.load(runs(agent, world)).state))
+
+
+@pytest.mark.learn
+def test_statistics_of_a_normalised_run_are_its_own(tmp_path: Path) -> None:
+    world, out = WORLDS["pendulum"], tmp_path / "o"
+    lcpo.train("a2c", world, steps=STEPS, seeds=[7], config=small("a2c"), normalise="running",
+               workers=0, out=out, progress=False)  # fmt: skip
+    rest: dict[str, Any] = {"advance": "own", "normalise": "running"}
+    learner, loop = Learner("a2c", world.spec, small("a2c"), seed=7, **rest), Loop("pendulum")
+    loop.play(learner, 37)
+    learner.save(tmp_path / "x.npz")
+    learner = Learner.load(tmp_path / "x.npz")
+    loop.play(learner, STEPS - 37)
+    expected = flatten(lcpo.load(out).state)
+    assert_same(policy_of(learner), expected)
+    assert_same(policy_of(Learner.from_run(out)), expected)
 
 
 @pytest.mark.learn
@@ -383,7 +399,7 @@ def test_a_learner_that_is_spoilt_says_so() -> None:
 
 
 def test_sizes_that_depend_on_the_steps_are_asked_for() -> None:
-    with pytest.raises(InputError, match="buffer_size of agent 'ddqn' is a share of the steps"):
+    with pytest.raises(InputError, match=r"buffer_size.* of agent 'ddqn' depend on the steps"):
         Learner("ddqn", ONE)
 
 
@@ -428,7 +444,9 @@ BAD: dict[str, Callable[[Any], Any]] = {
     "config field": lambda x: Learner(SEES, ONE, {"rollout": 3}),
     "seed": lambda x: Learner(SEES, ONE, seed=-1),
     "steps": lambda x: Learner(SEES, ONE, steps=0),
-    "advance": lambda x: Learner(SEES, ONE, advance="own"),  # pyright: ignore
+    "advance": lambda x: Learner(SEES, ONE, advance="never"),  # pyright: ignore
+    "normalise": lambda x: Learner(SEES, ONE, normalise="much"),
+    "normalise columns": lambda x: Learner(SEES, ONE, normalise=[1.0, 2.0]),
     "from_run": lambda x: Learner.from_run("nothing"),
 }
 
