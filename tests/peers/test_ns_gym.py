@@ -72,7 +72,7 @@ def test_their_dqn_stands_in_our_table(capsys: pytest.CaptureFixture[str]) -> No
     Path("theirs.csv").write_text("\n".join(lines) + "\n")
     assert main.main(["import", "theirs.csv", "--out", "theirs"]) == 0
     compare = ["compare", "--agents", "lcpo,a2c", "--env", "ns_gym_cartpole:make", *ENV]
-    more = ["--steps", str(STEPS), "--seeds", "2", "--out", "ours", "--workers", "1"]
+    more = ["--steps", str(STEPS), "--seeds", "2", "--out", "ours", "--workers", "0"]
     assert main.main([*compare, *more, "--imported", "theirs"]) == 0
     shown = capsys.readouterr().out
     print(shown)

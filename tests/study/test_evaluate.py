@@ -146,7 +146,9 @@ def test_the_video_shows_every_step(runs: Path, tmp_path: Path) -> None:
 
 
 def test_an_episode_ends_and_another_begins() -> None:
-    there = frozen.Setup(plan("tabular-a2c", "grid-world", trace="grid-world", steps=200, seeds=1)[0])
+    there = frozen.Setup(
+        plan("tabular-a2c", "grid-world", trace="grid-world", steps=200, seeds=1)[0]
+    )
     agent = there.agent.init(there.config, there.spec, jax.random.key(0))
     shots = list(play(there, agent, seed=0, start=0, steps=25))
     assert [shot.step for shot in shots if shot.ended] == [20]
