@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,8 @@ ENV = ["--env.context", "key:force"]
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES), prepend=":")
-    yield
 
 
 def test_their_environment_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +72,6 @@ def test_their_dqn_stands_in_our_table(capsys: pytest.CaptureFixture[str]) -> No
     more = ["--steps", str(STEPS), "--seeds", "2", "--out", "ours", "--workers", "0"]
     assert main.main([*compare, *more, "--imported", "theirs"]) == 0
     shown = capsys.readouterr().out
-    print(shown)
     rows = [line.split() for line in shown.splitlines()]
     for agent in ("lcpo", "a2c", "imported:ns-gym-dqn"):
         (row,) = [row for row in rows if row[:2] == [agent, "2"]]
