@@ -39,10 +39,13 @@ mutants: .venv/.dev  ## lines made wrong, one at a time: do the tests see it? MU
 .venv-peers/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet --disable-pip-version-check -e ".[mujoco]" \
-		"torch==2.13.0" "stable-baselines3>=2.7" "rliable==1.2.0" "pandas<3" "pytest>=8"
+		"torch==2.13.0" "stable-baselines3>=2.7" "rliable==1.2.0" "pandas<3" "pytest>=8" \
+		pyyaml imageio tensorboard
+	# NS-Gym asks for MuJoCo 3 and more, which its CartPole does not need; the last three it does.
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check --no-deps "ns_gym==1.0.12"
 	touch $@
 
-test-peers: .venv-peers/.installed  ## Stable-Baselines3 trains on our Gymnasium ids; rliable checks our statistics
+test-peers: .venv-peers/.installed  ## Stable-Baselines3 on our Gymnasium ids; NS-Gym's CartPole and DQN in our tables; rliable checks our statistics
 	.venv-peers/bin/python -m pytest -q tests/peers
 
 test-browser: .venv/.dev  ## pages of reports in Chromium (apt-get install chromium); SCREENSHOTS=folder keeps pictures

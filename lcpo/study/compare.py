@@ -19,7 +19,7 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import latency, stats
 from lcpo.study.calibrate import RARE
-from lcpo.study.imports import imported_notes
+from lcpo.study.imports import imported_agents, imported_notes
 from lcpo.study.memory import Memory, find_memory, memory_notes, memory_numbers
 from lcpo.study.seeds import run_label
 from lcpo.study.stats import Estimate
@@ -232,8 +232,13 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
     if not finished:
         ended = f"{len(results)} failed" if results else "none has ended"
         raise InputError(f"no finished run to compare: {ended}")
-    for field in ("env", "trace", "scale", "env_config"):
+    for field in ("env", "trace", "scale"):
         _same("runs", field, [getattr(r.job, field) for r in results])
+    told = [r.job.env_config for r in results]
+    if imported_agents(results):  # of an environment that is not ours, they tell some fields only
+        shared = set(told[0]).intersection(*told)
+        told = [{name: values[name] for name in shared} for values in told]
+    _same("runs", "env_config", told)
     lengths = [r.job.steps for r in results]
     # Each is rounded down to whole updates, and agents differ in the length of theirs.
     if max(lengths) - min(lengths) >= max(map(_update_length, finished)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from pathlib import Path
@@ -144,3 +145,18 @@ def test_folders_that_are_in_use_are_refused(tmp_path: Path) -> None:
     (tmp_path / "ours" / "plan.json").write_text("{}")
     with pytest.raises(InputError, match="holds runs of this library"):
         import_file(file, tmp_path / "ours")
+
+
+def test_of_an_environment_that_is_not_ours_only_what_is_told_is_compared(tmp_path: Path) -> None:
+    """Its other fields cannot be known here without running its author's code."""
+    text = ABOUT + '# env_config: {"context": "key:load"}\n' + HEADER
+    text += "ppo,mine:Env,,0,200,-1\nppo,mine:Env,,1,200,-1\n"
+    theirs = read(tmp_path, text)
+    job = dataclasses.replace(theirs[0].job, agent="a2c", name="a2c-mine.Env-none-s0")
+    ours = theirs[0]._replace(provenance={})
+    told = {"context": "key:load", "bins": 15}
+    fits = ours._replace(job=dataclasses.replace(job, env_config=told))
+    assert len(compare.summarise([*theirs, fits], warmup=0).rows) == 2
+    other = ours._replace(job=dataclasses.replace(job, env_config={**told, "context": "info"}))
+    with pytest.raises(InputError, match=r"env_config.context \('key:load', 'info'\)"):
+        compare.summarise([*theirs, other], warmup=0)
