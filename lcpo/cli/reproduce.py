@@ -189,7 +189,7 @@ def _report(
     report = STUDIES[name].report(options, results)
     written = write_files(report, results, out, command)
     for table in report.tables.values():
-        show.table(table)
+        show.line(table.to_text())  # whole: the paper's numbers stand at its end
     for text in report.text:
         show.line(text)
     for path in written:

@@ -73,7 +73,7 @@ def test_what_is_made_of_records():
     assert list(rows) == ["hedge-hourly", "a2c", "never-hedge (best fixed)", "hedge-3ms"]
     assert rows["a2c"]["of the way %"] == "50.0"
     assert rows["a2c"]["paper"] == "1716 ± 710"
-    assert rows["hedge-3ms"]["minus best fixed"] == "+9.50 ± 0.00"
+    assert rows["hedge-3ms"]["minus best fixed"] == "+9.50 ± -"
     assert rows["never-hedge (best fixed)"]["of the way %"] == "-"
     assert "active %" not in table.header
     assert report.figures["figure"].png.startswith(b"\x89PNG")
