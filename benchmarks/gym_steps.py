@@ -2,8 +2,8 @@
 
     python benchmarks/gym_steps.py [--steps 20000] [--worlds 64]
 
-Random actions, drawn before. CPU time of all threads, the best of five turns, which the environments
-take one after another: a noisy neighbour counts little, and meets all of them.
+Random actions, drawn before. CPU time of all threads, the best of five turns, which the
+environments take one after another: a noisy neighbour counts little, and meets all of them.
 """
 
 from __future__ import annotations
