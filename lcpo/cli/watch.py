@@ -46,7 +46,8 @@ def evaluate(arguments: list[str]) -> None:
     runs = study.find_runs(options.folder, options.run)
     check_folder(out)
     total = sum(options.steps or run.job.steps for run in runs) * len(seeds)
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    screen = Console(stderr=True)  # a log gets no bar
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task(f"{len(runs)} policies x {len(seeds)} seeds", total=total)
 
         def done(steps: int) -> None:

@@ -22,25 +22,28 @@ class CompiledWorlds:
     """Worlds of a compiled environment as lcpo.envs.base.InputWorlds. They cannot be saved."""
 
     def __init__(self, env: CompiledEnv[Any], seeds: Sequence[int]) -> None:
-        self.env, self.keys = env, jax.vmap(jax.random.key)(np.array(seeds, np.uint32))
-        self.draws = np.zeros(len(seeds), np.int32)  # of each world, apart from the others'
+        self.env = env
+        # What stays on the device need not travel: the keys, the draws that each world has made
+        # apart from the others, and the state.
+        self.keys = jax.vmap(jax.random.key)(np.array(seeds, np.uint32))
+        self.draws: Any = np.zeros(len(seeds), np.int32)
         self.state: Any = None
         self._reset, self._step = _compile(env)
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
         """Begin an episode where `mask` [N] is set; features [N, F] of all worlds."""
-        self.draws = self.draws + mask  # keys of worlds outside the mask have been used before
-        fresh = self._reset(self.keys, self.draws)
+        self.draws, fresh = self._reset(self.keys, self.draws, mask)
         if self.state is not None:
             fresh = select(mask, fresh, (self.state, self.features))
-        self.state, self.features = jax.device_get(fresh)
+        self.state, features = fresh
+        self.features = np.asarray(features)
         return self.features
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
         """One step with actions [N, A] in contexts [N, channels]. No resets."""
-        self.draws = self.draws + 1
         after = self._step(self.keys, self.draws, self.state, action, context)
-        self.state, step = jax.device_get(after)
+        self.draws, self.state, step = after
+        step = jax.device_get(step)
         self.features = step.obs
         return step
 
@@ -72,10 +75,12 @@ def _compile(env: CompiledEnv[Any]) -> tuple[Callable[..., Any], Callable[..., A
     """
     fold = jax.vmap(jax.random.fold_in)
 
-    def reset(keys: Array, draws: Array) -> Any:
-        return jax.vmap(env.reset)(fold(keys, draws))
+    def reset(keys: Array, draws: Array, mask: Array) -> Any:
+        draws = draws + mask.astype(draws.dtype)  # other worlds get a key that they have used
+        return draws, jax.vmap(env.reset)(fold(keys, draws))
 
     def step(keys: Array, draws: Array, state: Any, action: Array, context: Array) -> Any:
-        return jax.vmap(env.step)(state, action, context, fold(keys, draws))
+        draws = draws + 1
+        return draws, *jax.vmap(env.step)(state, action, context, fold(keys, draws))
 
     return jax.jit(reset), jax.jit(step)

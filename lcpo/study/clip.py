@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from lcpo.envs.compiled_worlds import open_worlds
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.mujoco.base import MujocoTask
 from lcpo.envs.pendulum import Pendulum
-from lcpo.errors import RunError
+from lcpo.errors import InputError, RunError, message
 from lcpo.gym import frames
 from lcpo.gym.from_gym import GymnasiumEnv
 from lcpo.run.plan.job import Setup
@@ -107,16 +106,15 @@ def _draw_grid(worlds: Any, context: np.ndarray) -> np.ndarray:
 class _MujocoArtist:
     """Draws with MuJoCo's own renderer."""
 
-    @functools.cached_property
-    def make_renderer(self) -> Any:
-        from lcpo.gym.to_gym import make_renderer
-
-        return functools.cache(make_renderer)
+    renderer: Any = None
 
     def __call__(self, worlds: Any, context: np.ndarray) -> np.ndarray:
-        renderer = self.make_renderer(worlds.model)
-        renderer.update_scene(worlds.data_of(0))
-        picture = np.array(renderer.render())
+        from lcpo.gym.to_gym import make_renderer
+
+        if self.renderer is None:
+            self.renderer = make_renderer(worlds.model)
+        self.renderer.update_scene(worlds.data_of(0))
+        picture = np.array(self.renderer.render())
         frames.add_wind(picture, context)
         return picture
 
@@ -132,7 +130,10 @@ def _with_pictures(env: GymnasiumEnv) -> tuple[AnyEnv, Draw]:
     drawn = dataclasses.replace(env, arguments=json.dumps(arguments))
 
     def draw(worlds: Any, context: np.ndarray) -> np.ndarray | None:
-        picture = worlds.environments[0].env.render()
+        try:
+            picture = worlds.environments[0].env.render()
+        except Exception as error:  # of the user's code, or of a package that it lacks
+            raise InputError(f"{env.target} cannot draw itself: {message(error)}") from error
         return picture[0] if isinstance(picture, (list, tuple)) else picture
 
     return drawn, draw

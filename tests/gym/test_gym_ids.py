@@ -142,7 +142,7 @@ def test_ids_are_found_without_an_import() -> None:
         'import gymnasium as g; print(g.make("lcpo:lcpo/GridWorld-v0").reset(seed=0)[0].tolist())'
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[2 2 0 0]"
+    assert done.stdout.strip() == "[2, 2, 0, 0]"
 
 
 def test_one_action_dimension_is_discrete() -> None:
