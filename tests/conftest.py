@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
+import later
 import pytest
 from haste import HASTE
 
@@ -34,6 +35,13 @@ if MINE:
 def pytest_unconfigure() -> None:
     if MINE:
         shutil.rmtree(os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if later.waits(item.nodeid.removeprefix("tests/")):
+            item.add_marker("learn")
 
 
 @pytest.fixture(autouse=True, scope="module")

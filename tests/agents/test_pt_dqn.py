@@ -29,6 +29,7 @@ def small(**values: Any) -> Any:
         "rollout_length": T, "hidden": (16,), "batch_size": BATCH, "buffer_size": 64,
         "permanent_period": PERIOD, "target_period": TARGET_PERIOD, "forget_factor": KEPT,
         "permanent_learning_rate": RATE, "updates_per_rollout": 3, "random_steps": 0,
+        "epsilon_steps": 1_000_000,
     }  # fmt: skip
     return pt_dqn.agent.config(**{**sizes, **values})
 

@@ -355,14 +355,15 @@ def watch() -> Iterator[None]:
     def run_plan(
         jobs: list[Job],
         out: Path,
-        engine: LocalEngine,
+        engine: Any,
         report: Any,
         resume: bool = False,
         keep_state: bool = False,
     ) -> None:
         waiting = prepare(jobs, out, resume)
         engine.check(waiting)
-        raise Accepted(jobs=jobs, workers=engine.workers, seconds=engine.checkpoint_seconds)
+        local: LocalEngine = getattr(engine, "engine", engine)  # `reproduce` wraps it
+        raise Accepted(jobs=jobs, workers=local.workers, seconds=local.checkpoint_seconds)
 
     def write_plan(jobs: list[Job], out: Path, keep_state: bool = False) -> None:
         raise Accepted(jobs=jobs)
