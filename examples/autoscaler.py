@@ -20,7 +20,6 @@ from gymnasium import spaces
 import lcpo
 from lcpo.agents.lcpo import agent as lcpo_agent
 from lcpo.config import config, static
-from lcpo.study import compare, report
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 CHOICES = np.array([2, 4, 6, 8, 10, 12])
@@ -143,21 +142,16 @@ quick = lcpo_agent.variant(
 )
 
 
-def main(folder: str = "out/autoscaler", steps: int = 60_000, seeds: int = 3) -> list[Path]:
-    """LCPO beside what needs no learning; a table and a plot."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    load = write_load(f"{folder}/requests.csv")
-    env = lcpo.from_gymnasium(Autoscaler, context="key:requests", arguments={"load": load})
-    results = []
-    for agent in ("autoscaler:quick", "autoscaler:rule", "constant:4", "random"):
-        normalise = "running" if agent == "autoscaler:quick" else None
-        results += lcpo.train(agent, env, steps=steps, seeds=seeds, normalise=normalise,
-                              out=f"{folder}/{agent.replace(':', '.')}", workers=0)  # fmt: skip
-    comparison = compare.summarise(results)
-    print(report.to_table(comparison).to_text())
-    return report.write_report(comparison, results, folder)
+AGENTS = "autoscaler:quick,autoscaler:rule,constant:4,random"
+
+
+def main(out: str = "out/autoscaler", steps: int = 60_000, seeds: int = 3) -> lcpo.Comparison:
+    """LCPO beside what needs no learning: a table, learning curves and a page in `out`."""
+    env = lcpo.from_gymnasium(
+        "autoscaler:Autoscaler", context="key:requests", arguments={"load": write_load()}
+    )
+    return lcpo.compare(AGENTS, env, steps=steps, seeds=seeds, normalise="running", out=out)
 
 
 if __name__ == "__main__":
-    for path in [write_load()] if sys.argv[1:] == ["csv"] else main():
-        print(f"wrote {path}")
+    print(write_load() if sys.argv[1:] == ["csv"] else main())
