@@ -50,12 +50,12 @@ def evaluate(arguments: list[str]) -> None:
     with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task(f"{len(runs)} policies x {len(seeds)} seeds", total=total)
 
-        def done(steps: int) -> None:
+        def report(steps: int) -> None:
             bar.advance(task, steps)
 
         found = study.evaluate(
             options.folder, options.run, seeds=seeds, trace=options.trace, scale=options.scale,
-            steps=options.steps, trust=options.trust, done=done,
+            steps=options.steps, trust=options.trust, report=report,
         )  # fmt: skip
     show.line(str(found))
     for path in found.write(out, shlex.join(["lcpo", "evaluate", *arguments])):

@@ -99,7 +99,7 @@ class GridWalker:
 
     def step_inputs(self, inputs: np.ndarray, context: np.ndarray) -> Result:
         """There are no motors."""
-        raise NotImplementedError
+        raise AssertionError("a grid world takes the numbers of actions only")
 
     def close(self) -> None:
         """Nothing is held."""

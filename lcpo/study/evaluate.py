@@ -59,7 +59,7 @@ def evaluate(
     scale: float | None = None,
     steps: int | None = None,
     trust: bool = False,
-    done: Callable[[int], Any] = lambda steps: None,
+    report: Callable[[int], Any] = lambda steps: None,
 ) -> Evaluation:
     """Let the policies of finished runs act, and learn no more.
 
@@ -69,7 +69,7 @@ def evaluate(
       seeds: of the evaluation: how many (0, 1, ...), or which. Each policy is given all of them.
       trace, scale, steps: default: what the runs had.
       trust: import agents and environments that are not of this library.
-      done: told how many steps have been made, again and again.
+      report: called again and again, with the number of steps since the last time.
     """
     results = find_runs(source, run)
     check_trust([result.job for result in results], values.flag("trust", trust), str(source))
@@ -84,7 +84,7 @@ def evaluate(
     runs: list[tuple[Result, list[Record]]] = []
     for (result, setup, agent), there in zip(loaded, placed, strict=True):
         first_update = setup.phases[-1].end
-        runs.append((result, frozen.act_only(there, agent, found, first_update, done)))
+        runs.append((result, frozen.act_only(there, agent, found, first_update, report)))
     endless = not any(r["episodes"].sum() for _, mine in runs for r in mine)
     policies = tuple(
         Frozen(result, {s: _earned(r, endless) for s, r in zip(found, mine, strict=True)})

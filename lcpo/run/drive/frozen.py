@@ -66,12 +66,12 @@ def elsewhere(
 
 
 def act_only(
-    setup: Setup, agent: Tree, seeds: Sequence[int], first_update: int, done: Callable[[int], Any]
+    setup: Setup, agent: Tree, seeds: Sequence[int], first_update: int, report: Callable[[int], Any]
 ) -> list[Record]:
     """The records of runs along the trace of `setup` in which nothing is learnt, one per seed.
 
-    `first_update`: the number of updates of the run that the agent is from. `done(steps)` is told
-    how many steps have been made, again and again.
+    `first_update`: the number of updates of the run that the agent is from. `report` is called
+    again and again, with the number of steps since the last time.
     """
     job, num_worlds = setup.job, setup.spec.num_worlds
     num_updates = job.steps // (EPOCH * num_worlds)
@@ -91,7 +91,7 @@ def act_only(
             state, metrics = driver.chunk(state, first, count)
             part = {k: np.atleast_2d(np.asarray(v))[:, :count] for k, v in metrics.items()}
             parts.append(part)
-            done(count * phase.steps_per_update * len(seeds))
+            report(count * phase.steps_per_update * len(seeds))
         driver.close(state)
     except StoppedRuns as stop:
         raise RunError(f"{job.name}: {stop}") from stop
