@@ -193,7 +193,7 @@ def test_comparisons_are_what_their_seeds_say(folder: str) -> None:
     for row in rows:
         mine = late[row[0]]
         shown = dict(zip(header, row, strict=True))
-        (column,) = [name for name in header if name.startswith("return after")]
+        (column,) = [name for name in header if name.startswith(("return after", "reward after"))]
         assert shown[column] == tables.plus_minus(stats.mean_ci(list(mine.values())))
         if row[0] != reference:
             better = stats.probability_of_improvement(mine, late[reference])
