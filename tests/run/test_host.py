@@ -264,11 +264,17 @@ def test_workers_share_the_runs(tmp_path: Path) -> None:
 
 
 def test_shares() -> None:
-    """Host runs in equal parts, one per process; compiled ones alone."""
+    """Compiled runs alone, those of different programs first; host runs in a part per process."""
     host = drift_jobs(range(5)) + drift_jobs(range(3), length=4)
-    lone = plan("a2c", "pendulum", trace="revisit", steps=400, seeds=[0, 1])
-    shares = [[job.seed for job in share] for share in make_shares([*lone, *host], 2)]
-    assert sorted(shares) == sorted([[0], [1], [0, 2, 4], [1, 3], [0, 2], [1]])
+    lone = [
+        job
+        for agent in ("a2c", "trpo")
+        for job in plan(agent, "pendulum", trace="revisit", steps=8000, seeds=[0, 1])
+    ]
+    shares = make_shares([*lone, *host], 2)
+    assert shares[:4] == [[lone[0]], [lone[2]], [lone[1]], [lone[3]]]
+    seeds = [[job.seed for job in share] for share in shares[4:]]
+    assert seeds == [[0, 2, 4], [1, 3], [0, 2], [1]]
 
 
 @pytest.mark.parametrize("kind", ["step", "episode", "own", "worlds", "gymnasium", "prescient"])

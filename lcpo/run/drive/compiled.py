@@ -38,9 +38,9 @@ QUICK: Options = (
 """On a CPU: compiles in a quarter of the time, and runs at half the speed or more."""
 
 
-def compile_options(phase: Phase) -> Options:
+def compile_options(steps: int) -> Options:
     """They depend on the length of a phase alone, so that a run is the same however it is cut."""
-    if phase.steps >= QUICK_STEPS or jax.default_backend() != "cpu":
+    if steps >= QUICK_STEPS or jax.default_backend() != "cpu":
         return ()
     # Other versions of JAX may not know an option, and would stop; a user may have chosen.
     chosen = any(name in os.environ.get("XLA_FLAGS", "") for name, _ in QUICK)
@@ -68,8 +68,8 @@ class CompiledDriver:
         self.which = np.array([list(different).index(id(trace)) for trace in traces])
         self.max_updates = chunk
         self.run = _stack_runs(setups, phase)
-        self.options = compile_options(phase)
-        self.run_chunk = make_chunk(self.program, chunk, self.many, self.options)
+        self.run_chunk = make_chunk(self.program, chunk, self.many, compile_options(phase.steps))
+        self.once = compile_options(1)  # how a phase begins
         # Rows are loaded as they come, or, where it is not known when they come, all at once.
         at_once = phase.mode.random_starts or first.env.advance != "step"
         self.whole = jax.device_put(self._rows(0, len(self.traces[0]))) if at_once else None
@@ -78,14 +78,14 @@ class CompiledDriver:
         """The state before the first update; `before`: at the end of the phase before."""
         contexts = self._contexts(0)
         if before is None:
-            return make_init(self.program, self.many, self.options)(self.run, contexts)
+            return make_init(self.program, self.many, self.once)(self.run, contexts)
         agent_state = checkpoints.without_memory(before.agent)
-        return make_restart(self.program, self.many, self.options)(self.run, contexts, agent_state)
+        return make_restart(self.program, self.many, self.once)(self.run, contexts, agent_state)
 
     def start_with(self, agents: Sequence[Tree]) -> RunState:
         """The state before the first update, with agents that have learnt elsewhere, one a run."""
         agent = jax.tree.map(lambda *x: jnp.stack(x), *agents) if self.many else agents[0]
-        restart = make_restart(self.program, self.many, self.options)
+        restart = make_restart(self.program, self.many, self.once)
         return restart(self.run, self._contexts(0), agent)
 
     def resume(self, saved: Sequence[Saved], shapes: RunState) -> RunState:

@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import queue
+from collections.abc import Hashable
 from pathlib import Path
 
 import jax
@@ -68,17 +70,17 @@ def make_shares(jobs: list[Job], processes: int, on_gpus: bool = False) -> list[
 
     `on_gpus`: each process has one: all runs that share a program, in as many parts.
     """
-    shares, groups = [], []
+    groups: dict[Hashable, list[Setup]] = {}
     for setup in map(Setup, jobs):
-        if not setup.is_host and not on_gpus:
-            shares.append([setup.job])
+        groups.setdefault(setup.statics(), []).append(setup)
+    alone = [group for group in groups.values() if not (on_gpus or group[0].is_host)]
+    # One of each program in turn: processes that start together compile different programs, and
+    # find each other's in the cache.
+    turns = itertools.zip_longest(*alone)
+    shares = [[setup.job] for turn in turns for setup in turn if setup is not None]
+    for group in groups.values():
+        if not (on_gpus or group[0].is_host):
             continue
-        found = next((g for g in groups if g[0].statics() == setup.statics()), None)
-        if found is None:
-            groups.append([setup])
-        else:
-            found.append(setup)
-    for group in groups:
         members = [setup.job for setup in group]
         size = -(-len(members) // processes)
         if not on_gpus:
