@@ -294,7 +294,9 @@ def _notes(
         longest = max(map(_update_length, finished_runs([r for g in groups.values() for r in g])))
         told = memory_notes(memory, longest).items()
         notes += [n for name, n in told if any(_is_known(getattr(r, name)) for r in rows)]
-    devices = {str(r.provenance.get("device")) for members in groups.values() for r in members}
+    everyone = [r for members in groups.values() for r in members]
+    # An imported run does not say which it was.
+    devices = {str(r.provenance["device"]) for r in everyone if r.provenance.get("device")}
     if len(devices) > 1:
         notes.append(f"seconds are of different devices: {', '.join(sorted(devices))}")
     return notes

@@ -9,13 +9,14 @@ from typing import Any
 
 from lcpo.errors import InputError
 from lcpo.run.plan.check import check_folder
-from lcpo.run.store.files import save_bytes, save_json
+from lcpo.run.store.files import load_json, save_bytes, save_json
 from lcpo.run.store.provenance import provenance
 from lcpo.run.store.results import Result
 from lcpo.study import tables
 from lcpo.study.imports import imported_agents
-from lcpo.study.study import Report
+from lcpo.study.study import Picture, Report
 
+SUFFIXES = {f".{suffix}" for suffix in (*tables.FORMATS, *Picture._fields)}
 PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
 
 
@@ -26,9 +27,11 @@ def write_files(
     a figure as NAME.png and .svg.
 
     `results`: the runs that it was made from; `command`: the command line that made it. Returns
-    the paths, in this order.
+    the paths, in this order. What an earlier report left in the folder, and this one has not, is
+    deleted: a page would show it as if it were of these runs.
     """
     out, paths = Path(out), []
+    earlier = _files_made(out)
     for name, table in report.tables.items():
         for suffix, render in tables.FORMATS.items():
             chosen = report.numbers.get(name, table) if suffix == "csv" else table
@@ -37,12 +40,27 @@ def write_files(
     paths.append(out / "seeds.csv")
     write_bytes(paths[-1], report.seeds.to_csv().encode())
     paths.append(out / "made.json")
-    save_json(paths[-1], {**how_made(results, command), **report.made})
+    made = len(paths) - 1
     for name, picture in report.figures.items():
         for suffix, content in picture._asdict().items():
             paths.append(out / f"{name}.{suffix}")
             write_bytes(paths[-1], content)
+    files = [path.name for path in paths]
+    save_json(paths[made], {**how_made(results, command), **report.made, "files": files})
+    for name in earlier - set(files):
+        (out / name).unlink(missing_ok=True)
     return paths
+
+
+def _files_made(out: Path) -> set[str]:
+    """The files that made.json of an earlier report names; none where that is damaged."""
+    try:
+        made = load_json(out / "made.json")
+    except (OSError, InputError):
+        return set()
+    files = made.get("files", []) if isinstance(made, dict) else []
+    names = {name for name in files if isinstance(name, str)} if isinstance(files, list) else set()
+    return {name for name in names if Path(name).name == name and Path(name).suffix in SUFFIXES}
 
 
 def how_made(results: Sequence[Result], command: str | None = None) -> dict[str, Any]:

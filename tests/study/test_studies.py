@@ -122,6 +122,20 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     assert len(made["date"]) == len("2026-01-01")
 
 
+def test_a_report_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    table = Table(["agent"], [["a2c"]], "l")
+    whole = Report(table, {"table": table, "other": table}, figures={"old": Picture(b"1", b"2")})
+    output.write_files(whole, results(), tmp_path)
+    (tmp_path / "thesis.md").write_text("not ours")
+    kept = output.write_files(Report(table, {"table": table}), results(), tmp_path)
+    there = {path.name for path in tmp_path.iterdir()}
+    assert there == {"thesis.md", *(path.name for path in kept)}
+    for made in ('{"files": ["../thesis.md", "thesis.md/", 3]}', '{"files": 1}', "[]", "{"):
+        (tmp_path / "made.json").write_text(made)
+        output.write_files(Report(table), results(), tmp_path / ".")
+        assert (tmp_path / "thesis.md").read_text() == "not ours"
+
+
 def test_reproduce_runs_and_reports_a_study(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
