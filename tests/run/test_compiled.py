@@ -9,22 +9,17 @@ import pytest
 
 from lcpo.agents import AGENTS, a2c, lcpo
 from lcpo.run.drive import compiled
-from lcpo.run.plan.phases import Phase
-
-
-def phase(steps: int) -> Phase:
-    return Phase("run", "record.npz", steps // 100, 100, 1)
 
 
 def test_short_runs_compile_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other tests have flags of their own, so that this one alone sees the options at work."""
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
-    assert compiled.compile_options(phase(compiled.QUICK_STEPS)) == ()
-    options = compiled.compile_options(phase(compiled.QUICK_STEPS - 100))
+    assert compiled.compile_options(compiled.QUICK_STEPS) == ()
+    options = compiled.compile_options(compiled.QUICK_STEPS - 100)
     assert options == compiled.QUICK
     assert jax.jit(lambda x: x + 1, compiler_options=dict(options))(1) == 2
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=3")
-    assert compiled.compile_options(phase(100)) == ()
+    assert compiled.compile_options(100) == ()
 
 
 def test_variants_share_a_program_unless_a_function_differs() -> None:
