@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -127,7 +128,8 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
         if "trace" in cells:  # of 3@1/20, trace 3 played faster, tables may say 3
             mine = [s for s in mine if cells["trace"] in _trace_names(s.job)]
         if "setting" in cells:
-            mine = [s for s in mine if seeds.setting(s.job) == cells["setting"]]
+            wanted = _words(cells["setting"])
+            mine = [s for s in mine if _words(seeds.setting(s.job)) == wanted]
         agent = cells["agent"].split(" (")[0]
         same = ([s for s in mine if way(s) == agent] for way in WAYS)
         found.append([s.command for s in next(filter(None, same), [])])
@@ -135,8 +137,17 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
 
 
 def _trace_names(job: Job) -> set[str]:
+    """What tables may call its trace: a drawn one is of a family, and of all."""
     trace = job.trace or NONE
-    return {trace, trace.partition("@")[0]}
+    names = {trace, trace.partition("@")[0]}
+    if trace.startswith("family:"):
+        names |= {trace.split(":")[1], "all"}
+    return names
+
+
+def _words(setting: str) -> str:
+    """The same for "c_anchor=0.001-value_steps=5" and "c anchor 0.001, value steps 5"."""
+    return " ".join(re.findall(r"[a-z0-9.]+", setting.lower()))
 
 
 def _plain(value: object) -> str:

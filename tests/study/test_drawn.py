@@ -14,8 +14,9 @@ from lcpo.config import published_faults
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
-from lcpo.study import drawn
+from lcpo.study import drawn, html_runs
 from lcpo.study.drawn import DrawnOptions
+from lcpo.study.html_folder import Run
 from lcpo.study.paper import STUDIES, anchors, faults, rivals
 from lcpo.study.study import Picture
 
@@ -78,11 +79,18 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert own[1:2] + own[4:] == ["4", "-", "-"]
     assert own[2].startswith("-490 ± "), "the mean over traces and seeds after a quarter"
     assert own[3].startswith("-510 ± ")
-    assert cells["burst", "sac", "gradient steps 10"][1] == "3 of 4"
+    assert cells["burst", "sac", "updates per rollout 10"][1] == "3 of 4"
     work = {tuple(row[:2]): list(row[2:]) for row in report.tables["work"].rows}
     assert work["revisit", "sac"][0] == "1 to 10"
     assert work["revisit", "sac"][2:] == ["+10.0 ± 0.0", "+10.0 ± 0.0", "2 of 2"]
     assert report.figures["cost"].png.startswith(b"\x89PNG")
+    settings = html_runs.find_settings([Run(r.job, r.status) for r in results])
+    commands = html_runs.row_commands(report.tables["table"], settings)
+    rows = [tuple(row[:3]) for row in report.tables["table"].rows]
+    mine = commands[rows.index(("burst", "sac", "updates per rollout 10"))]
+    assert len(mine) == 2
+    assert all("--trace family:burst:" in c and "--updates-per-rollout 10" in c for c in mine)
+    assert len(commands[rows.index(("all", "lcpo", "c anchor 0.001, value steps 5"))]) == 4
 
     empty = Picture(b"", b'<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"></svg>')
     monkeypatch.setattr(rivals, "draw", lambda runs: empty)

@@ -55,8 +55,8 @@ def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
 def describe(key: Key) -> list[str]:
     """Agent, setting in words, cost."""
     agent, setting = key
-    words = setting.replace("updates_per_rollout", "gradient steps").replace("_", " ")
-    return [agent, words.replace("=", " ").replace("-v", ", v"), tables.number(costs().get(key))]
+    words = setting.replace("_", " ").replace("=", " ").replace("-v", ", v")
+    return [agent, words, tables.number(costs().get(key))]
 
 
 def more_work(runs: Sequence[Run]) -> tables.Table:
