@@ -66,6 +66,26 @@ def test_windy_stands_beside_the_paper_s() -> None:
     assert len(report.seeds.rows) == len(jobs)
 
 
+def test_regret_is_against_the_best_prescient_agent() -> None:
+    """A reward of -1 a step for its runs; the online agent loses 3 a step more while it learns."""
+    agents = "lcpo,prescient-a2c,prescient-sac"
+    options = WindyOptions(agents=agents, envs="pendulum", traces="4", seeds=3)
+    jobs = windy.plan_runs(options)
+
+    def made_up(job: Job) -> Result:
+        found = result(job, np.full(job.steps // 200, -900.0 if "a2c" in job.name else -200.0))
+        reward = np.full(len(found.record["step"]), -4.5 if "a2c" in job.name else -1.0)
+        if job.agent == "lcpo":
+            reward -= np.where(found.record["step"] <= 2_000_000, 3.0, 1.0) + job.seed
+        return found._replace(record={**found.record, "reward": reward})
+
+    table = windy.make_report(options, [made_up(job) for job in jobs]).tables["regret"]
+    assert cells(table, "agent", "seeds", "against") == [["lcpo", "3", "prescient-sac"]]
+    [[whole, late]] = cells(table, "regret per step", "after warm-up")
+    assert (whole[:3], late[:3]) == ("2.5", "2.0")
+    assert "regret" not in windy.make_report(options, [made_up(jobs[0])]).tables
+
+
 def test_published_runs_keep_their_names() -> None:
     options = WindyOptions(agents="sac", envs="pendulum", traces="4", seeds=2, setting="published")
     jobs = windy.plan_runs(options)

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study import compare, stats, tables
-from lcpo.study.paper.returns import PRESCIENT, printed, split_parts, title_of
+from lcpo.study.paper.returns import PRESCIENT, Part, printed, split_parts, title_of
+from lcpo.study.regret import cumulative_regret
 from lcpo.study.stats import Estimate
 
 
@@ -107,6 +110,42 @@ def _best(rows: Sequence[Row], theirs: Mapping[str, str]) -> list[str]:
         with_name(tables.number(by_seed.best), by_seed.label) if by_seed else tables.NONE,
         with_name(known[best], best) if best else tables.NONE,
     ]
+
+
+def regret_table(parts: Sequence[Part]) -> tables.Table | None:
+    """What not knowing the future cost each agent per step; None where no part has both kinds.
+
+    Against the best prescient agent by the mean over seeds: the mean over all pairs of a run and
+    one of its runs.
+    """
+    cells = []
+    for part in parts:
+        groups = compare.group(compare.finished_runs(part.results))
+        before = {k: v for k, v in groups.items() if v[0].job.training is not None}
+        online = {k: v for k, v in groups.items() if k not in before}
+        rows = judge([r for members in before.values() for r in members], part.comparison.warmup)
+        known = [row for row in rows if row.mean.mean == row.mean.mean]
+        if not known or not online:
+            continue
+        best = max(known, key=lambda row: row.mean.mean).label
+        for label, members in online.items():
+            found = [_regret(run, before[best], part.comparison.warmup) for run in members]
+            whole, late = (stats.mean_ci(list(values)) for values in zip(*found, strict=True))
+            numbers = [tables.plus_minus(whole), tables.plus_minus(late)]
+            cells.append([part.env, part.trace, label, str(len(members)), best, *numbers])
+    if not cells:
+        return None
+    header = ["env", "trace", "agent", "seeds", "against", "regret per step", "after warm-up"]
+    title = f"{title_of(parts)}: reward per step of the best prescient agent, less an agent's own"
+    return tables.Table(header, cells, "lllrlrr", title)
+
+
+def _regret(run: Result, others: Sequence[Result], warmup: int) -> tuple[float, float]:
+    """Per step of a run: over all of it, and after the warm-up."""
+    step = run.record["step"]
+    found = np.mean([cumulative_regret(run.record, other.record) for other in others], axis=0)
+    early = np.interp(warmup, step, found)
+    return found[-1] / step[-1], (found[-1] - early) / (step[-1] - warmup)
 
 
 def training_numbers(result: Result) -> dict[str, float]:

@@ -62,13 +62,16 @@ def plan_runs(options: WindyOptions) -> list[Job]:
 
 
 def make_report(options: WindyOptions, results: Sequence[Result]) -> Report:
-    """The table, what the prescient agents learnt, and normalised returns."""
+    """The table, what the prescient agents learnt, regret, and normalised returns."""
     columns = returns.agent_columns(chosen(options)[0])
     parts = returns.split_parts(results)
     found = {"table": returns.cells_table(parts, columns, TABLE)}
     before = [r for r in results if find_agent(r.job.agent).training is not None]
     if before:
         found["prescient"] = prescient.summary(before, TABLE)
+    regret = prescient.regret_table(parts)
+    if regret is not None:
+        found["regret"] = regret
     scores, figures = normalised.table_and_figure(parts, columns, TABLE)
     return Report(
         returns.part_seeds(parts, results, prescient.training_numbers),
