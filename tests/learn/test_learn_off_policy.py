@@ -72,16 +72,21 @@ def test_delayed_reward(agent: str) -> None:
 
 
 def values(state: RunState, agent: str) -> np.ndarray:
-    """Mean over actions of Q in each room, [runs, rooms]: there all actions are worth the same."""
+    """Mean over actions of Q in each room, [runs, rooms]: there all actions are worth the same.
+
+    Of BFDQN the largest: its chain draws the value of an action that is no longer taken back to
+    what it was. Seen on one CPU: 10.0 for the action taken, 5.0 for the other, less with time.
+    """
     learner = state.agent.learner
     parts = {"pt-dqn": lambda: learner[:2]}
     parts |= dict.fromkeys(("sac", "online-ewc"), lambda: [learner.critics[0]])
     network = nets.for_actions(Rooms().spec, SMALL["hidden"])
 
-    def means(params: Any) -> Any:
-        return network.apply(params, jnp.array(IN_ROOMS)).mean((-2, -1))
+    def in_rooms(params: Any) -> Any:
+        q = network.apply(params, jnp.array(IN_ROOMS))[:, 0]
+        return q.max(-1) if agent == "bfdqn" else q.mean(-1)
 
-    return np.sum([jax.vmap(means)(p) for p in parts.get(agent, lambda: [learner.q])()], axis=0)
+    return np.sum([jax.vmap(in_rooms)(p) for p in parts.get(agent, lambda: [learner.q])()], axis=0)
 
 
 @pytest.mark.parametrize("agent", OWN_TARGETS)
@@ -90,15 +95,13 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
 
     Time is not observed: to a one-step target an end after 4 steps is one with probability 1/4.
     """
-    # Weaker: on one CPU one of BFDQN's eight runs ended at 7.5 instead of 10. Why is not known.
-    over = np.median if agent == "bfdqn" else np.mean
     soft = agent in ("sac", "online-ewc")
     fixed = {"entropy_coef": 0.0, "entropy_target": 0.0} if soft else {}
     shared = {**QUICK[agent], **fixed, "gamma": GAMMA, "scale_rewards": False}
     state, _ = train(agent, Rooms(end="truncated"), 600, **shared)
-    near(values(state, agent), [0.0, 1.0 / (1.0 - GAMMA)], over)
+    near(values(state, agent), [0.0, 1.0 / (1.0 - GAMMA)])
     state, _ = train(agent, Rooms(end="terminated"), 600, **shared)
-    near(values(state, agent), [0.0, 1.0 / (1.0 - 0.75 * GAMMA)], over)
+    near(values(state, agent), [0.0, 1.0 / (1.0 - 0.75 * GAMMA)])
 
 
 def test_mbpo_stays_with_what_it_saw_first() -> None:

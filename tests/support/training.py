@@ -70,9 +70,9 @@ GAMMA = 0.9
 IN_ROOMS = [[0.0, 0.0], [1.0, 0.0]]
 
 
-def near(found: np.ndarray, expected: Sequence[float], over: Any = np.mean) -> None:
+def near(found: np.ndarray, expected: Sequence[float]) -> None:
     """Within 0.3 on the mean over runs; the values that must be told apart differ by 2 or more."""
-    np.testing.assert_allclose(over(found, axis=0), expected, atol=0.3)
+    np.testing.assert_allclose(found.mean(0), expected, atol=0.3)
 
 
 TWO_CONTEXTS = contexts.get("two-contexts")
