@@ -9,7 +9,7 @@ and where the runs were made elsewhere
     python -m lcpo.study.drawn OUT FOLDER [FOLDER ...]
 
 writes OUT/seeds.csv and OUT/made.json of the runs in those folders, with NumPy only; the option
-`--from-seeds OUT/seeds.csv` makes the report of it.
+`--from-seeds OUT/seeds.csv` makes the report of it, or of several such files.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class DrawnOptions(Options):
     """Traces of each family."""
     steps: int | None = None
     """Interactions of each run; default: 2,000,000 on drawn traces, else the length of a trace."""
-    from_seeds: Path | None = None
-    """Run nothing: make the report of this seeds.csv, which holds a row per run."""
+    from_seeds: str | None = None
+    """Run nothing: make the report of seeds.csv, a row per run; several are separated by commas."""
 
     def contexts(self) -> list[str]:
         """The traces that are meant."""
@@ -149,23 +149,20 @@ def seeds_of(
     """A row per run of these cases, of the results or of the file given, and how that was made."""
     if options.from_seeds is None:
         return seeds_table(results, seed_numbers), {}
-    path = options.from_seeds
-    try:
-        header, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
-        made = path.with_name("made.json")
-        how = json.loads(made.read_text(encoding="utf-8")) if made.exists() else {}
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    if not set(header) >= COLUMNS:
-        raise InputError(f"{path} is no seeds.csv of this study: its columns are {header}")
-    _check_rows(path, header, rows)
-    known = {(agent, point) for agent, case in cases.items() for point in case.settings()}
+    header, rows, how = read_seeds(
+        [Path(name) for name in listed("from-seeds", options.from_seeds)]
+    )
+    points = [(agent, point) for agent, case in cases.items() for point in case.settings()]
+    known = {point: number for number, point in enumerate(points)}
     column = {name: number for number, name in enumerate(header)}
-    rows = [
-        row for row in rows if (row[column["agent"]], point_of(row[column["setting"]])) in known
-    ]
+
+    def place(row: Sequence[str]) -> int | None:
+        return known.get((row[column["agent"]], point_of(row[column["setting"]])))
+
+    mine = [(number, row) for row in rows if (number := place(row)) is not None]
+    rows = [row for _, row in sorted(mine, key=lambda pair: pair[0])]
     if not rows:
-        raise InputError(f"{path} holds no run of this study")
+        raise InputError(f"{options.from_seeds}: no run of this study in it")
     distinct = {
         f"{name}s": list(dict.fromkeys(row[column[name]] for row in rows))
         for name in ("agent", "env", "trace")
@@ -173,8 +170,45 @@ def seeds_of(
     finished = sum(row[column["status"]] == "finished" for row in rows)
     counts = {"seeds": len({row[column["seed"]] for row in rows}), "finished": finished,
               "failed": len(rows) - finished}  # fmt: skip
-    how = {k: v for k, v in how.items() if k not in ("command", "date")}
     return Table(header, rows, "l" * len(header)), {**how, **distinct, **counts}
+
+
+def read_seeds(paths: Sequence[Path]) -> tuple[list[str], list[list[str]], dict[str, Any]]:
+    """Header and rows of several seeds.csv as one, and what the files made.json beside them say."""
+    columns: list[str] = []
+    found: list[dict[str, str]] = []
+    makers: list[dict[str, Any]] = []
+    places: dict[tuple[str, ...], Path] = {}
+    for path in paths:
+        try:
+            header, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
+            made = path.with_name("made.json")
+            makers += [json.loads(made.read_text(encoding="utf-8"))] if made.exists() else []
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {error}") from error
+        if not set(header) >= COLUMNS:
+            raise InputError(f"{path} is no seeds.csv of this study: its columns are {header}")
+        _check_rows(path, header, rows)
+        columns += [name for name in header if name not in columns]
+        for cells in rows:
+            row = dict(zip(header, cells, strict=True))
+            run = tuple(row[name] for name in ("agent", "setting", "env", "trace", "seed"))
+            if run in places:
+                raise InputError(f"{path} has the run {' '.join(run)}, as {places[run]} has: "
+                                 "leave one of them out")  # fmt: skip
+            places[run] = path
+            found.append(row)
+    how = {
+        name: list(dict.fromkeys(value for made in makers for value in made.get(name, [])))
+        for name in ("commit", "device", "steps")
+    }
+    packages = dict.fromkeys(name for made in makers for name in made.get("versions", {}))
+    versions = {
+        name: list(dict.fromkeys(v for made in makers for v in made["versions"].get(name, [])))
+        for name in packages
+    }
+    rows = [[row.get(name, "") for name in columns] for row in found]
+    return columns, rows, {**how, "versions": versions} if makers else {}
 
 
 def _check_rows(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +100,7 @@ def test_report_of_rivals_from_a_table_of_seeds(
     out = tmp_path / "out"
     assert run("reproduce", "rivals", "--from-seeds", str(path), "--out", str(out)) == 0
     assert (out / "table.csv").read_text() == report.tables["table"].to_csv()
-    mine, made = drawn.seeds_of(DrawnOptions(from_seeds=path), [], anchors.CASES)
+    mine, made = drawn.seeds_of(DrawnOptions(from_seeds=str(path)), [], anchors.CASES)
     assert {row[0] for row in mine.rows} == {"lcpo", "lcpo-uniform"}, "others are not its runs"
     assert (made["finished"], made["failed"], made["seeds"]) == (32, 0, 2)
     whole = path.read_text()
@@ -111,6 +112,31 @@ def test_report_of_rivals_from_a_table_of_seeds(
         path.write_text(text)
         assert run("reproduce", "rivals", "--from-seeds", str(path), "--out", str(out)) == 2
         assert told in capsys.readouterr().err
+
+
+def test_seeds_of_several_machines_are_one_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = []
+    for agent, commit in {"lcpo": "1234567890ab", "trpo": "ba0987654321"}.items():
+        results = made_up(planned("anchors", drawn=2, families="drift", agents=agent))
+        folder = tmp_path / agent
+        folder.mkdir()
+        paths.append(folder / "seeds.csv")
+        paths[-1].write_text(anchors.study.report(SMALL, results).seeds.to_csv())
+        made = {"commit": [commit], "versions": {"jax": ["0.11.2"]}}
+        (folder / "made.json").write_text(json.dumps(made))
+    both = ",".join(map(str, paths))
+    table, made = drawn.seeds_of(DrawnOptions(from_seeds=both), [], anchors.CASES)
+    assert len(table.rows) == 2 * (2 * 2 * 2), "agents, limits, traces, seeds"
+    assert made["agents"] == ["lcpo", "trpo"]
+    assert made["commit"] == ["1234567890ab", "ba0987654321"]
+    assert made["versions"] == {"jax": ["0.11.2"]}
+    copy = tmp_path / "copy.csv"
+    copy.write_text(paths[0].read_text())
+    twice = f"{paths[0]},{copy}"
+    assert run("reproduce", "anchors", "--from-seeds", twice, "--out", str(tmp_path / "out")) == 2
+    assert "has the run lcpo c_anchor=0.0001-value_steps=1" in capsys.readouterr().err
 
 
 def test_anchors_are_compared_at_the_same_limit() -> None:

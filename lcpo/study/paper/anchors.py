@@ -10,6 +10,7 @@ Each with a small and a large step, on drawn traces.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
@@ -37,13 +38,13 @@ def plan_runs(options: DrawnOptions) -> list[Job]:
 
 
 def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
-    """The table, and both kinds of anchors trace by trace."""
+    """The table, and the kinds of anchors trace by trace."""
     seeds, made = drawn.seeds_of(options, results, drawn.chosen_cases(options, CASES))
     runs = drawn_tables.runs_of(seeds)
     table = drawn_tables.summary(
         runs, ["anchors", "agent", "limit"], describe, paper_s_anchors, "OOD anchors"
     )
-    return Report(seeds, {"table": table}, figures={"traces": draw(runs)}, made=made)
+    return Report(seeds, {"table": table}, figures=draw(runs), made=made)
 
 
 def describe(key: Key) -> list[str]:
@@ -62,29 +63,38 @@ def paper_s_anchors(key: Key) -> Key:
     return "lcpo", next(point for point in points if _limit(point) == _limit(key[1]))
 
 
-def draw(runs: Sequence[Run]) -> figures.Picture:
-    """A point per trace: the return with OOD anchors and with those of the whole past."""
-    figure = figures.new_figure(9.0, 4.4)
-    for column, limit in enumerate(LIMITS):
-        axes = figure.add_subplot(1, len(LIMITS), column + 1)
-        for kind in dict.fromkeys(run.kind for run in runs):
-            mine = [run for run in runs if run.kind == kind and _limit(run.setting) == limit]
-            ood, past = (
-                drawn_tables.returns([run for run in mine if run.agent == agent], "whole")
-                for agent in ("lcpo", "lcpo-uniform")
-            )
-            shared = [trace for trace in ood if trace in past]
-            x, y = (
-                [sum(found[t].values()) / len(found[t]) for t in shared] for found in (ood, past)
-            )
-            axes.plot(x, y, "o", markersize=4, label=kind)
-        low, high = axes.get_xlim()
-        axes.plot([low, high], [low, high], color="0.6", linewidth=1, zorder=0)
-        axes.set(title=f"limit {limit:g}", xlabel="return, OOD anchors")
-        if column == 0:
-            axes.set_ylabel("return, anchors of the whole past")
-            axes.legend(frameon=False)
-    return figures.to_picture(figure)
+def draw(runs: Sequence[Run]) -> dict[str, figures.Picture]:
+    """A point per trace: the return with OOD anchors, and with another kind or none.
+
+    A row of the figure for each other kind; no figure where nothing can be compared.
+    """
+    others = [agent for agent in CASES if agent != "lcpo" and agent in {run.agent for run in runs}]
+    if not others or "lcpo" not in {run.agent for run in runs}:
+        return {}
+    figure = figures.new_figure(9.0, 4.2 * len(others) + 0.2)
+    for row, other in enumerate(others):
+        for column, limit in enumerate(LIMITS):
+            axes = figure.add_subplot(len(others), len(LIMITS), row * len(LIMITS) + column + 1)
+            _draw_traces(axes, [run for run in runs if _limit(run.setting) == limit], other)
+            axes.set(title=f"limit {limit:g}", xlabel="return, OOD anchors")
+            if column == 0:
+                axes.set_ylabel(f"return, anchors: {WORDS[other]}")
+                axes.legend(frameon=False)
+    return {"traces": figures.to_picture(figure)}
+
+
+def _draw_traces(axes: Any, runs: Sequence[Run], other: str) -> None:
+    """Above the line, OOD anchors are worse than the other kind."""
+    for kind in dict.fromkeys(run.kind for run in runs):
+        ood, mine = (
+            drawn_tables.returns([r for r in runs if (r.kind, r.agent) == (kind, agent)], "whole")
+            for agent in ("lcpo", other)
+        )
+        shared = [trace for trace in ood if trace in mine]
+        x, y = ([sum(found[t].values()) / len(found[t]) for t in shared] for found in (ood, mine))
+        axes.plot(x, y, "o", markersize=4, label=kind)
+    low, high = axes.get_xlim()
+    axes.plot([low, high], [low, high], color="0.6", linewidth=1, zorder=0)
 
 
 study = Study(

@@ -128,6 +128,7 @@ def draw(runs: Sequence[Run]) -> figures.Picture:
                 axes.set_ylabel(label)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", frameon=False, ncols=4)
+    figure.supxlabel("open: one gradient step per rollout; filled: five, with replay ten")
     return figures.to_picture(figure)
 
 
@@ -157,6 +158,8 @@ def _draw_line(
             if gain:
                 estimate = drawn_tables.gain(found[key], found[PAPER])
             points.append((costs()[key], estimate, key == keys[-1]))
+    if not points:
+        return
     axes.plot([x for x, *_ in points], [y.mean for _, y, _ in points], color=colour, label=name)
     for x, y, more in points:
         bars = [[max(y.mean - y.low, 0.0)], [max(y.high - y.mean, 0.0)]]
