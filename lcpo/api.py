@@ -197,7 +197,7 @@ def run(
         for note in notes(jobs):
             bar(Note(note))
         try:
-            run_plan(jobs, out, engine, hear, resume, keep_state)
+            run_plan(jobs, out, engine, hear, resume, keep_state, bar.begin)
         except (stop.Asked, KeyboardInterrupt) as stopped:
             lost = None if isinstance(stopped, stop.Asked) else bar.reached
             raise stop.Stopped(tell_saved(jobs, out, lost), out) from stopped

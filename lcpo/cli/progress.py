@@ -60,6 +60,11 @@ class RunProgress:
     def __exit__(self, *error: Any) -> None:
         self.bar.stop()
 
+    def begin(self, waiting: Iterable[Job]) -> None:
+        """Runs that are not waiting have ended before: nothing of them is left to do."""
+        ended = self.steps.keys() - {job.name for job in waiting}
+        self.reached.update({name: self.steps[name] for name in ended})
+
     def __call__(self, event: Event) -> None:
         """An event of `lcpo.run.events`."""
         if isinstance(event, Note):

@@ -63,3 +63,18 @@ def test_the_clock_starts_after_compiling(monkeypatch: pytest.MonkeyPatch) -> No
             bar(Progress(job.name, "run", step, 0, 1.5))
             notes.append(bar.bar.tasks[0].fields["note"])
     assert notes == ["compiling", "running, return 1.5", "200 steps/s, 0:03 left, return 1.5"]
+
+
+def test_runs_that_ended_before_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three of four runs are on disk: the time left is that of the fourth alone."""
+    now = [0.0]
+    monkeypatch.setattr("lcpo.cli.progress.time.monotonic", lambda: now[0])
+    jobs = plan("a2c", "pendulum", trace="revisit", steps=1000, seeds=range(4))
+    with RunProgress(jobs, show=False) as bar:
+        bar.begin(jobs[3:])
+        for seconds, step in ((10.0, 200), (11.0, 400)):
+            now[0] = seconds
+            bar(Progress(jobs[3].name, "run", step, 0, 1.5))
+        (task,) = bar.bar.tasks
+        assert (task.completed, task.total) == (3400, 4000)
+        assert task.fields["note"] == "200 steps/s, 0:03 left, return 1.5"

@@ -102,8 +102,10 @@ def test_an_engine_is_given_what_has_not_ended(
         execute.run_jobs(jobs_of(0), tmp_path / "other", heard.append, 60.0)
     assert heard == [Finished(jobs_of(0)[0].name)] * 2, "told, and not run again"
     engine.asked.clear()
-    run_plan(jobs_of(0, 1, 2), out, engine, ignore, resume=True)
+    told: list[Job] = []
+    run_plan(jobs_of(0, 1, 2), out, engine, ignore, resume=True, begin=told.extend)
     assert engine.asked == [job.name for job in jobs_of(1, 2)]
+    assert told == jobs_of(1, 2)
     assert planned_jobs(out) == jobs_of(0, 1, 2)
 
 

@@ -359,6 +359,7 @@ def watch() -> Iterator[None]:
         report: Any,
         resume: bool = False,
         keep_state: bool = False,
+        begin: Any = None,
     ) -> None:
         waiting = prepare(jobs, out, resume)
         engine.check(waiting)

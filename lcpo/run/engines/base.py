@@ -56,10 +56,12 @@ def run_plan(
     report: Report,
     resume: bool = False,
     keep_state: bool = False,
+    begin: Callable[[list[Job]], None] = lambda waiting: None,
 ) -> None:
     """Let an engine run what has not ended yet, while nobody else works in the folder.
 
     `keep_state`: the last checkpoint of each run stays, so that it can go on for more steps.
+    `begin` is called with the jobs that are left to run.
 
     Raises InputError before any work where the folder is in use, cannot be written or holds
     something else, or where the engine cannot; RunError where the disk is full.
@@ -75,6 +77,7 @@ def run_plan(
         if waiting:
             engine.check(waiting)
             write_plan(jobs, out, keep_state)
+            begin(waiting)
             try:
                 engine.run(waiting, out, hear)
             finally:
