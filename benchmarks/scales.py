@@ -1,7 +1,8 @@
 """Does a short run rank agents as a long one does? `python benchmarks/scales.py SHORT LONG...`
 
 Reads the seeds.csv of a folder of results at a fraction of the paper's time, and of one or more at
-all of it. For each environment and trace: Spearman's rank correlation of the agents' mean returns.
+all of it. For each environment and trace: Spearman's rank correlation of the agents' mean returns,
+with a 95 % interval over seeds (those of each agent are drawn anew, the agents stay).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import numpy as np
 from lcpo.contexts import fractions
 from lcpo.study.tables import Table
 
-Means = dict[tuple[str, str], dict[str, float]]
-"""By environment and trace: of each agent."""
+Returns = dict[tuple[str, str], dict[str, np.ndarray]]
+"""By environment and trace: of each agent, by seed."""
+FIELDS = {"return_after_warmup": "after warm-up", "whole_run": "whole run"}
+DRAWS = 10_000
 
 
 def main() -> None:
@@ -24,42 +27,61 @@ def main() -> None:
     parser.add_argument("short", type=Path)
     parser.add_argument("long", type=Path, nargs="+")
     options = parser.parse_args()
-    print(compare(read([options.short]), read(options.long)).to_markdown(), end="")
+    rows = [
+        [env, trace, words, *cells]
+        for field, words in FIELDS.items()
+        for (env, trace), cells in compare(
+            read([options.short], field), read(options.long, field)
+        ).items()
+    ]
+    header = ["env", "trace", "return", "agents", "rank correlation", "95 % interval"]
+    print(Table(header, rows, "lllrrr").to_markdown(), end="")
 
 
-def read(folders: list[Path]) -> Means:
-    """Mean returns after warm-up over the seeds of corrected runs; a later folder wins."""
-    found: Means = {}
+def read(folders: list[Path], field: str) -> Returns:
+    """Returns of corrected runs; a later folder wins."""
+    found: Returns = {}
     for folder in folders:
         returns: dict[tuple[str, str, str], list[float]] = {}
         with (folder / "seeds.csv").open() as lines:
             for row in csv.DictReader(lines):
                 if row["status"] == "finished" and not row["setting"]:
                     key = (row["env"], fractions.split(row["trace"])[0], row["agent"])
-                    returns.setdefault(key, []).append(float(row["return_after_warmup"]))
+                    returns.setdefault(key, []).append(float(row[field]))
         for (env, trace, agent), values in returns.items():
-            found.setdefault((env, trace), {})[agent] = float(np.mean(values))
+            found.setdefault((env, trace), {})[agent] = np.asarray(values)
     return found
 
 
-def compare(short: Means, long: Means) -> Table:
-    """A row per environment and trace that both have, of the agents that both have."""
-    rows = []
-    for (env, trace), means in long.items():
-        agents = [agent for agent in means if agent in short.get((env, trace), {})]
+def compare(short: Returns, long: Returns) -> dict[tuple[str, str], list[str]]:
+    """By environment and trace that both have: agents that both have, and the correlation."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    random = np.random.default_rng(0)
+    for place, runs in long.items():
+        agents = [agent for agent in runs if agent in short.get(place, {})]
         if len(agents) > 2:
-            pair = [[table[env, trace][agent] for agent in agents] for table in (short, long)]
-            rows.append([env, trace, str(len(agents)), f"{rank_correlation(*pair):.2f}"])
-    return Table(["env", "trace", "agents", "rank correlation"], rows, "llrr")
+            both = [[table[place][agent] for agent in agents] for table in (short, long)]
+            own = rank_correlation(*(np.asarray([mine.mean() for mine in side]) for side in both))
+            drawn = [
+                rank_correlation(
+                    *(
+                        np.asarray([random.choice(mine, len(mine)).mean() for mine in side])
+                        for side in both
+                    )
+                )
+                for _ in range(DRAWS)
+            ]
+            low, high = np.percentile(drawn, [2.5, 97.5])
+            rows[place] = [str(len(agents)), f"{own:.2f}", f"{low:.2f} to {high:.2f}"]
+    return rows
 
 
-def rank_correlation(a: list[float], b: list[float]) -> float:
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     """Spearman's; equal values share the mean of their ranks."""
 
-    def ranks(values: list[float]) -> np.ndarray:
-        found = np.asarray(values)
-        below = (found[:, None] > found[None]).sum(axis=1)
-        return below + 0.5 * ((found[:, None] == found[None]).sum(axis=1) - 1)
+    def ranks(values: np.ndarray) -> np.ndarray:
+        below = (values[:, None] > values[None]).sum(axis=1)
+        return below + 0.5 * ((values[:, None] == values[None]).sum(axis=1) - 1)
 
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
