@@ -46,7 +46,9 @@ def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
     table = drawn_tables.summary(
         runs, ["agent", "setting", "microseconds"], describe, lambda key: PAPER, "the paper's LCPO"
     )
-    note = "microseconds of one core per interaction, measured by benchmarks/rivals_cost.py"
+    note = "microseconds of one core per interaction on the Pendulum, by benchmarks/rivals_cost.py"
+    if any(run.env != "pendulum" for run in runs):
+        note += "; another environment adds the same to all agents"
     table = table._replace(notes=[note])
     both = {"table": table, "work": more_work(runs)}
     return Report(seeds, both, figures={"cost": draw(runs)}, made=made)
@@ -123,7 +125,7 @@ def draw(runs: Sequence[Run]) -> figures.Picture:
             axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
             axes.minorticks_off()
             if row == len(ROWS) - 1:
-                axes.set_xlabel("microseconds per interaction")
+                axes.set_xlabel("microseconds per interaction (Pendulum)")
             if place == 0:
                 axes.set_ylabel(label)
     handles, labels = figure.axes[0].get_legend_handles_labels()
