@@ -62,13 +62,24 @@ def pairs() -> list[tuple[str, str, Runs, Runs]]:
             wanted.append((column, trace, Runs(folder, "ppo-entropy"), Runs(folder, "ppo")))
             published = Runs("pendulum-baselines-published", "sac", "published, as published")
             wanted.append((column, trace, Runs(folder, "sac"), published))
-    wanted += continual() + on_sac() + deviations()
+    wanted += at_scale() + continual() + on_sac() + deviations()
     ddqn, sac = "pendulum-replay-rate", "pendulum-replay-rate-sac"
     rates = [Runs(ddqn, "ddqn", f"updates_per_rollout={rate}") for rate in (1, 10, 50)]
     rates += [Runs(sac, "sac", f"updates_per_rollout={rate}") for rate in (1, 50)]
     for column in ("last_quarter", WHOLE):
         wanted += [(column, "3", runs, Runs(ddqn, "lcpo")) for runs in [*rates, Runs(ddqn, "a2c")]]
     return wanted
+
+
+def at_scale() -> list[tuple[str, str, Runs, Runs]]:
+    """LCPO beside A2C and LCPO on the whole past, 25 seeds on all traces of the Pendulum."""
+    lcpo, others = Runs("windy-pendulum", "lcpo"), "windy-pendulum-3"
+    return [
+        (column, trace, Runs(others, agent), lcpo)
+        for trace in ("1", "2", "3", "4")
+        for column in (LATE, WHOLE)
+        for agent in ("lcpo-uniform", "a2c")
+    ]
 
 
 def continual() -> list[tuple[str, str, Runs, Runs]]:

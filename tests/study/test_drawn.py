@@ -84,6 +84,11 @@ def test_report_of_rivals_from_a_table_of_seeds(
     work = {tuple(row[:2]): list(row[2:]) for row in report.tables["work"].rows}
     assert work["revisit", "sac"][0] == "1 to 10"
     assert work["revisit", "sac"][2:] == ["+10.0 ± 0.0", "+10.0 ± 0.0", "2 of 2"]
+    best = report.tables["best"]
+    assert "lcpo-uniform, c anchor 0.001, value steps 5, best over all whole runs" in best.title
+    beside = {tuple(row[:3]): list(row[4:]) for row in best.rows}
+    assert len(best.rows) == 3 * (4 + 4 + 2 - 1), "two families and all; not beside itself"
+    assert beside["all", "lcpo", "c anchor 0.001, value steps 1"] == ["+110 ± 0", "4 of 4"] * 2
     assert report.figures["cost"].png.startswith(b"\x89PNG")
     settings = html_runs.find_settings([Run(r.job, r.status) for r in results])
     commands = html_runs.row_commands(report.tables["table"], settings)
