@@ -84,8 +84,11 @@ def _digest(text: str) -> str:
 
 
 def _made(made: Mapping[str, Any]) -> str:
-    """How it was made, in a list of names and values; what is not known is left out."""
-    shown = {k: _code(v) if k == "command" else _words(v) for k, v in made.items()}
+    """How it was made, in a list of names and values; what is not known is left out.
+
+    Its files, too: they stand below each table.
+    """
+    shown = {k: _code(v) if k == "command" else _words(v) for k, v in made.items() if k != "files"}
     items = "".join(
         f"<dt>{escape(str(name))}</dt><dd>{value}</dd>\n" for name, value in shown.items() if value
     )
@@ -102,11 +105,26 @@ def _words(value: Any, between: str = " · ") -> str:
         known = {k: _words(v, " / ") for k, v in value.items()}
         return between.join(f"{escape(str(k))} {words}" for k, words in known.items() if words)
     if isinstance(value, list):
-        return between.join(map(_words, value))
+        return between.join(map(_words, _in_rows(value)))
     if value is None:
         return ""
     is_count = isinstance(value, int) and not isinstance(value, bool)
     return f"{value:,}" if is_count else escape(str(value))
+
+
+def _in_rows(values: list[Any]) -> list[Any]:
+    """Names that count on, such as family:drift:0, family:drift:1, ..., as first and last."""
+    found: list[Any] = []
+    first, before, last = "", "", -1
+    for value in values:
+        start, colon, number = str(value).rpartition(":")
+        if colon and number.isdecimal() and (start, int(number)) == (before, last + 1):
+            found[-1] = f"{first} to {number}"
+        else:
+            found.append(value)
+            first, before = str(value), start
+        last = int(number) if colon and number.isdecimal() else -1
+    return found
 
 
 def _table(folder: Folder, name: str, table: Table, settings: list[Setting]) -> str:

@@ -76,6 +76,17 @@ def test_committed_results_become_pages(folder: str, tmp_path: Path) -> None:
     assert len(pictures) == len(list((RESULTS / folder).glob("*.png")))
 
 
+def test_traces_that_count_on_are_told_in_short(tmp_path: Path) -> None:
+    members = [f"family:{kind}:{n}" for kind in ("revisit", "drift") for n in (0, 1, 2)]
+    made = {"traces": [*members, "family:drift:7", "4"], "files": ["table.md"]}
+    (tmp_path / "made.json").write_text(json.dumps(made))
+    (tmp_path / "table.csv").write_text("agent,return\nlcpo,-1\n")
+    page = check_safe(html.write_page(tmp_path, tmp_path / "page.html").read_text())
+    short = "family:revisit:0 to 2 · family:drift:0 to 2 · family:drift:7 · 4"
+    assert short in page.texts
+    assert "files" not in page.texts
+
+
 def test_what_files_say_is_text(tmp_path: Path) -> None:
     """In every place that a page takes text from."""
     folder = tmp_path / "<b>folder"
