@@ -72,14 +72,22 @@ def pairs() -> list[tuple[str, str, Runs, Runs]]:
 
 
 def at_scale() -> list[tuple[str, str, Runs, Runs]]:
-    """LCPO beside A2C and LCPO on the whole past, 25 seeds on all traces of the Pendulum."""
-    lcpo, others = Runs("windy-pendulum", "lcpo"), "windy-pendulum-3"
-    return [
+    """LCPO on all traces of the Pendulum, beside others with 25 seeds, and with three."""
+    lcpo, others, few = Runs("windy-pendulum", "lcpo"), "windy-pendulum-3", "windy-pendulum-4"
+    wanted = [
         (column, trace, Runs(others, agent), lcpo)
         for trace in ("1", "2", "3", "4")
         for column in (LATE, WHOLE)
         for agent in ("lcpo-uniform", "a2c")
     ]
+    agents = ("trpo", "clear", "pt-dqn", "bfdqn", "sac", "online-ewc")
+    for trace in ("1", "2"):
+        for column in (LATE, WHOLE):
+            wanted += [(column, trace, Runs(few, agent), lcpo) for agent in agents]
+            best = Runs("windy-prescient", "prescient-sac")
+            wanted.append((column, trace, best, lcpo))
+    wanted.append((LATE, "3", Runs("windy-prescient", "prescient-a2c"), lcpo))
+    return wanted
 
 
 def continual() -> list[tuple[str, str, Runs, Runs]]:
