@@ -68,12 +68,7 @@ def more_work(runs: Sequence[Run]) -> tables.Table:
         cases = drawn_tables.groups(here)
         for name, (less, more) in lines().items():
             if less in cases and more in cases:
-                late, whole = (
-                    drawn_tables.gain_cells(
-                        *(drawn_tables.returns(cases[key], field) for key in (more, less))
-                    )
-                    for field in ("after", "whole")
-                )
+                late, whole = (_gain(cases, more, less, field) for field in ("after", "whole"))
                 times = [costs().get(key, stats.NAN) for key in (less, more)]
                 steps = " to ".join(key[1].rpartition("=")[2] for key in (less, more))
                 cost = " to ".join(tables.number(us) for us in times)
@@ -92,28 +87,21 @@ def beside_best(runs: Sequence[Run]) -> tables.Table:
 
     All families choose it; it need not be the best on each.
     """
-    whole = {
+    found = {
         key: drawn_tables.returns(mine, "whole") for key, mine in drawn_tables.groups(runs).items()
     }
     best = max(
-        (key for key in whole if whole[key]),
-        key=lambda key: drawn_tables.estimate(whole[key]).mean,
+        (key for key in found if found[key]),
+        key=lambda key: drawn_tables.estimate(found[key]).mean,
         default=PAPER,
     )
     rows = []
     for part, here in drawn_tables.parts(runs).items():
         cases = drawn_tables.groups(here)
-        for key, mine in cases.items():
+        for key in cases:
             if key != best:
-                gains = [
-                    cell
-                    for field in ("whole", "after")
-                    for cell in drawn_tables.gain_cells(
-                        drawn_tables.returns(cases.get(best, []), field),
-                        drawn_tables.returns(mine, field),
-                    )
-                ]
-                rows.append([part, *describe(key), *gains])
+                whole, late = (_gain(cases, best, key, field) for field in ("whole", "after"))
+                rows.append([part, *describe(key), *whole, *late])
     agent, setting, _ = describe(best)
     return tables.Table(
         ["trace", "minus", "setting", "microseconds", "whole run", "better on",
@@ -122,6 +110,13 @@ def beside_best(runs: Sequence[Run]) -> tables.Table:
         "lllrrrrr",
         f"{drawn_tables.title(runs)}: {agent}, {setting}, best over all whole runs, minus others",
     )  # fmt: skip
+
+
+def _gain(cases: Mapping[Key, Sequence[Run]], a: Key, b: Key, field: str) -> list[str]:
+    """a - b: the gain with its interval, and on how many traces a is better."""
+    return drawn_tables.gain_cells(
+        *(drawn_tables.returns(cases.get(key, []), field) for key in (a, b))
+    )
 
 
 @functools.cache
