@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,27 @@ def test_the_draws_are_those_that_it_says(folder: str) -> None:
     assert (made["finished"], made["failed"]) == (0, 0)
     assert {row["trace"] for row in rows} == set(made["traces"])
     assert len({row["seed"] for row in rows}) == made["seeds"]
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_half_of_the_drawn_traces_choose_what_is_recommended(half: int) -> None:
+    """docs/which_agent.md: a choice on the even members is as good on the odd ones, and back."""
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    with (RESULTS / "rivals" / "seeds.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            traces = found.setdefault((row["agent"], row["setting"]), {})
+            traces.setdefault(row["trace"], []).append(float(row["whole_run"]))
+    means = {
+        case: {trace: statistics.fmean(runs) for trace, runs in traces.items()}
+        for case, traces in found.items()
+    }
+    traces = means["lcpo", "c_anchor=0.0001-value_steps=1"].keys()
+    mine = [trace for trace in traces if int(trace.rpartition(":")[2]) % 2 == half]
+    best = max(means, key=lambda case: statistics.fmean(means[case][trace] for trace in mine))
+    assert best == ("lcpo-uniform", "c_anchor=0.001-value_steps=5")
+    for other, wins in {
+        ("lcpo", "c_anchor=0.0001-value_steps=1"): 45,
+        ("ppo", "value_steps=5"): 44,
+    }.items():
+        others = [trace for trace in traces if trace not in mine]
+        assert sum(means[best][trace] > means[other][trace] for trace in others) == wins
