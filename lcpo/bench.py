@@ -50,7 +50,8 @@ class Stopwatch:
             config, env = (configs.stack([x] * runs) for x in (config, env))
         inputs, program = Run(config, env, seed), Program(chosen, env.spec)
         self.state = compiled.make_init(program, many)(inputs, contexts)
-        chunk = compiled.make_chunk(program, updates, many)
+        options = compiled.compile_options(compiled.QUICK_STEPS)  # those of a long run
+        chunk = compiled.make_chunk(program, updates, many, options)
 
         def run() -> Any:
             first, count = jnp.int32(0), jnp.int32(updates)

@@ -50,11 +50,12 @@ def predict(spec: Spec, data: Transition) -> tuple[Array, Array]:
     wind = spec.context.newest(data.next_obs)  # [..., 2]
     torque = pendulum.torque_of(data.action[..., 0], spec.num_actions[0])
     angle, speed, reward = pendulum.step(
-        jnp.arctan2(sin, cos), speed, torque, wind[..., 0], wind[..., 1]
+        jnp.arctan2(sin, cos), cos, sin, speed, torque, (wind[..., 0], wind[..., 1])
     )
     before = spec.context.history(data.obs)
     history = jnp.concatenate([wind[..., None], before[..., :-1]], axis=-1)
-    return reward, spec.context.insert(pendulum.features(angle, speed), history)
+    features = pendulum.features(jnp.cos(angle), jnp.sin(angle), speed)
+    return reward, spec.context.insert(features, history)
 
 
 def check(config: Config, spec: Spec) -> None:

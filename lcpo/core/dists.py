@@ -43,12 +43,14 @@ def sample(logits: Array, uniform: Array) -> Array:
     rounding leaves the sum of all probabilities below u.
     """
     p = jax.nn.softmax(logits)
-    action, possible, cumulative = jnp.int32(0), jnp.int32(0), 0.0
-    for k in range(p.shape[-1] - 1):  # one by one: XLA fuses it with the environment's step
-        cumulative = cumulative + p[..., k]
-        action = action + (cumulative <= uniform).astype(jnp.int32)
-        possible = jnp.where(p[..., k + 1] > 0.0, jnp.int32(k + 1), possible)  # the last so far
-    return jnp.minimum(action, possible)
+    k = jax.lax.broadcasted_iota(jnp.int32, p.shape, p.ndim - 1)  # [..., A, K]
+    # Sums of whole rows: XLA makes one kernel of a small network and of these. The sum up to an
+    # action of probability 0 is one of the same numbers as the sum up to the action before it.
+    up_to = k[..., :, None] <= k[..., None, :]  # [..., A, K, K]
+    cumulative = jnp.sum(jnp.where(up_to, p[..., :, None], 0.0), axis=-2)
+    passed = (cumulative <= uniform[..., None]) & (k < p.shape[-1] - 1)
+    possible = jnp.max(jnp.where(p > 0.0, k, 0), axis=-1)  # the last action that is
+    return jnp.minimum(jnp.sum(passed, axis=-1, dtype=jnp.int32), possible)
 
 
 def log_prob(logits: Array, action: Array) -> Array:

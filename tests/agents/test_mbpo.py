@@ -14,7 +14,7 @@ from lcpo.agents import AGENTS, common, ideal_mbpo, mbpo, off_policy
 from lcpo.core import dists, dynamics
 from lcpo.core.replay import replay_rows
 from lcpo.envs.gridworld import GridWorld
-from lcpo.envs.pendulum import Pendulum, State
+from lcpo.envs.pendulum import Pendulum, state_at
 from lcpo.errors import InputError
 from lcpo.types import Spec, Transition
 
@@ -100,7 +100,7 @@ def test_the_true_dynamics_are_the_environment_s() -> None:
     speed = jax.random.uniform(keys[1], (256,), minval=-8.0, maxval=8.0)
     action = jax.random.randint(keys[2], (256, 1), 0, 15)
     wind = 3.0 * jax.random.normal(keys[3], (256, 6))
-    states = State(angle, speed, jnp.zeros(256, jnp.int32))
+    states = state_at(angle, speed, jnp.zeros(256, jnp.int32))
     newest = wind.reshape(256, 2, 3)[..., 0]
     _, step = jax.vmap(env.step, in_axes=(0, 0, 0, None))(states, action, newest, keys[0])
     obs = jnp.concatenate([jnp.cos(angle)[:, None], jnp.sin(angle)[:, None], speed[:, None]], 1)

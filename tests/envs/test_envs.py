@@ -13,7 +13,7 @@ import pytest
 from lcpo.agents import a2c
 from lcpo.core.pendulum import LAGS
 from lcpo.envs import probes
-from lcpo.envs.pendulum import Pendulum, PlainPendulum, State
+from lcpo.envs.pendulum import Pendulum, PlainPendulum, State, state_at
 from lcpo.run.drive.base import Program, Run
 from lcpo.run.drive.rollout import init_run, load_contexts, rollout
 from lcpo.run.plan.check import check_env
@@ -33,7 +33,7 @@ def random_states(count: int, seed: int = 0) -> tuple[State, np.ndarray]:
     """All angles, all speeds that can occur, and random actions."""
     rng = np.random.default_rng(seed)
     angle, speed = rng.uniform(-np.pi, np.pi, count), rng.uniform(-8.0, 8.0, count)
-    state = State(
+    state = state_at(
         jnp.asarray(angle, jnp.float32), jnp.asarray(speed, jnp.float32), jnp.zeros(count, int)
     )
     return state, rng.integers(15, size=count)
@@ -72,7 +72,7 @@ def test_every_wind_entry_changes_the_trajectory(channel: int) -> None:
 
 def test_wind_pushes_with_its_lever_arm() -> None:
     """Torque wx cos(angle) + wy sin(angle): wx acts on an upright pendulum, wy on a level one."""
-    upright_and_level = State(jnp.array([0.0, jnp.pi / 2]), jnp.zeros(2), jnp.zeros(2, int))
+    upright_and_level = state_at(jnp.array([0.0, jnp.pi / 2]), jnp.zeros(2), jnp.zeros(2, int))
     zero_torque = [7, 7]
     still, _ = stepped(Pendulum(), upright_and_level, zero_torque, (0.0, 0.0))
     for wind, pushed in [((0.5, 0.0), [0.5, 0.0]), ((0.0, 0.5), [0.0, 0.5])]:
@@ -84,7 +84,7 @@ def test_wind_pushes_with_its_lever_arm() -> None:
 
 
 def test_wind_and_action_share_the_torque_limit_but_only_the_action_costs() -> None:
-    upright = State(jnp.zeros(1), jnp.zeros(1), jnp.zeros(1, int))
+    upright = state_at(jnp.zeros(1), jnp.zeros(1), jnp.zeros(1, int))
     strong, step = stepped(Pendulum(), upright, [14], (1.0, 0.0))
     alone, _ = stepped(Pendulum(), upright, [14], (0.0, 0.0))
     assert strong.speed == alone.speed
@@ -174,7 +174,7 @@ def test_the_wind_of_a_transition_is_the_row_it_ends_at() -> None:
     batch = random_walk(env, trace, 2)
     for t, wind in enumerate(trace[1:]):
         angle = np.arctan2(batch.obs[t, 1], batch.obs[t, 0])
-        state = State(jnp.array([angle]), jnp.array([batch.obs[t, 2]]), jnp.zeros(1, int))
+        state = state_at(jnp.array([angle]), jnp.array([batch.obs[t, 2]]), jnp.zeros(1, int))
         _, step = stepped(env, state, batch.action[t], wind)
         np.testing.assert_allclose(step.obs[0], batch.next_obs[t, :3], rtol=1e-5, atol=1e-5)
 

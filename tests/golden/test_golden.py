@@ -27,7 +27,7 @@ from jax.flatten_util import ravel_pytree
 from lcpo.agents import a2c, lcpo, on_policy, trpo
 from lcpo.agents.anchors import Anchors
 from lcpo.core import dists, ood, optim, returns, stats, trust_region
-from lcpo.envs.pendulum import Pendulum, State
+from lcpo.envs.pendulum import Pendulum, state_at
 from lcpo.types import ContextSlice
 
 
@@ -41,7 +41,7 @@ def test_pendulum(case: Path) -> None:
     for t in range(1, len(time)):
         time[t] = 0 if g["episode_start"][t] else time[t - 1] + 1
     wrapped = (angle + np.pi) % (2 * np.pi) - np.pi
-    states = State(jnp.asarray(wrapped), jnp.asarray(speed), jnp.asarray(time))
+    states = state_at(jnp.asarray(wrapped), jnp.asarray(speed), jnp.asarray(time))
     wind = jnp.asarray(g["wind_applied"], jnp.float32)
     keys = jax.random.split(jax.random.key(0), len(angle))
     after, step = jax.vmap(env.step)(states, jnp.asarray(g["action"]), wind, keys)

@@ -18,7 +18,7 @@ from gymnasium.utils.env_checker import check_env
 
 import lcpo
 from lcpo.envs.gridworld import GridWorld
-from lcpo.envs.pendulum import Pendulum, State
+from lcpo.envs.pendulum import Pendulum, state_at
 from lcpo.gym import frames
 from lcpo.gym.ids import IDS
 from lcpo.gym.plain import GridWalker, PendulumWorld
@@ -101,7 +101,7 @@ def test_the_pendulum_is_ours() -> None:
     angle, speed = rng.uniform(-np.pi, np.pi, count), rng.uniform(-8, 8, count)
     wind, action = rng.normal(0, 2, (count, 2)).astype(np.float32), rng.integers(15, size=count)
     time = np.arange(count, dtype=np.int32)
-    state = State(jnp.float32(angle), jnp.float32(speed), jnp.asarray(time))
+    state = state_at(jnp.float32(angle), jnp.float32(speed), jnp.asarray(time))
     keys = jax.random.split(jax.random.key(0), count)
     _, theirs = compiled(state, jnp.int32(action[:, None]), jnp.asarray(wind), keys)
     for i in range(count):

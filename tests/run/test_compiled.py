@@ -22,6 +22,18 @@ def test_short_runs_compile_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiled.compile_options(100) == ()
 
 
+def test_options_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the versions of JAX that were tried, unless the user has chosen."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setenv("XLA_FLAGS", "")
+    for version, expected in (("0.10.2", compiled.GPU), ("0.11.2", compiled.GPU), ("0.12.0", ())):
+        monkeypatch.setattr(jax, "__version__", version)
+        assert compiled.compile_options(100) == compiled.compile_options(10**6) == expected
+    monkeypatch.setattr(jax, "__version__", "0.11.2")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_command_buffer_scheduling_mode=LHS")
+    assert compiled.compile_options(100) == ()
+
+
 def test_variants_share_a_program_unless_a_function_differs() -> None:
     variant = AGENTS["lcpo-noent"].variant("softer", entropy_coef=0.3)
     assert variant.root is lcpo.agent

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jax
 import pytest
 import rude_examples
 from commands import run
@@ -22,9 +23,10 @@ from stopping import ignore
 from lcpo.errors import InputError, RunError
 from lcpo.run import events
 from lcpo.run.drive import execute
-from lcpo.run.engines import process, retries
+from lcpo.run.engines import local, process, retries
 from lcpo.run.engines.base import plan_only, run_plan
 from lcpo.run.engines.local import LocalEngine, make_shares
+from lcpo.run.engines.process import Share, WorkerProcess
 from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
@@ -381,3 +383,28 @@ def test_what_shares_a_program_is_cut_in_as_many_parts_as_there_are_gpus() -> No
     jobs = jobs_of(0, 1, 2)
     assert make_shares(jobs, 2) == [[job] for job in jobs]
     assert make_shares(jobs, 2, on_gpus=True) == [[jobs[0], jobs[2]], [jobs[1]]]
+
+
+def test_programs_beside_each_other_on_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker for each program, all of whose runs are one share; memory must be left for them."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")  # the workers find a CPU
+    others = plan("ppo", "pendulum", trace="revisit", steps=40, seeds=[0], overrides=SMALL)
+    jobs, out = [*jobs_of(0, 1), *others], tmp_path / "o"
+    with pytest.raises(InputError, match=f"set {local.PREALLOCATE}=false, and start NVIDIA's MPS"):
+        run_plan(jobs, out, LocalEngine(workers=2), ignore)
+    assert planned_jobs(out) == []
+    monkeypatch.setenv(local.PREALLOCATE, "false")
+    fed: list[int] = []
+
+    class Watched(WorkerProcess):
+        def feed(self, share: Share) -> None:
+            fed.append(len(share))
+            super().feed(share)
+
+    monkeypatch.setattr(local, "WorkerProcess", Watched)
+    heard: list[Event] = []
+    run_plan(jobs, out, LocalEngine(workers=2), heard.append)
+    assert {e.job for e in heard if isinstance(e, Finished)} == {job.name for job in jobs}
+    assert fed == [2, 1]

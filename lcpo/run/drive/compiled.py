@@ -23,6 +23,7 @@ from lcpo.run.drive.rollout import Contexts, init_run, load_contexts, restart_ru
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase
 from lcpo.run.store import checkpoint as checkpoints
+from lcpo.run.store import segments
 from lcpo.run.store.checkpoint import Saved
 from lcpo.types import Array, Metrics, Tree
 
@@ -36,15 +37,19 @@ QUICK: Options = (
     ("xla_cpu_use_fusion_emitters", False),
 )
 """On a CPU: compiles in a quarter of the time, and runs at half the speed or more."""
+GPU: Options = (("xla_gpu_command_buffer_scheduling_mode", "CONCURRENT"),)
+"""Kernels that do not wait for each other run at the same time: the same numbers, sooner."""
 
 
 def compile_options(steps: int) -> Options:
     """They depend on the length of a phase alone, so that a run is the same however it is cut."""
-    if steps >= QUICK_STEPS or jax.default_backend() != "cpu":
-        return ()
+    if jax.default_backend() == "cpu":
+        wanted, versions = (QUICK if steps < QUICK_STEPS else ()), ("0.10.",)
+    else:
+        wanted, versions = GPU, ("0.10.", "0.11.")
     # Other versions of JAX may not know an option, and would stop; a user may have chosen.
-    chosen = any(name in os.environ.get("XLA_FLAGS", "") for name, _ in QUICK)
-    return QUICK if jax.__version__.startswith("0.10.") and not chosen else ()
+    chosen = any(name in os.environ.get("XLA_FLAGS", "") for name, _ in wanted)
+    return wanted if jax.__version__.startswith(versions) and not chosen else ()
 
 
 class CompiledDriver:
@@ -99,12 +104,13 @@ class CompiledDriver:
 
     def members(self, state: RunState) -> list[tuple[RunState, int | None]]:
         """For each run the state to be saved, and its place there; None where it stands alone."""
-        return [(state, i if self.many else None) for i in range(self.num_runs)]
+        fetched = segments.on_host(state, self.many)
+        return [(fetched, i if self.many else None) for i in range(self.num_runs)]
 
     def agents(self, state: RunState) -> list[Tree]:
         """The agents of the runs, as far as acting needs them."""
-        slim = checkpoints.without_memory(state.agent)
-        return [checkpoints.member_of(slim, i) for _, i in self.members(state)]
+        slim = jax.device_get(checkpoints.without_memory(state.agent))
+        return [checkpoints.member_of(slim, i if self.many else None) for i in range(self.num_runs)]
 
     def close(self, state: RunState) -> None:
         """Nothing is open."""

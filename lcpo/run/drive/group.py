@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from lcpo.run import events, stop
@@ -28,6 +29,8 @@ from lcpo.run.store.results import save_outcome
 
 CHUNK_UPDATES, CHUNK_STEPS = 250, 50_000
 """Limits of a chunk: about a second of work, and of silence, on one core."""
+GPU_CHUNKS = 4
+"""A program on a GPU has so many times as long ones: between two of them it waits for the host."""
 
 Rows = list[list[records.Record]]
 """Of each run, the parts of its record in this phase."""
@@ -83,9 +86,7 @@ class Group:
     ) -> tuple[Driver[Any], Any]:
         """From update `begin` of the phase, or from the state at the end of the phase before."""
         block = records.block_size(phase.num_updates)
-        # The runs of a host environment take their turns.
-        turns = len(self.setups) if self.setups[0].is_host else 1
-        size = _chunk_size(phase, block, turns)
+        size = self._chunk_size(phase, block)
         driver = make_driver(self.setups, phase, size, self.traces)
         if begin == 0:
             state = driver.start(before)
@@ -113,6 +114,14 @@ class Group:
                 driver.close(state)
             raise
         return driver, state
+
+    def _chunk_size(self, phase: Phase, block: int) -> int:
+        """Updates at a time: whole rows of the record, and no more than the phase has."""
+        is_host = self.setups[0].is_host
+        turns = len(self.setups) if is_host else 1  # runs of a host environment take their turns
+        longer = 1 if is_host or jax.default_backend() == "cpu" else GPU_CHUNKS
+        short = max(1, longer * CHUNK_STEPS // (phase.steps_per_update * turns))
+        return -(-min(longer * CHUNK_UPDATES, short, phase.num_updates) // block) * block
 
     def _collect(
         self, phase: Phase, block: int, metrics: ChunkMetrics, updates: range, rows: Rows
@@ -215,12 +224,6 @@ def _failure(event: events.Failed) -> dict[str, Any]:
     """As the manifest has it."""
     fields = ("quantity", "value", "step", "phase")
     return {name: getattr(event, name) for name in fields}
-
-
-def _chunk_size(phase: Phase, block: int, turns: int = 1) -> int:
-    """Updates at a time: whole rows of the record, and no more than the phase has."""
-    short = max(1, CHUNK_STEPS // (phase.steps_per_update * turns))
-    return -(-min(CHUNK_UPDATES, short, phase.num_updates) // block) * block
 
 
 def _last_row(phase: Phase, block: int) -> int:

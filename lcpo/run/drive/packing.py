@@ -25,10 +25,7 @@ UNROLL = {"cpu": 1, "gpu": 20}
 
 
 def computed_once(tree: T) -> T:
-    """Keep XLA from computing these values again in each place that uses them.
-
-    It would do so on a GPU, once per entry of a packed row.
-    """
+    """Keep XLA from computing these values again in each place that uses them."""
     return jax.lax.optimization_barrier(tree)
 
 
@@ -64,7 +61,10 @@ class _Layout:
         self.ends = np.cumsum([x.size // x.shape[0] for x in leaves])
 
     def pack(self, tree: Tree) -> Array:
-        return jnp.concatenate([_bits(x) for x in jax.tree.leaves(tree)], axis=-1)
+        leaves = [_bits(x) for x in jax.tree.leaves(tree)]
+        if jax.default_backend() == "cpu":
+            return jnp.concatenate(leaves, axis=-1)
+        return _choose(leaves)
 
     def unpack(self, row: Array) -> Tree:
         # As floats before it is cut: neighbours that are put together again are then one slice.
@@ -75,6 +75,21 @@ class _Layout:
             leaves.append(_values(row_as[..., start:end], like))
             start = end
         return jax.tree.unflatten(self.structure, leaves)
+
+
+def _choose(leaves: list[Array]) -> Array:
+    """`concatenate(leaves, axis=-1)` of [N, M_i], in which each entry looks at all columns.
+
+    On a GPU the threads of a concatenation go different ways, one after the other. Here all compute
+    all columns at once, and each keeps its own, so that XLA can make one kernel of it and of the
+    step before it.
+    """
+    columns = [leaf[:, i : i + 1] for leaf in leaves for i in range(leaf.shape[1])]
+    place = jnp.arange(len(columns))[None]
+    row = jnp.broadcast_to(columns[-1], (columns[-1].shape[0], len(columns)))
+    for i, column in enumerate(columns[:-1]):
+        row = jnp.where(place == i, column, row)
+    return row
 
 
 def _bits(leaf: Array) -> Array:

@@ -106,44 +106,49 @@ def rollout(
     resets = jax.vmap(jax.vmap(env.reset))(jax.random.split(keys.reset, each))
     starts = base.random_rows(keys.start, rows, each) if mode.random_starts else None
 
-    def next_row(cursor: Array, t: Array) -> Array:
+    known = None  # rows and their histories, where they do not depend on what happens
+    if by_step and not mode.random_starts:
+        ahead = first_step + 1 + jnp.arange(num_steps)
+        cursors = jnp.broadcast_to(ahead[:, None], each)
+        known = cursors, jax.vmap(lambda cursor: _history(env, spec, contexts, cursor))(cursors)
+
+    def next_row(cursor: Array) -> tuple[Array, Array]:
         """The row of the transition that begins now. It is not visible before it has acted."""
-        if not by_step:
-            return cursor
-        if mode.random_starts:
-            return (cursor + 1) % rows
-        return jnp.full(num_worlds, first_step + t + 1)
+        cursor = (cursor + 1) % rows if by_step else cursor
+        return cursor, _history(env, spec, contexts, cursor)
 
     def advance(worlds: Worlds, inputs: tuple) -> tuple[Worlds, tuple]:
         """One step: where the next one starts, and the rest of the transition."""
-        t, act_key, step_keys, (fresh_state, fresh_features), start = inputs
-        cursor = next_row(worlds.cursor, t)
-        action, extra = agent.act(config, spec, state.agent, worlds.obs, act_key)
-        history = _history(env, spec, contexts, cursor)
+        act_key, step_keys, (fresh_state, fresh_features), start, known = inputs
+        # On a GPU a step is two kernels: the policy with its draw, then all the rest.
+        action, extra = computed_once(agent.act(config, spec, state.agent, worlds.obs, act_key))
+        cursor, history = known or next_row(worlds.cursor)
+        step: Step
         env_state, step = jax.vmap(env.step)(worlds.env, action, layout.newest(history), step_keys)
-        # Not the features: they are cheap functions of the state, and would take a kernel.
-        action, env_state, others = computed_once((action, env_state, step[1:]))
-        step = Step(step.obs, *others)
         ended = step.terminated | step.truncated
-        elapsed, weight = (jnp.broadcast_to(x, (num_worlds,)) for x in (step.elapsed, step.weight))
         action = action if step.action is None else step.action
-        rest = (step.obs, history, action, step.reward, step.terminated, step.truncated)
+        units = None if spec.unit_steps else (step.elapsed, step.weight)
+        units = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_worlds,)), units)
+        seen = step.obs, None if known else history
+        rest = (seen, action, step.reward, step.terminated, step.truncated, units)
         if mode.random_starts:
             cursor = jnp.where(ended, start, cursor)
         elif not by_step:
             cursor = (cursor + ended.astype(jnp.int32)) % rows
-        if mode.random_starts or not by_step:
+        if known is None:
             history = _history(env, spec, contexts, cursor)
         fresh = Worlds(fresh_state, fresh_features, history, cursor)
         following = select(ended, fresh, Worlds(env_state, step.obs, history, cursor))
-        return following, (*rest, elapsed, weight, extra, step.readings)
+        return following, (*rest, extra, step.readings)
 
-    inputs = (jnp.arange(num_steps), act_keys, step_keys, resets, starts)
-    before, worlds, (features, history, action, reward, *rest) = packed_scan(
-        advance, state.worlds, inputs
+    inputs = (act_keys, step_keys, resets, starts, known)
+    before, worlds, outputs = packed_scan(advance, state.worlds, inputs)
+    (features, history), action, reward, terminated, truncated, units, *rest = outputs
+    next_obs = ObsLayout.join(features, known[1] if known else history)
+    units = units or (jnp.ones(each),) * 2
+    return worlds, Transition(
+        before.obs, action, reward, next_obs, terminated, truncated, *units, *rest
     )
-    next_obs = ObsLayout.join(features, history)
-    return worlds, Transition(before.obs, action, reward, next_obs, *rest)
 
 
 def _history(env: AnyEnv, spec: Spec, contexts: Contexts, cursor: Array) -> Array:

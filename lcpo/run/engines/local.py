@@ -1,10 +1,14 @@
-"""The engine of this machine: one process per core, or on a GPU everything in this one.
+"""The engine of this machine: one process per core, or on a GPU one program after the other.
 
 On a CPU vmap over seeds gains nothing, so each core gets a worker of its own, pinned to it, that is
 fed one share of the jobs after another: a single job, or its part of the runs of a host
 environment, which step together. A worker behaves the same whether it is alone or one of many, so
 a seed gives the same result alone and in a group. What workers print is kept in logs. A worker that
 dies is replaced, and the next one goes on with its share.
+
+On a GPU the runs of a program are one share, and by default this process runs all of them. A
+program of some fifty runs leaves most of a large GPU idle: where a number of workers is asked for,
+as many programs run beside each other, each in a worker.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import os
 import queue
 from collections.abc import Hashable
 from pathlib import Path
@@ -32,17 +37,26 @@ from lcpo.run.store.layout import log_file
 from lcpo.run.store.plans import numbered
 from lcpo.run.worker import cores
 
+PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+"""Variable by which a process is told whether to take most of a GPU's memory at once."""
+
 
 class LocalEngine:
     """Runs jobs on this machine (`lcpo.run.engines.base.Engine`)."""
 
     def __init__(self, workers: int | None = None, checkpoint_seconds: float = 60.0) -> None:
-        """`workers`: processes at a time. None: one per core; 0: in this process."""
+        """`workers`: processes at a time; 0: in this process. None: one per core, on a GPU 0."""
         self.workers, self.checkpoint_seconds = workers, checkpoint_seconds
 
     def check(self, jobs: list[Job]) -> None:
-        """Raise InputError where memory is short."""
+        """Raise InputError where memory is short, or taken by this process."""
         shares, count = self._shares(jobs)
+        if count > 0 and _on_gpu() and os.environ.get(PREALLOCATE) != "false":
+            raise InputError(
+                f"--workers {self.workers} on a GPU: this process has taken most of its memory: "
+                f"set {PREALLOCATE}=false, and start NVIDIA's MPS (nvidia-cuda-mps-control -d), "
+                "without which workers only take turns; or leave --workers out"
+            )
         check_memory(shares, max(count, 1))
 
     def run(self, jobs: list[Job], out: Path, report: Report) -> None:
@@ -58,11 +72,17 @@ class LocalEngine:
 
     def _shares(self, jobs: list[Job]) -> tuple[list[list[Job]], int]:
         """What is run together, and in how many processes; 0: in this one."""
-        if jax.default_backend() != "cpu":
-            return [jobs], 0
-        count = len(cores()) if self.workers is None else self.workers
-        shares = make_shares(jobs, max(count, 1))
+        if _on_gpu():
+            count = self.workers or 0
+            shares = make_shares(jobs, 1, on_gpus=True) if count else [jobs]
+        else:
+            count = len(cores()) if self.workers is None else self.workers
+            shares = make_shares(jobs, max(count, 1))
         return shares, min(count, len(shares))
+
+
+def _on_gpu() -> bool:
+    return jax.default_backend() != "cpu"
 
 
 def make_shares(jobs: list[Job], processes: int, on_gpus: bool = False) -> list[list[Job]]:
@@ -146,8 +166,9 @@ class _Workers:
         if number in self.processes:
             self.processes[number].close()
         process = WorkerProcess(
-            self.out, number, lambda *heard: self.heard.put(heard), self.checkpoint_seconds
-        )
+            self.out, number, lambda *heard: self.heard.put(heard), self.checkpoint_seconds,
+            one_core=not _on_gpu(),
+        )  # fmt: skip
         self.processes[number] = process
         self._feed(process)
 

@@ -44,6 +44,12 @@ def without_rows(state: Tree, many: bool) -> Tree:
     return _with_rows(state, [None] * len(replays(state, many)), many)
 
 
+def on_host(state: Tree, many: bool) -> Tree:
+    """The state with all but the rows of replays on the host, where they are fetched at once."""
+    rows = [replay.rows for replay in replays(state, many)]
+    return _with_rows(jax.device_get(without_rows(state, many)), rows, many)
+
+
 def write(
     files: CheckpointFiles, state: Tree, member: int | None, known: Sequence[list[Segment]]
 ) -> list[list[Segment]]:
