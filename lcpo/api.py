@@ -68,8 +68,8 @@ def train(
         list of positive numbers divides each of their columns (docs/add_an_environment.md).
       resume: go on with what `out` holds; with more `steps`, also with runs that have finished, if
         their state was kept. Sizes that depend on the steps stay as they were planned first.
-      workers: processes at a time. None: one per core; 0: in this process, which is what an agent
-        or environment that cannot be imported by name needs.
+      workers: processes at a time; 0: in this process, which is what an agent or environment that
+        cannot be imported by name needs. None: one per core, and on a GPU 0 (docs/running.md).
       checkpoint_seconds: time between checkpoints.
       progress: show a progress bar.
       keep_state: keep the last checkpoint (buffers, worlds) of each run, so that it can go on.

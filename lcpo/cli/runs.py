@@ -55,7 +55,8 @@ class RunOptions:
     resume: bool = False
     """Go on with the runs that the folder holds; with it, --out alone says which runs."""
     workers: int | None = None
-    """Processes at a time; default: one per core. With --engine slurm: tasks of the array."""
+    """Processes at a time; default: one per core, and on a GPU none beside this one. With --engine
+    slurm: tasks of the array."""
     engine: str = "local"
     """Where: local, ray (a cluster), slurm (writes a script for its queue)."""
     address: str | None = None

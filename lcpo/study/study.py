@@ -67,7 +67,7 @@ class Options:
     resume: bool = True
     """Go on with the runs that the folder holds; off: refuse a folder that holds some."""
     workers: int | None = None
-    """Processes at a time; default: one per core."""
+    """Processes at a time; default: one per core, and on a GPU none beside this one."""
     engine: str = "local"
     """What runs the jobs: local, this machine; ray, a cluster; slurm, a script for one."""
     address: str | None = None

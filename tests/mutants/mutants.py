@@ -486,13 +486,14 @@ MUTANTS = (
     ),
     Mutant(
         "draws-what-does-not-exist", "lcpo/core/dists.py",
-        "return jnp.minimum(action, possible)", "return action",
+        "return jnp.minimum(jnp.sum(passed, axis=-1, dtype=jnp.int32), possible)",
+        "return jnp.sum(passed, axis=-1, dtype=jnp.int32)",
         (f"{CORE}an_action_of_probability_zero_is_never_drawn",),
         "rounding lets an action be drawn that does not exist",
     ),
     Mutant(
         "strict-comparison", "lcpo/core/dists.py",
-        "action = action + (cumulative <= uniform)", "action = action + (cumulative < uniform)",
+        "passed = (cumulative <= uniform[..., None])", "passed = (cumulative < uniform[..., None])",
         (f"{CORE}an_action_of_probability_zero_is_never_drawn",),
         "u = 0 draws a first action of probability 0",
     ),
@@ -1141,6 +1142,12 @@ MUTANTS = (
         "            batch.action[t] = step.action",
         "            pass",
         (PLAYED,), "agents learn from actions that a guard overrode",
+    ),
+    Mutant(
+        "packed-beside-its-place", "lcpo/run/drive/packing.py",
+        "row = jnp.where(place == i, column, row)", "row = jnp.where(place == i + 1, column, row)",
+        ("tests/run/test_compiled.py::test_a_scan_whose_rows_are_chosen_as_on_a_gpu_is_the_same_scan",),
+        "a GPU's rollout mixes up the entries of a step",
     ),
     Mutant(
         "chosen-not-played-compiled", "lcpo/run/drive/rollout.py",

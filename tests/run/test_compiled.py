@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from lcpo.agents import AGENTS, a2c, lcpo
-from lcpo.run.drive import compiled
+from lcpo.run.drive import compiled, packing
 
 
 def test_short_runs_compile_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +41,23 @@ def test_variants_share_a_program_unless_a_function_differs() -> None:
     assert variant.root is lcpo.agent
     other = dataclasses.replace(variant, update=a2c.update)
     assert other.root is other
+
+
+def test_a_scan_whose_rows_are_chosen_as_on_a_gpu_is_the_same_scan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Leaves of several widths and dtypes, some of which are of no use to the next step."""
+
+    def step(carry: tuple, given: jax.Array) -> tuple[tuple, tuple]:
+        number, vector, flag = carry
+        vector = vector + given
+        return (number + 1, vector, ~flag), (vector[:, :1] * 2.0, flag, number)
+
+    carry = (jnp.arange(3), jnp.arange(6.0).reshape(3, 2), jnp.array([True, False, True]))
+    inputs = jnp.arange(40 * 6.0).reshape(40, 3, 2)
+    by_concatenation = packing.packed_scan(step, carry, inputs)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    chosen = packing.packed_scan(step, carry, inputs)
+    jax.tree.map(np.testing.assert_array_equal, chosen, by_concatenation)
+    plain = jax.lax.scan(step, carry, inputs)
+    jax.tree.map(np.testing.assert_array_equal, chosen[1:], tuple(plain))
