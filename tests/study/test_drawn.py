@@ -89,6 +89,14 @@ def test_report_of_rivals_from_a_table_of_seeds(
     beside = {tuple(row[:3]): list(row[4:]) for row in best.rows}
     assert len(best.rows) == 3 * (4 + 4 + 2 - 1), "two families and all; not beside itself"
     assert beside["all", "lcpo", "c anchor 0.001, value steps 1"] == ["+110 ± 0", "4 of 4"] * 2
+    assert "recommended" not in report.tables, "it is the best"
+    with monkeypatch.context() as patch:
+        patch.setattr(rivals, "RECOMMENDED", rivals.PAPER)
+        table = rivals.study.report(SMALL, results).tables["recommended"]
+    assert "lcpo, c anchor 0.0001, value steps 1, recommended" in table.title
+    beside = {tuple(row[:3]): list(row[4:]) for row in table.rows}
+    past = beside["all", "lcpo-uniform", "c anchor 0.001, value steps 5"]
+    assert past == ["-117 ± 0", "0 of 4"] * 2
     assert report.figures["cost"].png.startswith(b"\x89PNG")
     settings = html_runs.find_settings([Run(r.job, r.status) for r in results])
     commands = html_runs.row_commands(report.tables["table"], settings)
