@@ -80,6 +80,12 @@ def at_scale() -> list[tuple[str, str, Runs, Runs]]:
         for column in (LATE, WHOLE)
         for agent in ("lcpo-uniform", "a2c")
     ]
+    again = Runs("windy-pendulum-5", "lcpo")
+    wanted += [
+        (column, trace, Runs(others, "a2c"), again)
+        for trace in ("1", "2", "3", "4")
+        for column in (LATE, WHOLE)
+    ]
     agents = ("trpo", "clear", "pt-dqn", "bfdqn", "sac", "online-ewc")
     for trace in ("1", "2"):
         for column in (LATE, WHOLE):
