@@ -95,7 +95,7 @@ class Spec(NamedTuple):
     """A promise, for replay: from one step to the next each world's context moves on by one row,
     across resets too. Then histories need not be stored, because neighbours hold them."""
     unit_steps: bool = False
-    """A promise, for replay: every step has elapsed = 1 and weight = 1."""
+    """A promise: every step has elapsed = 1 and weight = 1. Neither is looked at then."""
     guard: Guard | None = None
     """The rule that overrides actions, if there is one."""
     readings: tuple[str, ...] = ()

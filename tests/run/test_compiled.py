@@ -61,3 +61,6 @@ def test_a_scan_whose_rows_are_chosen_as_on_a_gpu_is_the_same_scan(
     jax.tree.map(np.testing.assert_array_equal, chosen, by_concatenation)
     plain = jax.lax.scan(step, carry, inputs)
     jax.tree.map(np.testing.assert_array_equal, chosen[1:], tuple(plain))
+    monkeypatch.setattr(packing, "MOST_CHOSEN", 6)
+    monkeypatch.delattr(packing, "_choose")
+    jax.tree.map(np.testing.assert_array_equal, packing.packed_scan(step, carry, inputs), chosen)

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 UNROLL = {"cpu": 1, "gpu": 20}
 """Steps per iteration of the loop: saves most of the loop's own cost."""
+MOST_CHOSEN = 64
+"""Columns of a row that are put side by side by choice: the work grows with their square."""
 
 
 def computed_once(tree: T) -> T:
@@ -62,7 +64,7 @@ class _Layout:
 
     def pack(self, tree: Tree) -> Array:
         leaves = [_bits(x) for x in jax.tree.leaves(tree)]
-        if jax.default_backend() == "cpu":
+        if jax.default_backend() == "cpu" or self.ends[-1] > MOST_CHOSEN:
             return jnp.concatenate(leaves, axis=-1)
         return _choose(leaves)
 
