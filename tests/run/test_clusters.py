@@ -171,7 +171,7 @@ def two_nodes() -> Iterator[subprocess.Popen]:
 @needs_ray
 def test_a_study_on_two_nodes_of_which_one_dies(tmp_path: Path) -> None:
     """Its tables and files are those of this machine alone."""
-    here, there, steps = tmp_path / "here", tmp_path / "there", "150000"
+    here, there, steps = tmp_path / "here", tmp_path / "there", "300000"
     subprocess.run(command(steps, "--out", str(here)), check=True, capture_output=True)
     with two_nodes() as cluster:
         assert cluster.stdin is not None
@@ -179,9 +179,9 @@ def test_a_study_on_two_nodes_of_which_one_dies(tmp_path: Path) -> None:
         address = cluster.stdout.readline().strip()
         on_cluster = command(steps, "--out", str(there), "--engine", "ray", "--address", address)
         with started(*on_cluster, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as study:
-            begun: set[str] = set()
-            while len(begun) < 2:  # of four: from then on both nodes have something to do
-                begun |= {path.parent.name for path in there.glob("runs/*/checkpoint")}
+            running: list[Path] = []
+            while len(running) < 2:  # at the same time: one on each node, which has one core
+                running = list(there.glob("runs/*/checkpoint"))  # a run that has ended has none
                 assert study.poll() is None
                 time.sleep(0.02)
             cluster.stdin.write("kill\n")
