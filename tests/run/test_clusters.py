@@ -171,7 +171,7 @@ def two_nodes() -> Iterator[subprocess.Popen]:
 @needs_ray
 def test_a_study_on_two_nodes_of_which_one_dies(tmp_path: Path) -> None:
     """Its tables and files are those of this machine alone."""
-    here, there, steps = tmp_path / "here", tmp_path / "there", "300000"
+    here, there, steps = tmp_path / "here", tmp_path / "there", "600000"
     subprocess.run(command(steps, "--out", str(here)), check=True, capture_output=True)
     with two_nodes() as cluster:
         assert cluster.stdin is not None

@@ -119,7 +119,8 @@ def test_workers_are_asked_to_save_and_those_that_compile_are_ended(
     monkeypatch.setattr("lcpo.run.engines.process.sys.executable", str(script))
 
     def report(event: events.Event) -> None:
-        while not (tmp_path / "silent").exists():
+        silent = tmp_path / "silent"
+        while not silent.exists() or not silent.read_text().strip():
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
