@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 import pytest
 
-from lcpo.study import stats, tables
-
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -173,31 +171,6 @@ def test_quotes_are_what_the_script_computes() -> None:
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert quoted_lines() == [script.HEADER, *script.lines()]
-
-
-COMPARED = [
-    path.parent.name for path in RESULTS.glob("*/table.md") if "P(better)" in path.read_text()
-]
-
-
-@pytest.mark.parametrize("folder", sorted(COMPARED))
-def test_comparisons_are_what_their_seeds_say(folder: str) -> None:
-    """Return, difference and P(better), from seeds.csv."""
-    header, *rows = table_of(f"results/{folder}/table.md")
-    with (RESULTS / folder / "seeds.csv").open() as file:
-        runs = list(csv.DictReader(file))
-    late: dict[str, dict[int, float]] = {}
-    for run in runs:
-        late.setdefault(run["agent"], {})[int(run["seed"])] = float(run["return_after_warmup"])
-    reference = rows[0][0]
-    for row in rows:
-        mine = late[row[0]]
-        shown = dict(zip(header, row, strict=True))
-        (column,) = [name for name in header if name.startswith(("return after", "reward after"))]
-        assert shown[column] == tables.plus_minus(stats.mean_ci(list(mine.values())))
-        if row[0] != reference:
-            better = stats.probability_of_improvement(mine, late[reference])
-            assert shown["P(better)"] == tables.with_bounds(better)
 
 
 def test_a_changed_digit_is_found() -> None:
