@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
+PAPER = ROOT / "lcpo" / "study" / "data"
 
 NUMBER = r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?"
 INTERVAL = re.compile(rf"({NUMBER}) (?:±|\+-) (\d+(?:\.\d+)?)")
@@ -65,9 +66,9 @@ def split_row(line: str) -> list[str]:
 @functools.cache
 def read(file: str) -> Table:
     """A CSV file, or the table of a Markdown file."""
-    path = RESULTS / file
+    path = PAPER / file.removeprefix("paper/") if file.startswith("paper/") else RESULTS / file
     if not path.is_file():
-        raise ValueError(f"there is no results/{file}")
+        raise ValueError(f"there is no such file: {file}")
     if path.suffix == ".csv":
         with path.open(encoding="utf-8") as lines:
             header, *rows = csv.reader(lines)
@@ -131,6 +132,7 @@ class Value(NamedTuple):
     cells: list[Cell]
 
 
+@functools.cache
 def evaluate(expression: str) -> Value:
     """Of `A`, `-A`, `A + B`, `A - B` or `A of 8`, each naming one row; ValueError otherwise."""
     whole = re.search(r"\] of (\d+)$", expression)

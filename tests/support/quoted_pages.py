@@ -47,7 +47,8 @@ MEASURED = re.compile(
 RELATION = re.compile(r"(?<=\] )(?:[<>~] 0|all|none|near paper|far from paper)$")
 NO_RESULT = "no result: "
 """Of examples and of facts about code."""
-OF_RESULTS = ("README.md", "docs/results.md", "docs/which_agent.md")
+LINK = re.compile(r"\]\([./]*results/[^)]+/[^)]+\.(?:md|csv)\)")
+OF_RESULTS = ("docs/results.md", "docs/which_agent.md")
 
 
 class Note(NamedTuple):
@@ -185,8 +186,21 @@ def results_in(text: str) -> list[str]:
 
 
 def is_of_results(page: str, section: str) -> bool:
-    """Does a section compare agents, so that a verdict without a number needs cells, too?"""
+    """Does a section compare agents, so that what it says without a number needs cells, too?"""
+    if page == "README.md":
+        return section in ("## What it shows", "## Speed")
     return page in OF_RESULTS or section.startswith("## Results")
+
+
+def check(name: str, text: str) -> list[str]:
+    """Everything that is wrong with a page."""
+    page = parse(text)
+    problems = [f"{name}:{line + 1}: this comment belongs to nothing" for line in page.stray]
+    for block in page.blocks:
+        found = check_block(block, is_of_results(name, block.section))
+        problems += [f"{name}:{block.start + 1}: {problem}" for problem in found]
+    tables = [problem for copy in page.copies for problem in check_copy(copy)]
+    return problems + [f"{name}: {problem}" for problem in tables + check_headings(page)]
 
 
 def check_block(block: Block, verdicts: bool) -> list[str]:
@@ -196,7 +210,7 @@ def check_block(block: Block, verdicts: bool) -> list[str]:
     if note is None:
         if needed:
             return [f"no comment names the cells of {', '.join(needed)}"]
-        wanted = block.measured or (verdicts and words.VERDICT.search(text))
+        wanted = block.measured or LINK.search(block.text) or (verdicts and words.compares(text))
         return ["no comment names the cells that this rests on"] if wanted else []
     problems, there, at = [], [], 0
     for number, expression in note.entries:
@@ -268,6 +282,23 @@ def _bears_out(cell: cells.Cell, relation: str) -> bool:
 def _interval(shown: str) -> tuple[float, float] | None:
     match = cells.INTERVAL.match(shown)
     return (float(match[1]), float(match[2])) if match else None
+
+
+def check_headings(page: Page) -> list[str]:
+    """What a heading names, a table below it must be about."""
+    below: dict[str, list[str]] = {}
+    for copy in page.copies:
+        table = cells.read(copy.source.removeprefix("results/"))
+        traced = table.header.index("trace") if "trace" in table.header else None
+        rows = [f"trace {row[traced]}" for row in table.rows if traced is not None]
+        all_words = [copy.source, table.title, *rows, *(cell for row in copy.rows for cell in row)]
+        below.setdefault(copy.section, []).append(" | ".join(all_words))
+    return [
+        f"{heading}: {name} is named, and no table below is about it"
+        for heading, tables in below.items()
+        for name in words.unsupported(heading, tables)
+        if not name.startswith("window")
+    ]
 
 
 def check_copy(copy: Copy) -> list[str]:

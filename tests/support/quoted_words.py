@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable
@@ -18,18 +19,18 @@ AGENT = re.compile(
     re.I,
 )
 _DIGIT = r"\d(?![\d,.]*\d|M|/| seeds)"
-TRACES = re.compile(rf"\btraces? ({_DIGIT}(?:, {_DIGIT})*(?:,? (?:and|to|or) {_DIGIT})?)")
+TRACES = re.compile(rf"\btraces? ({_DIGIT}(?:, {_DIGIT})*(?:,? (?:and|to|or) {_DIGIT})?)", re.I)
 FAMILY = re.compile(r"\b(revisit|drift|burst)s?\b")
 LATE = re.compile(
-    r"\bafter (?:the )?(?:\d[\d,.]*M?\b|warm-up)|_after_warmup|\blast[ _](?:\d|quarter|two)|"
-    r"\blate in|once (?:all|they) have learn"
+    r"\bafter (?:the )?(?:\d[\d,.]*M?\b|warm-up)|_after_warmup|\blast[ _](?:\d+M|\d+,|quarter|two)|"
+    r"\blate in|once (?:all|they) have learn",
+    re.I,
 )
-WHOLE = re.compile(r"\bwhole (?:run|\d)|\bwhole_run")
+WHOLE = re.compile(r"\bwhole (?:run|\d)|\bwhole_run", re.I)
 VERDICT = re.compile(
     r"\b(?:ahead|(?<!code )behind|told apart|(?<!\()better|worse|overlaps?|agrees?|level with|"
     r"does not learn|statistically significant|wins?)\b"
 )
-"""A sentence with one of them states a result, on a page of results."""
 _CLAIM = re.compile(
     r"[+-]?\d[\d.,]*(?<![.,])|\b(?:ahead|behind|better|best|worse|worst|above|below|more|most|less|"
     r"least|lower|lowest|higher|highest|larger|smaller|fewer|not|no|none|never|neither|nor|nothing|"
@@ -48,12 +49,14 @@ def plain(text: str) -> str:
     return re.sub(r"\s+", " ", text.replace("**", "").replace("`", "")).strip()
 
 
-def agents(text: str) -> set[str]:
+@functools.cache
+def agents(text: str) -> frozenset[str]:
     """Names as the library has them: "online EWC" is online-ewc."""
-    return {match[0].lower().replace(" ", "-") for match in AGENT.finditer(text)}
+    return frozenset(match[0].lower().replace(" ", "-") for match in AGENT.finditer(text))
 
 
-def traces(text: str) -> set[str]:
+@functools.cache
+def traces(text: str) -> frozenset[str]:
     """Numbers of the paper's traces: of "traces 1 to 3", three of them."""
     found: set[str] = set()
     for match in TRACES.finditer(text):
@@ -61,18 +64,26 @@ def traces(text: str) -> set[str]:
         if " to " in match[1]:
             digits = list(range(digits[0], digits[-1] + 1))
         found |= {str(digit) for digit in digits}
-    return found
+    return frozenset(found)
 
 
-def windows(text: str) -> set[str]:
+@functools.cache
+def windows(text: str) -> frozenset[str]:
     """Which part of a run: late, or whole."""
     kinds = {"late in a run": LATE, "whole run": WHOLE}
-    return {name for name, pattern in kinds.items() if pattern.search(text)}
+    return frozenset(name for name, pattern in kinds.items() if pattern.search(text))
 
 
-def families(text: str) -> set[str]:
+@functools.cache
+def families(text: str) -> frozenset[str]:
     """Of drawn traces."""
-    return {match[1] for match in FAMILY.finditer(text)}
+    return frozenset(match[1] for match in FAMILY.finditer(text))
+
+
+def compares(text: str) -> bool:
+    """On a page of results: does it say who is better, where, when, or by a measured number?"""
+    precise = re.search(r"\d\.\d|\b(?!95 %)\d+ %|\b\d+ (?:seeds|microseconds)\b", text)
+    return bool(VERDICT.search(text) or traces(text) or windows(text) or precise)
 
 
 def unsupported(text: str, cells: Iterable[str]) -> list[str]:
@@ -80,10 +91,10 @@ def unsupported(text: str, cells: Iterable[str]) -> list[str]:
     words = list(cells)
     missing = []
     for what, find in (("trace", traces), ("window", windows), ("family", families)):
-        there = set().union(*map(find, words))
+        there = frozenset().union(*map(find, words))
         if there or find is not families:
             missing += [f"{what} '{name}'" for name in sorted(find(text) - there)]
-    there = {f"-{name}-" for name in set().union(*map(agents, words))}
+    there = {f"-{name}-" for name in frozenset().union(*map(agents, words))}
     missing += [
         f"agent '{name}'"
         for name in sorted(agents(text))
