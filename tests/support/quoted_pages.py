@@ -5,7 +5,7 @@ columns. Everything else that states a result (a paragraph, an item of a list, a
 followed by a comment that a reader does not see:
 
     - After 6M steps of trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.
-      <!-- cells 5f3a1c
+      <!-- cells da79f8
       15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]
       -->
 
@@ -14,9 +14,9 @@ line `see FILE[keys | column]` names cells of one row or several that a claim wi
 on; `< 0`, `> 0` or `~ 0` after it says that all of those intervals lie below, above or around zero,
 `near paper` or `far from paper` whether they overlap the paper's in the same row, `all` or `none`
 that counts are "8 of 8" or "0 of 8". A comment on a row of a table stands below the table:
-`<!-- cells 5f3a1c row FIRST CELL`.
+`<!-- cells da79f8 row FIRST CELL`.
 
-What a block names (agents, traces, windows) must be what some of its cells are about, and `5f3a1c`
+What a block names (agents, traces, windows) must be what some of its cells are about, and `da79f8`
 seals the words of its claim (`quoted_words.seal`): where they change, a person has to compare them
 with the cells again. `python tests/support/quoted.py PAGE` proposes cells for numbers that have
 none, and seals.
