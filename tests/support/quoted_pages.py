@@ -212,15 +212,37 @@ def check_block(block: Block, verdicts: bool) -> list[str]:
             return [f"no comment names the cells of {', '.join(needed)}"]
         wanted = block.measured or LINK.search(block.text) or (verdicts and words.compares(text))
         return ["no comment names the cells that this rests on"] if wanted else []
-    problems, there, at = [], [], 0
-    for number, expression in note.entries:
-        place = text.find(number, at)
-        if place < 0:
+    problems, placed = _check_entries(text, note.entries)
+    problems += _without_a_line(text, placed)
+    evidence: list[cells.Cell] = []
+    for name, relation in note.evidence:
+        found, wrong = check_evidence(name, relation)
+        evidence, problems = evidence + found, problems + wrong
+    problems += _check_names(text, block, placed, evidence)
+    if note.seal != words.seal(text):
+        problems.append(f"the claim has changed since it was sealed: {words.seal(text)}")
+    return problems
+
+
+class Placed(NamedTuple):
+    """A number in a text, and its cells."""
+
+    start: int
+    stop: int
+    cells: list[cells.Cell]
+
+
+def _check_entries(text: str, entries: list[tuple[str, str]]) -> tuple[list[str], list[Placed]]:
+    """The numbers that a comment names, where they stand, and which of them are wrong."""
+    problems: list[str] = []
+    placed: list[Placed] = []
+    for number, expression in entries:
+        start = placed[-1].stop if placed else 0
+        place = re.compile(rf"(?<![\d.,])(?:{re.escape(number)})(?!\d|[.,]\d)").search(text, start)
+        if place is None:
             problems.append(f"'{number}' is not in the text, or not in this order")
             continue
-        at = place + len(number)
-        if needed and needed[0] in (number, text[place : at + 1].rstrip(" .,;:)")):
-            needed.pop(0)
+        placed.append(Placed(*place.span(), []))
         if expression.startswith(NO_RESULT):
             continue
         try:
@@ -228,18 +250,34 @@ def check_block(block: Block, verdicts: bool) -> list[str]:
         except ValueError as error:
             problems.append(f"{number}: {error}")
             continue
-        there += value.cells
+        placed[-1].cells.extend(value.cells)
         if not cells.agrees(number, value.shown):
             problems.append(f"'{number}', but {expression} is {value.shown}")
-    problems += [f"no line names the cell of '{number}'" for number in needed[:1]]
-    for name, relation in note.evidence:
-        found, wrong = check_evidence(name, relation)
-        there, problems = there + found, problems + wrong
-    missing = words.unsupported(_claim(text, block), [cell.words for cell in there])
-    problems += [f"{name} is named, and no cell is about it" for name in missing]
-    if note.seal != words.seal(text):
-        problems.append(f"the claim has changed since it was sealed: {words.seal(text)}")
-    return problems
+    return problems, placed
+
+
+def _without_a_line(text: str, placed: list[Placed]) -> list[str]:
+    return [
+        f"no line names the cell of '{match[0]}'"
+        for match in RESULT.finditer(text)
+        if not any(p.start <= match.start() and match.end() <= p.stop for p in placed)
+    ]
+
+
+def _check_names(
+    text: str, block: Block, placed: list[Placed], evidence: list[cells.Cell]
+) -> list[str]:
+    """What is named beside a number, one of its cells must be about, or a cell it rests on."""
+    rest = [cell.words for cell in evidence]
+    missing = words.unsupported(
+        _claim(text, block), [*rest, *(cell.words for p in placed for cell in p.cells)]
+    )
+    start = 0
+    for end in [*(match.end() for match in re.finditer(r"[.;:|] ", text)), len(text)]:
+        here = [cell.words for p in placed if start <= p.start < end for cell in p.cells]
+        missing += words.unsupported(text[start:end], [*here, *rest]) if here else []
+        start = end
+    return [f"{name} is named, and no cell is about it" for name in dict.fromkeys(missing)]
 
 
 def _claim(text: str, block: Block) -> str:
