@@ -155,13 +155,13 @@ def is_noticed(edit: Edit) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_false_edits_are_noticed(kind: str) -> None:
-    """Five of each kind, thirty in all; at most one may pass, and none does."""
+    """Five of each kind, thirty in all."""
     rng = random.Random(f"{kind}, 28")
     for edit in (draw(kind, rng) for _ in range(5)):
         assert is_noticed(edit), edit
 
 
-FOUND_BY_THE_AUDIT = [
+ONCE_UNNOTICED = [
     ("README.md", "LCPO on 82 of 90", "LCPO on 28 of 90"),
     ("README.md", "it is behind SAC and LCPO-P", "it is ahead of SAC and LCPO-P"),
     ("README.md", "LCPO is ahead of A2C after 6M", "A2C is ahead of LCPO after 6M"),
@@ -178,9 +178,9 @@ FOUND_BY_THE_AUDIT = [
 ]
 
 
-@pytest.mark.parametrize(("name", "old", "new"), FOUND_BY_THE_AUDIT)
-def test_false_edits_of_the_audit_are_noticed(name: str, old: str, new: str) -> None:
-    """Of the kind that once passed all tests."""
+@pytest.mark.parametrize(("name", "old", "new"), ONCE_UNNOTICED)
+def test_what_was_once_unnoticed_is_noticed(name: str, old: str, new: str) -> None:
+    """Edits of the kinds that an audit found to pass all tests."""
     assert text_of(name).count(old) == 1
     assert pages.check(name, text_of(name)) == []
     assert pages.check(name, text_of(name).replace(old, new))
