@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 import quoted_cells as cells
-import quoted_pages as pages
+import quoted_checks as checks
 
 NAMES = [
     "README.md", "docs/results.md", "docs/which_agent.md", "docs/deviations.md", "docs/compare.md",
@@ -150,7 +150,7 @@ def is_noticed(edit: Edit) -> bool:
     lines = text_of(edit.page).split("\n")
     assert lines[edit.line] == edit.old
     lines[edit.line] = edit.new
-    return bool(pages.check(edit.page, "\n".join(lines)))
+    return bool(checks.check(edit.page, "\n".join(lines)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -182,5 +182,5 @@ ONCE_UNNOTICED = [
 def test_what_was_once_unnoticed_is_noticed(name: str, old: str, new: str) -> None:
     """Edits of the kinds that an audit found to pass all tests."""
     assert text_of(name).count(old) == 1
-    assert pages.check(name, text_of(name)) == []
-    assert pages.check(name, text_of(name).replace(old, new))
+    assert checks.check(name, text_of(name)) == []
+    assert checks.check(name, text_of(name).replace(old, new))

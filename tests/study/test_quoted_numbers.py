@@ -6,9 +6,12 @@ import csv
 import importlib.util
 import json
 import re
+from pathlib import Path
 
 import pytest
+import quoted
 import quoted_cells as cells
+import quoted_checks as checks
 import quoted_pages as pages
 import quoted_words as words
 from markdown_it import MarkdownIt
@@ -25,7 +28,7 @@ def page_of(name: str) -> pages.Page:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in TO_COME])
 def test_every_result_names_its_cells(name: str) -> None:
-    problems = pages.check(name, (ROOT / name).read_text(encoding="utf-8"))
+    problems = checks.check(name, (ROOT / name).read_text(encoding="utf-8"))
     hint = f"""results/README.md says how to quote a result. python tests/support/quoted.py {name}
     proposes cells and seals claims; `NUMBER = no result: WHY` is for examples."""
     assert not problems, "\n".join([*problems, hint])
@@ -38,9 +41,9 @@ def test_results_without_a_comment_stand_in_some_table(name: str) -> None:
     shown |= {cells.flipped(cell) for cell in shown if cell}
     text = "\n".join((cells.RESULTS / file).read_text() for file in files)
     page = page_of(name)
-    assert [problem for copy in page.copies for problem in pages.check_copy(copy)] == []
+    assert [problem for copy in page.copies for problem in checks.check_copy(copy)] == []
     for block in page.blocks:
-        for number in pages.results_in(block.text):
+        for number in checks.results_in(block.text):
             assert {number, f"+{number}"} & shown or number in text, f"{block.section}: {number}"
 
 
@@ -62,7 +65,7 @@ def test_every_source_says_how_it_was_made() -> None:
 
 def test_few_numbers_are_said_to_be_no_results() -> None:
     notes = [block.note for name in NAMES for block in page_of(name).blocks]
-    told = [e for note in notes if note for e in note.entries if e[1].startswith(pages.NO_RESULT)]
+    told = [e for note in notes if note for e in note.entries if e[1].startswith(checks.NO_RESULT)]
     assert len(told) <= 12
 
 
@@ -89,7 +92,7 @@ PAGE = """
 
 def problems_of(text: str) -> list[str]:
     (block,) = pages.parse(text).blocks
-    return pages.check_block(block, verdicts=True)
+    return checks.check_block(block, verdicts=True)
 
 
 def sealed(page: str) -> str:
@@ -148,7 +151,7 @@ def test_a_claim_that_is_turned_round_breaks_its_seal(old: str, new: str) -> Non
 def test_evidence_is_looked_at(see: str, holds: bool) -> None:
     relation = pages.RELATION.search(see)
     assert relation is not None
-    _, problems = pages.check_evidence(see.removesuffix(relation[0]).strip(), relation[0])
+    _, problems = checks.check_evidence(see.removesuffix(relation[0]).strip(), relation[0])
     assert (problems == []) is holds
 
 
@@ -181,6 +184,23 @@ def test_cells_can_be_turned_round_added_and_subtracted() -> None:
     assert cells.evaluate(f"{cost.format(5)} - {cost.format(1)}").shown == "1.7"
     with pytest.raises(ValueError, match="2 rows fit"):
         cells.evaluate("rivals/table.md[all; ppo | microseconds]")
+
+
+def test_cells_are_proposed_and_claims_sealed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "## Results\n\n- After 6M steps of trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.\n"
+    )
+    assert quoted.annotate(page) == []
+    assert "15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]" in page.read_text()
+    assert checks.check("page.md", page.read_text()) == []
+    page.write_text(page.read_text().replace("LCPO is ahead of A2C", "A2C is behind LCPO"))
+    assert "sealed" in checks.check("page.md", page.read_text())[0]
+    assert quoted.annotate(page) == []
+    assert checks.check("page.md", page.read_text()) == []
+    page.write_text(page.read_text().replace("by 15.1 ± 9.7", "by 25.1 ± 9.7"))
+    assert "'15.1 ± 9.7' is not in the text" in quoted.annotate(page)[0]
+    assert "sealed" in checks.check("page.md", page.read_text())[-1]
 
 
 def test_readers_see_no_comment_and_whole_lists() -> None:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import quoted_cells as cells
+import quoted_checks as checks
 import quoted_pages as pages
 import quoted_words as words
 
@@ -81,7 +82,7 @@ def comment(block: pages.Block, page: pages.Page) -> list[str]:
     near = {c.source.removeprefix("results/") for c in page.copies if c.section == block.section}
     near |= {link.split("results/")[1] for link in _links(block.text)}
     at, entries = 0, []
-    for number in pages.results_in(block.text):
+    for number in checks.results_in(block.text):
         at = text.index(number, at)
         used.append(best(number, text, at, block.section, near, used))
         entries.append(f"{number} = {used[-1]}")
@@ -106,9 +107,10 @@ def annotate(path: Path) -> list[str]:
     lines, left = path.read_text(encoding="utf-8").split("\n"), []
     page = pages.parse("\n".join(lines))
     inserted: dict[int, list[str]] = {}
-    name = str(path.resolve().relative_to(cells.ROOT))
+    inside = path.resolve().is_relative_to(cells.ROOT)
+    name = str(path.resolve().relative_to(cells.ROOT)) if inside else path.name
     for block in page.blocks:
-        problems = pages.check_block(block, pages.is_of_results(name, block.section))
+        problems = checks.check_block(block, checks.is_of_results(name, block.section))
         if block.note is None and problems:
             after = block.stop
             while block.row is not None and after < len(lines) and lines[after].startswith("|"):
