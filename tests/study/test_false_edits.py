@@ -24,7 +24,7 @@ NAMES = [
             if path.name != "hedging.md"),
 ]  # fmt: skip
 STATES = re.compile(
-    r"±|(?<!\w)\d+ of (?:the |those )?\d+(?!e)|\b(?:ahead|behind|told apart|significant)\b"
+    r"±|(?<!\w)(?<!\d )\d+ of (?:the |those )?\d+(?!e)|\b(?:ahead|behind|told apart|significant)\b"
 )
 AGENTS = ("LCPO", "LCPO-P", "A2C", "TRPO", "PPO", "DDQN", "SAC", "CLEAR", "BFDQN", "PT-DQN", "MBPO",
           "MBCD", "lcpo", "lcpo-uniform", "lcpo-noent", "a2c", "a2c-entropy", "sac", "ppo", "trpo",
@@ -80,7 +80,9 @@ def flip_sign(line: str, rng: random.Random) -> str | None:
 
 
 def change_digit(line: str, rng: random.Random) -> str | None:
-    numbers = list(re.finditer(r"[\d.]+ ± [\d.]*\d|(?<!\w)\d+ of (?:the |those )?\d+(?!e)", line))
+    numbers = list(
+        re.finditer(r"[\d.]+ ± [\d.]*\d|(?<!\w)(?<!\d )\d+ of (?:the |those )?\d+(?!e)", line)
+    )
     if not numbers:
         return None
     number = rng.choice(numbers)
@@ -119,7 +121,7 @@ def swap_window(line: str, rng: random.Random) -> str | None:
 
 def turn_count(line: str, rng: random.Random) -> str | None:
     """28 of 90 for 82 of 90, 2 of 8 for 6 of 8."""
-    found = list(re.finditer(r"(?<!\w)(\d+)( of (?:the |those )?)(\d+)(?!e)", line))
+    found = list(re.finditer(r"(?<!\w)(?<!\d )(\d+)( of (?:the |those )?)(\d+)(?!e)", line))
     if not found:
         return None
     match = rng.choice(found)
