@@ -1,7 +1,8 @@
 """Differences between agents that the documentation quotes: `python benchmarks/quotes.py`.
 
 Reads the seeds.csv of the folders in results/ and writes results/quotes.csv: a line is the mean
-over common seeds of A's number minus B's, with Student's 95 % interval.
+over common seeds of A's number minus B's, with Student's 95 % interval, and on how many of them A
+is better (of latencies, the lower one is).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import NamedTuple
 from lcpo.study import stats, tables
 
 RESULTS = Path(__file__).parents[1] / "results"
-HEADER = ["number", "trace", "a", "minus b", "difference", "P(a better)", "seeds"]
-LATE, WHOLE = "return_after_warmup", "whole_run"
+HEADER = ["number", "trace", "a", "minus b", "difference", "P(a better)", "a better on", "seeds"]
+LATE, WHOLE, LATENCY = "return_after_warmup", "whole_run", "p95"
 
 
 class Runs(NamedTuple):
@@ -62,7 +63,7 @@ def pairs() -> list[tuple[str, str, Runs, Runs]]:
             wanted.append((column, trace, Runs(folder, "ppo-entropy"), Runs(folder, "ppo")))
             published = Runs("pendulum-baselines-published", "sac", "published, as published")
             wanted.append((column, trace, Runs(folder, "sac"), published))
-    wanted += at_scale() + continual() + on_sac() + deviations()
+    wanted += at_scale() + continual() + on_sac() + deviations() + straggler()
     ddqn, sac = "pendulum-replay-rate", "pendulum-replay-rate-sac"
     rates = [Runs(ddqn, "ddqn", f"updates_per_rollout={rate}") for rate in (1, 10, 50)]
     rates += [Runs(sac, "sac", f"updates_per_rollout={rate}") for rate in (1, 50)]
@@ -158,6 +159,9 @@ def deviations() -> list[tuple[str, str, Runs, Runs]]:
         ("inverted-pendulum-trace2", "trace2-from-6M.npy"),
     ):
         wanted.append((LATE, trace, Runs(folder, "a2c-entropy"), Runs(folder, "a2c")))
+    for agent in ("lcpo-noent", "a2c", "a2c-entropy"):
+        folder = "hopper-trace2"
+        wanted.append((LATE, "2", Runs(folder, agent), Runs(folder, "lcpo")))
     for trace in ("3", "4"):
         for column in (LATE, WHOLE):
             published = Runs("trpo-published", "trpo", "as published")
@@ -167,6 +171,24 @@ def deviations() -> list[tuple[str, str, Runs, Runs]]:
     return wanted
 
 
+def straggler() -> list[tuple[str, str, Runs, Runs]]:
+    """Anchors from the whole past beside each setting of LCPO, on every workload."""
+    return [
+        (
+            LATENCY,
+            "",
+            Runs(f"straggler-{folder}", "lcpo-uniform", workload),
+            Runs(f"straggler-{folder}", "lcpo", f"{workload}-{setting}"),
+        )
+        for folder, workload in (
+            ("workload-1", "workload-1"),
+            ("workload-2", "workload-2"),
+            ("servegen", "servegen_deepseek_r1_arrivals"),
+        )
+        for setting in ("agg", "med", "cons")
+    ]
+
+
 def lines() -> list[list[str]]:
     """The lines of quotes.csv."""
     found = []
@@ -174,9 +196,12 @@ def lines() -> list[list[str]]:
         one, _, other = column.partition(", ")  # two names for the last 2M of 8M steps
         x, y = a.numbers(trace, one), b.numbers(trace, other or one)
         difference = stats.paired_difference(x, y)
+        sides = (y, x) if column == LATENCY else (x, y)
+        better = sum(sides[0][seed] > sides[1][seed] for seed in x.keys() & y.keys())
         cells = [
             tables.plus_minus(difference, sign=True),
-            tables.with_bounds(stats.probability_of_improvement(x, y)),
+            tables.with_bounds(stats.probability_of_improvement(*sides)),
+            f"{better} of {difference.n}",
         ]
         found.append([column, trace, str(a), str(b), *cells, str(difference.n)])
     return found

@@ -1,11 +1,4 @@
-"""What README and docs quote is what the files in results/ say.
-
-A table of measurements stands below a marker, `<!-- results/FOLDER/FILE.md -->`: each of its rows
-is a row of that file, with all of its columns or some. A "mean ± half-width" in a sentence, and a
-return of three digits or more, stands in a file that its section names (by such a marker, or by
-`<!-- numbers: results/FOLDER/FILE.md -->` for sentences alone) or in results/quotes.csv. In a table
-of words, below `<!-- rows name their files -->`, they stand in a file that the row links.
-"""
+"""What README and docs say of results is what the files in results/ say: see `quoted_pages`."""
 
 from __future__ import annotations
 
@@ -13,156 +6,67 @@ import csv
 import importlib.util
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+import quoted
+import quoted_cells as cells
+import quoted_checks as checks
+import quoted_pages as pages
+import quoted_words as words
+from markdown_it import MarkdownIt
 
-from lcpo.study import stats, tables
-
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "results"
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-
-MARKER = re.compile(r"<!-- (numbers: )?(results/\S+) -->")
-OWN_FILES = "<!-- rows name their files -->"
-LINK = re.compile(r"\((?:\.\./)*(results/[^)]+)\)")
-MEASURED = re.compile(
-    r"\bseeds\b|return after|\binteractions?\b|\bms\b|microseconds|end of A|whole step"
-    r"|constraint active|best policy|P\(better\)|\(0, 0\)|\| LCPO \| A2C"
-)
-"""In the header of a table of measurements. One with "-375 ± 4" in a row is one as well."""
-INTERVAL = re.compile(r"(?<![\w.])[+-]?(\d[\d.]*) (?:±|\+-) (\d[\d.]*\d|\d)")
-RETURN = re.compile(r"(?<![\w.-])-(\d{3,4}(?:\.\d+)?)(?![\d.]*\d| (?:±|\+-))")
+ROOT = cells.ROOT
+NAMES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
+TO_COME = {"docs/envs/straggler.md", "docs/agents/hedging.md"}
+"""Whose numbers have no comments yet: they need only stand in a table of the straggler task."""
 
 
-class Quote(NamedTuple):
-    """A Markdown table, as rows of cells, and the file that it says it is from."""
-
-    source: str | None
-    rows: list[list[str]]
+def page_of(name: str) -> pages.Page:
+    return pages.parse((ROOT / name).read_text(encoding="utf-8"))
 
 
-class Section(NamedTuple):
-    """What stands below a heading."""
-
-    heading: str
-    quotes: list[Quote]
-    sources: list[str]
-    text: str
-    """Without tables, code and markers."""
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in TO_COME])
+def test_every_result_names_its_cells(name: str) -> None:
+    problems = checks.check(name, (ROOT / name).read_text(encoding="utf-8"))
+    hint = f"""results/README.md says how to quote a result. python tests/support/quoted.py {name}
+    proposes cells and seals claims; `NUMBER = no result: WHY` is for examples."""
+    assert not problems, "\n".join([*problems, hint])
 
 
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
-
-
-def sections(page: str) -> Iterator[Section]:
-    """Of a page; a marker is for the next table."""
-    page = re.sub(r"```.*?```", "", page, flags=re.S)
-    for part in re.split(r"^(?=#+ )", page, flags=re.M):
-        quotes: list[Quote] = []
-        sources, text, source, rows = [], [], None, []
-        for line in [*part.split("\n"), ""]:
-            marker = MARKER.search(line)
-            if line.startswith("|"):
-                rows.append(cells(line))
-                continue
-            if rows:
-                quotes.append(Quote(source, rows))
-                source, rows = None, []
-            if line == OWN_FILES:
-                source = OWN_FILES
-            elif marker:
-                sources.append(marker[2])
-                source = source if marker[1] else marker[2]
-            else:
-                text.append(line)
-        yield Section(part.split("\n")[0], quotes, sources, "\n".join(text))
-
-
-def table_of(source: str) -> list[list[str]]:
-    """The table of a Markdown file, as rows of cells; the header is the first."""
-    lines = (ROOT / source).read_text().split("\n")
-    rows = [cells(line) for line in lines if line.startswith("|")]
-    return [rows[0], *rows[2:]]
-
-
-def check_quote(quote: Quote) -> None:
-    """Every row is one of the file's, in its order, with some of its columns."""
-    assert quote.source is not None
-    header, *known = table_of(quote.source)
-    whole = quote.rows[0] == header
-    columns = list(range(len(header))) if whole else [header.index(n) for n in quote.rows[0]]
-    assert columns == sorted(columns)
-    rows = [[row[i] for i in columns] for row in known]
-    for row in quote.rows[2:]:
-        assert row in rows, f"{quote.source} has no row {row}"
-        rows = rows[rows.index(row) + 1 :]
-
-
-def check_rows(quote: Quote) -> None:
-    """Every number of a row stands in a file that the row links."""
-    for row in quote.rows[2:]:
-        line = " | ".join(row)
-        known = numbers_in("\n".join((ROOT / file).read_text() for file in LINK.findall(line)))
-        quoted = [f"{mean} ± {half}" for mean, half in INTERVAL.findall(line)]
-        for number in [*quoted, *RETURN.findall(line)]:
-            assert number in known, f"row {row[0]}: no file that it links has {number}"
-
-
-def is_measured(quote: Quote) -> bool:
-    header = " | ".join(quote.rows[0])
-    rows = "\n".join(" | ".join(row) for row in quote.rows)
-    return bool(MEASURED.search(header) or INTERVAL.search(rows))
-
-
-def quoted_lines() -> list[list[str]]:
-    with (RESULTS / "quotes.csv").open(encoding="utf-8") as file:
-        return list(csv.reader(file))
-
-
-def numbers_in(text: str) -> set[str]:
-    """Intervals as "mean ± half", and plain numbers, without sign."""
-    found = {f"{mean} ± {half}" for mean, half in INTERVAL.findall(text)}
-    return found | set(re.findall(r"\d+(?:\.\d+)?", text))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_quoted_tables_are_the_files_tables(name: str) -> None:
-    for section in sections((ROOT / name).read_text()):
-        for quote in section.quotes:
-            if quote.source == OWN_FILES:
-                check_rows(quote)
-            elif quote.source is not None:
-                check_quote(quote)
-            else:
-                assert not is_measured(quote), f"{section.heading}: no marker: {quote.rows[0]}"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_numbers_in_sentences_are_the_files_numbers(name: str) -> None:
-    by_script = numbers_in("\n".join(line[4] for line in quoted_lines()))
-    for section in sections((ROOT / name).read_text()):
-        known = by_script | numbers_in(
-            "\n".join((ROOT / source).read_text() for source in section.sources)
-        )
-        for mean, half in INTERVAL.findall(section.text):
-            assert f"{mean} ± {half}" in known, f"{section.heading}: {mean} ± {half}"
-        if section.sources:
-            for number in RETURN.findall(section.text):
-                assert number in known, f"{section.heading}: -{number}"
+@pytest.mark.parametrize("name", sorted(TO_COME))
+def test_results_without_a_comment_stand_in_some_table(name: str) -> None:
+    files = [str(path.relative_to(cells.RESULTS)) for path in cells.RESULTS.glob("straggler*/*.md")]
+    shown = {cell for file in files for row in cells.read(file).rows for cell in row}
+    shown |= {cells.flipped(cell) for cell in shown if cell}
+    text = "\n".join((cells.RESULTS / file).read_text() for file in files)
+    page = page_of(name)
+    assert [problem for copy in page.copies for problem in checks.check_copy(copy)] == []
+    for block in page.blocks:
+        for number in checks.results_in(block.text):
+            assert {number, f"+{number}"} & shown or number in text, f"{block.section}: {number}"
 
 
 def test_every_source_says_how_it_was_made() -> None:
-    sources = {s for page in PAGES for part in sections(page.read_text()) for s in part.sources}
-    assert len(sources) > 20
-    for source in sources:
-        made = json.loads((ROOT / source).parent.joinpath("made.json").read_text())
-        assert made["command"], source
-        assert made["commit"], source
+    files = set()
+    for name in NAMES:
+        page = page_of(name)
+        files |= {copy.source.removeprefix("results/") for copy in page.copies}
+        notes = [block.note for block in page.blocks if block.note is not None]
+        quoted = " ".join(" ".join(entry) for note in notes for entry in note.entries)
+        files |= {term[3] for term in cells.TERM.finditer(quoted)} - {"quotes.csv"}
+    files = {file for file in files if not file.startswith("paper/")}
+    assert len(files) > 40
+    for file in files:
+        made = json.loads((cells.RESULTS / file).parent.joinpath("made.json").read_text())
+        assert made["command"], file
+        assert made["commit"], file
+
+
+def test_few_numbers_are_said_to_be_no_results() -> None:
+    notes = [block.note for name in NAMES for block in page_of(name).blocks]
+    told = [e for note in notes if note for e in note.entries if e[1].startswith(checks.NO_RESULT)]
+    assert len(told) <= 12
 
 
 def test_quotes_are_what_the_script_computes() -> None:
@@ -172,45 +76,140 @@ def test_quotes_are_what_the_script_computes() -> None:
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    assert quoted_lines() == [script.HEADER, *script.lines()]
+    with (cells.RESULTS / "quotes.csv").open(encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [script.HEADER, *script.lines()]
 
 
-COMPARED = [
-    path.parent.name for path in RESULTS.glob("*/table.md") if "P(better)" in path.read_text()
-]
+PAGE = """
+## Results
+
+- After 6M steps of trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.
+  <!-- cells {seal}
+  15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]
+  -->
+"""
 
 
-@pytest.mark.parametrize("folder", sorted(COMPARED))
-def test_comparisons_are_what_their_seeds_say(folder: str) -> None:
-    """Return, difference and P(better), from seeds.csv."""
-    header, *rows = table_of(f"results/{folder}/table.md")
-    with (RESULTS / folder / "seeds.csv").open() as file:
-        runs = list(csv.DictReader(file))
-    late: dict[str, dict[int, float]] = {}
-    for run in runs:
-        late.setdefault(run["agent"], {})[int(run["seed"])] = float(run["return_after_warmup"])
-    reference = rows[0][0]
-    for row in rows:
-        mine = late[row[0]]
-        shown = dict(zip(header, row, strict=True))
-        (column,) = [name for name in header if name.startswith(("return after", "reward after"))]
-        assert shown[column] == tables.plus_minus(stats.mean_ci(list(mine.values())))
-        if row[0] != reference:
-            better = stats.probability_of_improvement(mine, late[reference])
-            assert shown["P(better)"] == tables.with_bounds(better)
+def problems_of(text: str) -> list[str]:
+    (block,) = pages.parse(text).blocks
+    return checks.check_block(block, verdicts=True)
 
 
-def test_a_changed_digit_is_found() -> None:
-    """Of a table and of a sentence."""
-    page = (ROOT / "docs/results.md").read_text()
-    (right,) = [s for s in sections(page) if s.heading == "## Windy Pendulum, trace 4"]
-    (quote,) = right.quotes
-    check_quote(quote)
-    for i, row in enumerate(quote.rows[2:], 2):
-        for j, cell in enumerate(row):
-            if any(c.isdigit() for c in cell):
-                digit = re.sub(r"\d", lambda m: str((int(m[0]) + 1) % 10), cell, count=1)
-                changed = [*row[:j], digit, *row[j + 1 :]]
-                rows = [*quote.rows[:i], changed, *quote.rows[i + 1 :]]
-                with pytest.raises(AssertionError, match="has no row"):
-                    check_quote(quote._replace(rows=rows))
+def sealed(page: str) -> str:
+    (block,) = pages.parse(page.format(seal="000000")).blocks
+    return page.format(seal=words.seal(words.plain(block.text)))
+
+
+def test_a_right_sentence_has_no_problem() -> None:
+    assert problems_of(sealed(PAGE)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("by 15.1", "by 15.2", "'15.1 ± 9.7' is not in the text"),
+        ("= -pend", "= pend", "is -15.1 ± 9.7"),
+        ("[a2c |", "[a2c-entropy |", "is +12.2 ± 5.7"),
+        ("[a2c |", "[sac |", "has no row with"),
+        ("minus lcpo]", "minus a2c]", "has no column"),
+        ("trace 4", "trace 3", "trace '3' is named"),
+        ("A2C", "SAC", "agent 'sac' is named"),
+        ("After 6M steps", "Over the whole run", "window 'whole run' is named"),
+        ("  <!-- cells", "  <!-- no cells", "no comment names the cells of 15.1 ± 9.7"),
+    ],
+)
+def test_what_the_cells_do_not_say_is_found_without_the_seal(
+    old: str, new: str, problem: str
+) -> None:
+    assert PAGE.count(old) == 1
+    found = problems_of(sealed(PAGE.replace(old, new)))
+    assert any(problem in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("LCPO is ahead of A2C", "A2C is ahead of LCPO"), ("ahead of", "behind")]
+)
+def test_a_claim_that_is_turned_round_breaks_its_seal(old: str, new: str) -> None:
+    (problem,) = problems_of(sealed(PAGE).replace(old, new))
+    assert problem.startswith("the claim has changed since it was sealed")
+
+
+@pytest.mark.parametrize(
+    ("see", "holds"),
+    [
+        ("pendulum-trace4/table.md[a2c | minus lcpo] < 0", True),
+        ("pendulum-trace4/table.md[a2c | minus lcpo] > 0", False),
+        ("pendulum-trace4/table.md[lcpo-noent | minus lcpo] ~ 0", True),
+        ("pendulum-trace4/table.md[a2c | minus lcpo] ~ 0", False),
+        ("windy-pendulum/table.md[lcpo | return after 6M] near paper", True),
+        ("windy-pendulum-4/table.md[1; trpo | return after 6M] near paper", False),
+        ("windy-pendulum-4/table.md[1; trpo | return after 6M] far from paper", True),
+        ("anchors/table.md[all; whole past | better on] all", True),
+        ("anchors/table.md[all; none | better on] none", False),
+    ],
+)
+def test_evidence_is_looked_at(see: str, holds: bool) -> None:
+    relation = pages.RELATION.search(see)
+    assert relation is not None
+    _, problems = checks.check_evidence(see.removesuffix(relation[0]).strip(), relation[0])
+    assert (problems == []) is holds
+
+
+@pytest.mark.parametrize(
+    ("quoted", "shown", "same"),
+    [
+        ("34.1 ± 5.8", "+34.1 ± 5.8", True),
+        ("34.1 ± 5.8", "-34.1 ± 5.8", False),
+        ("-34.1 ± 5.8", "+34.1 ± 5.8", False),
+        ("82 of the 90", "82 of 90", True),
+        ("28 of 90", "82 of 90", False),
+        ("82", "82 of 90", True),
+        ("84 %", "84.1 %", True),
+        ("85 %", "84.1 %", False),
+        ("-354", "-354 (seed 1)", True),
+        ("354", "-354 (seed 1)", False),
+    ],
+)
+def test_sign_and_digits_count(quoted: str, shown: str, same: bool) -> None:
+    assert cells.agrees(quoted, shown) is same
+
+
+def test_cells_can_be_turned_round_added_and_subtracted() -> None:
+    drift, burst = (f"anchors/table.md[{kind}; none; trpo; 0.0001 | better on]"
+                    for kind in ("drift", "burst"))  # fmt: skip
+    assert cells.evaluate(drift).shown == "10 of 30"
+    assert cells.evaluate(f"-{drift}").shown == "20 of 30"
+    assert cells.evaluate(f"-{drift} + -{burst}").shown == "49 of 60"
+    cost = "rivals/table.md[all; ppo; value steps {} | microseconds]"
+    assert cells.evaluate(f"{cost.format(5)} - {cost.format(1)}").shown == "1.7"
+    with pytest.raises(ValueError, match="2 rows fit"):
+        cells.evaluate("rivals/table.md[all; ppo | microseconds]")
+
+
+def test_cells_are_proposed_and_claims_sealed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "## Results\n\n- After 6M steps of trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.\n"
+    )
+    assert quoted.annotate(page) == []
+    assert "15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]" in page.read_text()
+    assert checks.check("page.md", page.read_text()) == []
+    page.write_text(page.read_text().replace("LCPO is ahead of A2C", "A2C is behind LCPO"))
+    assert "sealed" in checks.check("page.md", page.read_text())[0]
+    assert quoted.annotate(page) == []
+    assert checks.check("page.md", page.read_text()) == []
+    page.write_text(page.read_text().replace("by 15.1 ± 9.7", "by 25.1 ± 9.7"))
+    assert "'15.1 ± 9.7' is not in the text" in quoted.annotate(page)[0]
+    assert "sealed" in checks.check("page.md", page.read_text())[-1]
+
+
+def test_readers_see_no_comment_and_whole_lists() -> None:
+    """In a renderer of CommonMark, as GitHub's and MyST's are."""
+    markdown = MarkdownIt("commonmark").enable("table")
+    for name in NAMES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        without = re.sub(r"^ *<!-- cells.*?-->\n", "", text, flags=re.S | re.M)
+        shown = re.sub(r"<!--.*?-->\n?", "", markdown.render(text), flags=re.S)
+        assert ".md[" not in re.sub(r"<code.*?</code>", "", shown, flags=re.S)
+        for tag in ("<ul>", "<li>", "<p>", "<table>"):
+            assert shown.count(tag) == markdown.render(without).count(tag), f"{name}: {tag}"

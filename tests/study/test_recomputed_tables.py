@@ -1,0 +1,283 @@
+"""The tables in results/ are what their seeds.csv says: every cell that the seeds determine.
+
+Tables of drawn traces are made again by the study's own code. In all others a column has a rule
+(`RULES`); cells that need more than seeds.csv holds, such as the accepted step, have none.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from lcpo.study import drawn, drawn_tables, stats, tables
+from lcpo.study.paper import anchors, rivals
+from lcpo.study.paper_numbers import paper_number
+from lcpo.study.straggler_report import printed
+
+RESULTS = Path(__file__).parents[2] / "results"
+NO_RUNS = {"ood-vs-cpd", "workloads"}
+DRAWN = ("anchors", "rivals", "rivals-hopper")
+GRID_WORLD = "grid-world"
+"""Its table has medians and the worst seed (tests/study/test_studies.py)."""
+FOLDERS = sorted(path.parent.name for path in RESULTS.glob("*/seeds.csv"))
+OTHERS = [name for name in FOLDERS if name not in {*NO_RUNS, *DRAWN, GRID_WORLD}]
+
+RATES = {"1M": "0.0002", "3M": "7e-05", "10M": "2e-05"}
+"""Online EWC's averaging rate by 1/beta, in interactions."""
+
+Run = Mapping[str, str]
+Row = Mapping[str, str]
+
+
+def rows_of(path: Path) -> list[Row]:
+    """Of the first table of a Markdown file."""
+    lines = [line for line in path.read_text().split("\n") if line.startswith("|")]
+    header, _, *rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def runs_of(folder: str) -> list[Run]:
+    with (RESULTS / folder / "seeds.csv").open(encoding="utf-8") as file:
+        return [run for run in csv.DictReader(file) if run["status"] == "finished"]
+
+
+def runs_behind(row: Row, runs: Sequence[Run]) -> list[Run]:
+    """Those of the row's agent, trace and point of a sweep."""
+    agent = row["agent"].removesuffix(" (best fixed)")
+    point = {
+        "updates_per_rollout": row.get("steps per rollout", "-"),
+        "penalty_coef": row.get("alpha", "-"),
+        "averaging_rate": RATES.get(row.get("1/beta", ""), "-"),
+    }
+    words = [re.escape(f"{name}={value}") for name, value in point.items() if value != "-"]
+
+    def mine(run: Run) -> bool:
+        variant = run["setting"].rpartition("-")[2]
+        name = f"lcpo-{variant}" if variant in ("agg", "med", "cons") else run["agent"]
+        trace = row.get("trace", run["trace"]) == run["trace"].split("@")[0]
+        there = all(re.search(rf"(^|-){word}(\.0)?(-|,|$)", run["setting"]) for word in words)
+        return name == agent and trace and there
+
+    return [run for run in runs if mine(run)]
+
+
+def values(runs: Sequence[Run], column: str) -> list[float]:
+    return [float(run[column]) for run in runs if run[column]]
+
+
+def by_seed(runs: Sequence[Run], column: str) -> dict[int, float]:
+    return {int(run["seed"]): float(run[column]) for run in runs}
+
+
+def interval(column: str) -> Callable[[Sequence[Run]], str]:
+    """Mean and Student's interval over the seeds."""
+
+    def cell(runs: Sequence[Run]) -> str:
+        found = values(runs, column)
+        return tables.plus_minus(stats.mean_ci(found)) if found else tables.NONE
+
+    return cell
+
+
+def percent(column: str, form: str) -> Callable[[Sequence[Run]], str]:
+    def cell(runs: Sequence[Run]) -> str:
+        found = values(runs, column) if column in runs[0] else []
+        return f"{100 * statistics.fmean(found):{form}} %" if found else tables.NONE
+
+    return cell
+
+
+def hours_until(runs: Sequence[Run]) -> str:
+    """seeds.csv has no number where it never happened, or where it cannot be said."""
+    found = [float(run["hours_until"] or "inf") for run in runs]
+    median = statistics.median(found)
+    return "never" if median == float("inf") else f"{median:.0f}"
+
+
+RULES: dict[str, Callable[[Sequence[Run]], str]] = {
+    "seeds": lambda runs: str(len(runs)),
+    "whole run": interval("whole_run"),
+    "return": interval("return"),
+    "end of training": interval("end_of_training"),
+    "revisits": interval("revisits"),
+    "distance": interval("distance"),
+    "active": percent("constraint_active", ".1f"),
+    "reward unexplained": percent("model_reward_error", ".3g"),
+    "obs unexplained": percent("model_obs_error", ".3g"),
+    "sample age": percent("sample_age", ".3g"),
+    "median": lambda runs: f"{statistics.median(values(runs, 'return')):.0f}",
+    "worst seed": lambda runs: f"{min(values(runs, 'return')):.0f}",
+    "p95": interval("p95"),
+    "p99": interval("p99"),
+    "p99.9": interval("p999"),
+    "extra load %": interval("extra_load"),
+    "worst hour": interval("worst_hour"),
+    "worse hours %": interval("worse_hours"),
+    "hours until": hours_until,
+    "active %": interval("active"),
+    "OOD %": interval("ood"),
+}
+FIRST = {"replay-rate-sac-10": "first_0.5M"}
+LAST = {"replay-rate-sac-10": "after_1.5M"}
+
+
+def rule_of(folder: str, column: str) -> Callable[[Sequence[Run]], str] | None:
+    if column.startswith(("return after", "reward after")):
+        return interval("return_after_warmup")
+    if column.startswith("first ") and column != "first at (million)":
+        return interval(FIRST.get(folder, "first_quarter"))
+    if column.startswith("last "):
+        return interval(LAST.get(folder, "last_quarter"))
+    return RULES.get(column)
+
+
+@pytest.mark.parametrize("folder", OTHERS)
+def test_tables_are_what_their_seeds_say(folder: str) -> None:
+    runs, rows = runs_of(folder), rows_of(RESULTS / folder / "table.md")
+    assert rows
+    checked = 0
+    for row in rows:
+        if row["agent"].startswith("best prescient"):
+            continue
+        mine = runs_behind(row, runs)
+        assert len(mine) == int(row["seeds"]), f"{row['agent']}: {len(mine)} runs"
+        for column, shown in row.items():
+            rule = rule_of(folder, column)
+            if rule is not None:
+                assert shown == rule(mine), f"{row['agent']}, {column}"
+                checked += 1
+    assert checked >= 2 * len(rows)
+
+
+@pytest.mark.parametrize("folder", [f for f in OTHERS if not f.startswith("straggler")])
+def test_differences_to_the_first_row_are_what_their_seeds_say(folder: str) -> None:
+    """`minus REF` and P(better), which compare the returns after warm-up."""
+    runs, (first, *rows) = runs_of(folder), rows_of(RESULTS / folder / "table.md")
+    column = f"minus {first['agent']}"
+    reference = by_seed(runs_behind(first, runs), "return_after_warmup") if column in first else {}
+    for row in rows if reference else ():
+        mine = by_seed(runs_behind(row, runs), "return_after_warmup")
+        difference = stats.paired_difference(mine, reference)
+        assert row[column] == tables.plus_minus(difference, sign=True)
+        better = stats.probability_of_improvement(mine, reference)
+        assert row["P(better)"] == tables.with_bounds(better)
+
+
+@pytest.mark.parametrize("folder", [f for f in OTHERS if f.startswith("straggler")])
+def test_straggler_tables_compare_with_the_best_fixed_timeout(folder: str) -> None:
+    runs, rows = runs_of(folder), rows_of(RESULTS / folder / "table.md")
+    p95 = {row["agent"]: by_seed(runs_behind(row, runs), "p95") for row in rows}
+    means = {agent: statistics.fmean(found.values()) for agent, found in p95.items()}
+    assert list(means) == sorted(means, key=lambda agent: means[agent]), "the best first"
+    (best,) = [agent for agent in means if agent.endswith(" (best fixed)")]
+    start, goal = means[best], means["hedge-hourly"]
+    for row in rows:
+        agent = row["agent"]
+        difference = tables.plus_minus(stats.paired_difference(p95[agent], p95[best]), sign=True)
+        assert row["minus best fixed"] == ("-" if agent == best else difference)
+        if row["of the way %"] != tables.NONE:
+            way = 100 * (start - means[agent]) / (start - goal)
+            assert row["of the way %"] == tables.number(way)
+        assert row.get("paper", tables.NONE) == printed(row["workload"], agent)
+
+
+@pytest.mark.parametrize("folder", [f for f in OTHERS if f.startswith(("windy", "pendulum-short"))])
+def test_the_paper_s_numbers_are_those_that_it_prints(folder: str) -> None:
+    for row in rows_of(RESULTS / folder / "table.md"):
+        theirs = paper_number("gym-all", row["agent"], row["env"], row["trace"])
+        assert row["paper"] == theirs, row
+
+
+def mean_returns(folder: str, column: str) -> dict[tuple[str, str], dict[str, float]]:
+    """Over seeds, by (agent, setting) and trace."""
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for run in runs_of(folder):
+        traces = found.setdefault((run["agent"], run["setting"]), {})
+        traces.setdefault(run["trace"], []).append(float(run[column]))
+    return {
+        case: {trace: statistics.fmean(seeds) for trace, seeds in traces.items()}
+        for case, traces in found.items()
+    }
+
+
+def is_mean(cell: str, mean: float) -> bool:
+    """Is "-380 ± 25" an interval around it, to the digits that are shown?"""
+    shown = cell.split(" ")[0]
+    return abs(float(shown) - mean) <= 0.501 * 10.0 ** -len(shown.partition(".")[2])
+
+
+@pytest.mark.parametrize("folder", DRAWN)
+def test_means_and_counts_on_drawn_traces_are_what_their_seeds_say(folder: str) -> None:
+    """By other arithmetic than the study's, without the intervals: for those, the test below."""
+    study = anchors if folder == "anchors" else rivals
+    late, whole = (mean_returns(folder, name) for name in ("return_after_warmup", "whole_run"))
+    cases = {tuple(study.describe(case)): case for case in whole}
+    for row in rows_of(RESULTS / folder / "table.md"):
+        kind, *words = list(row.values())[:4]
+        case = cases[tuple(words)]
+        traces = [t for t in whole[case] if kind in ("all", t.split("@")[0], *t.split(":")[1:2], t)]
+        assert traces
+        (after,) = [row[name] for name in row if name.startswith("return after")]
+        assert is_mean(after, statistics.fmean(late[case][t] for t in traces)), row
+        assert is_mean(row["whole run"], statistics.fmean(whole[case][t] for t in traces)), row
+        other = anchors.paper_s_anchors(case) if study is anchors else rivals.PAPER
+        if case != other:
+            gains = [whole[case][t] - whole[other][t] for t in traces]
+            (shown,) = [row[name] for name in row if name.startswith("minus")]
+            assert shown[0] in "+-"
+            assert is_mean(shown, statistics.fmean(gains)), row
+            assert row["better on"] == f"{sum(x > 0 for x in gains)} of {len(traces)}", row
+
+
+@pytest.mark.parametrize("folder", ["rivals", "rivals-hopper"])
+@pytest.mark.parametrize("name", ["best", "recommended"])
+def test_what_is_recommended_is_compared_as_the_seeds_say(folder: str, name: str) -> None:
+    late, whole = (mean_returns(folder, name) for name in ("return_after_warmup", "whole_run"))
+    best = max(whole, key=lambda case: statistics.fmean(whole[case].values()))
+    chosen = best if name == "best" else rivals.RECOMMENDED
+    cases = {tuple(rivals.describe(case)): case for case in whole}
+    for row in rows_of(RESULTS / folder / f"{name}.md"):
+        kind, *words = list(row.values())[:4]
+        other = cases[tuple(words)]
+        traces = [
+            t for t in whole[other] if kind in ("all", t.split("@")[0], *t.split(":")[1:2], t)
+        ]
+        for found, gain, better in (
+            (whole, "whole run", "better on"),
+            (late, "after warm-up", "better then on"),
+        ):
+            gains = [found[chosen][t] - found[other][t] for t in traces]
+            assert is_mean(row[gain], statistics.fmean(gains)), row
+            assert row[better] == f"{sum(x > 0 for x in gains)} of {len(traces)}", row
+
+
+@pytest.mark.learn
+@pytest.mark.parametrize("folder", DRAWN)
+def test_tables_of_drawn_traces_are_made_again(folder: str) -> None:
+    """All of `rivals` and `anchors`: returns, gains and counts, from seeds.csv alone."""
+    options = drawn.DrawnOptions(from_seeds=str(RESULTS / folder / "seeds.csv"))
+    study = anchors if folder == "anchors" else rivals
+    seeds, _ = drawn.seeds_of(options, [], study.CASES)
+    runs = drawn_tables.runs_of(seeds)
+    if study is anchors:
+        columns, against = ["anchors", "agent", "limit"], "OOD anchors"
+        reference = anchors.paper_s_anchors
+    else:
+        columns, against = ["agent", "setting", "microseconds"], "the paper's LCPO"
+        reference = lambda key: rivals.PAPER  # noqa: E731
+    made = {
+        "table": drawn_tables.summary(runs, columns, study.describe, reference, against),
+    }
+    if study is rivals:
+        made["work"] = rivals.more_work(runs)
+        made["best"] = rivals.beside(runs, rivals.best_of(runs), "")
+        made["recommended"] = rivals.beside(runs, rivals.RECOMMENDED, "")
+    for name, table in made.items():
+        shown = rows_of(RESULTS / folder / f"{name}.md")
+        assert [list(row) for row in shown[:1]] == [list(table.header)]
+        assert [list(row.values()) for row in shown] == [list(row) for row in table.rows], name
