@@ -30,6 +30,9 @@ OTHERS = [name for name in FOLDERS if name not in {*NO_RUNS, *DRAWN, GRID_WORLD}
 RATES = {"1M": "0.0002", "3M": "7e-05", "10M": "2e-05"}
 """Online EWC's averaging rate by 1/beta, in interactions."""
 
+FAULTS = {"none": "corrected", "all but those of options": "all"}
+"""Settings of `lcpo reproduce faults`, by what its table calls them."""
+
 Run = Mapping[str, str]
 Row = Mapping[str, str]
 
@@ -55,8 +58,16 @@ def runs_behind(row: Row, runs: Sequence[Run]) -> list[Run]:
         "averaging_rate": RATES.get(row.get("1/beta", ""), "-"),
     }
     words = [re.escape(f"{name}={value}") for name, value in point.items() if value != "-"]
+    fault = row.get("fault")
 
     def mine(run: Run) -> bool:
+        setting = run["setting"].removesuffix(", as published")
+        if fault is not None and setting != FAULTS.get(fault, fault):
+            return False
+        if "=" in agent:  # settings of its own: agent[field=value]
+            return f"{run['agent']}-{setting}" == agent
+        if setting.startswith("faults="):
+            return False
         variant = run["setting"].rpartition("-")[2]
         name = f"lcpo-{variant}" if variant in ("agg", "med", "cons") else run["agent"]
         trace = row.get("trace", run["trace"]) == run["trace"].split("@")[0]

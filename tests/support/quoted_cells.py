@@ -22,7 +22,7 @@ PAPER = ROOT / "lcpo" / "study" / "data"
 NUMBER = r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?"
 INTERVAL = re.compile(rf"({NUMBER}) (?:±|\+-) (\d+(?:\.\d+)?)")
 COUNT = re.compile(r"(\d+) of (?:the |those )?(\d+)")
-TERM = re.compile(r"\s*([+-]?)\s*(-?)([\w./-]+)\[([^\]|]*)(?:\|([^\]]*))?\]")
+TERM = re.compile(r"\s*([+-]?)\s*(-?)([\w./-]+)\[((?:[^][|]|\[[^][]*\])*)(?:\|([^\]]*))?\]")
 
 
 class Table(NamedTuple):
