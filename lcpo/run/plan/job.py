@@ -100,19 +100,23 @@ def is_file_name(text: str) -> bool:
 
 def check_trust(jobs: Sequence[Job], trust: bool, where: str) -> None:
     """Refuse jobs of the file `where` that name code outside this library, without trust."""
-    for job in jobs:
-        detector = job.config.get("detector")
-        named = {
-            "agent": (job.agent, is_ours(job.agent)),
-            "environment": (job.env, names.is_ours(job.env, ENVS)),
-            "detector": (detector, detector is None or names.is_ours(detector, DETECTORS)),
-        }
-        for kind, (name, known) in named.items():
-            if not trust and not known:
-                raise InputError(
-                    f"{where} names the {kind} {name!r}, which is no part of lcpo: to run it is to "
-                    "run its author's code; say --trust if you trust both"
-                )
+    for job in () if trust else jobs:
+        for name, kind in outside(job).items():
+            raise InputError(
+                f"{where} names the {kind} {name!r}, which is no part of lcpo: to run it is to "
+                "run its author's code; say --trust if you trust both"
+            )
+
+
+def outside(job: Job) -> dict[str, str]:
+    """The code outside this library that a job names, and what it is."""
+    detector = job.config.get("detector")
+    named = [
+        (job.agent, "agent", is_ours(job.agent)),
+        (job.env, "environment", names.is_ours(job.env, ENVS)),
+        (detector, "detector", detector is None or names.is_ours(str(detector), DETECTORS)),
+    ]
+    return {str(name): kind for name, kind, known in named if not known}
 
 
 class Setup:
