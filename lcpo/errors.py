@@ -154,6 +154,9 @@ def _first_line(text: str) -> str:
     return first if len(first) <= _LONGEST else f"{first[:_LONGEST]} ..."
 
 
+_CONTROL = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
+
+
 def printable(text: str) -> str:
-    """Without what no terminal can encode, such as names of files that are not UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """Without what no terminal can encode, such as file names that are not UTF-8, or would obey."""
+    return text.encode("utf-8", "backslashreplace").decode().translate(_CONTROL)
