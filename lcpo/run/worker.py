@@ -24,7 +24,7 @@ import tempfile
 from pathlib import Path
 
 from lcpo.errors import InputError, RunError, no_space
-from lcpo.run.channel import Channel, own_channel
+from lcpo.run.channel import Channel, open_standard_streams, own_channel
 
 STOPPED, NOT_READ = 130, 141
 """Exit codes, as those of the command: Ctrl-C, and events that nobody reads any more."""
@@ -48,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--part", help="run a part of the plan: 3/20 is the third of twenty")
     parser.add_argument("--lock", type=int, help="with --feed: descriptor of the folder's lock")
+    open_standard_streams()
     options = parser.parse_args(arguments)
     try:
         with own_channel() as channel:
