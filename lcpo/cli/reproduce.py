@@ -171,7 +171,8 @@ def _write_plan(name: str, options: Options, jobs: list[Job], out: Path) -> int:
         raise InputError(f"{name} makes no runs: there is nothing to plan")
     _take_folder(name, options, jobs, out)
     show.line(f"{name}: {_size(jobs)}")
-    show.line(f"run them anywhere:  python -m lcpo.run.worker {plan_file(out)}")
+    command = shlex.join(["python", "-m", "lcpo.run.worker", str(plan_file(out))])
+    show.line(f"run them anywhere:  {command}")
     show.line("then, with the same options:  --collect in place of --plan")
     return 0
 

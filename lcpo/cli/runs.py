@@ -204,7 +204,8 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool, keep_state: bool) -> i
 
     check_folder(out)
     plan_only(jobs, out, _note, resume, keep_state)
-    print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
+    command = shlex.join(["python", "-m", "lcpo.run.worker", str(plan_file(out))])
+    show.line(f"{len(jobs)} jobs planned: {command}")
     return 0
 
 

@@ -20,7 +20,8 @@ from lcpo.run.engines.base import run_plan
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.plan import plan
-from lcpo.run.store import segments
+from lcpo.run.store import plans, segments
+from lcpo.run.store.files import save_document
 
 SMALL = {"hidden": [4], "rollout_length": 20}
 CASES: dict[str, dict[str, Any]] = {
@@ -117,6 +118,17 @@ def test_a_continuation_is_repeated_and_extended_with_its_own_command(
     assert run(*more) == 0
     old, new = jobs_in(out)
     assert new == {**old, "seed": 1, "name": new["name"]}, "sized as those beside it"
+
+
+def test_a_folder_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    """Its plan does not say from how many steps the sizes were computed: from all of them."""
+    out = tmp_path / "o"
+    assert run(*words_of(out, "--steps", "1000", "--plan-only")) == 0
+    jobs = [{k: v for k, v in job.items() if k != "sized_for"} for job in jobs_in(out)]
+    save_document(out / "plan.json", plans.SCHEMA, {"out": ".", "jobs": jobs})
+    for steps in ("1000", "2000"):
+        assert run(*words_of(out, "--steps", steps, "--resume", "--plan-only")) == 0
+    assert (jobs_in(out)[0]["steps"], jobs_in(out)[0]["config"]["buffer_size"]) == (2000, 10)
 
 
 @pytest.mark.parametrize("again", ["command", "python"])

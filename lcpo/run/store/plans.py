@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
@@ -70,12 +71,17 @@ def numbered(shares: Sequence[Sequence[Job]], out: Path) -> Numbered:
     plan = load_plan(file)
     places = {job.name: i for i, job in enumerate(plan.jobs)}
     for job in (job for share in shares for job in share):
-        planned = plan.jobs[places[job.name]].to_json() if job.name in places else None
-        if digest_of_json(planned) != digest_of_json(job.to_json()):
+        planned = plan.jobs[places[job.name]] if job.name in places else None
+        if planned is None or (planned != job and planned.to_json() != _as_json(job)):
             raise InputError(f"{file} was replaced while {job.name} was about to start: refused")
     return Numbered(
         [{job.name: places[job.name] for job in share} for share in shares], plan.digest
     )
+
+
+def _as_json(job: Job) -> Any:
+    """As a file has it: with lists in place of tuples."""
+    return json.loads(json.dumps(job.to_json()))
 
 
 def keeps_state(out: Path) -> bool:
