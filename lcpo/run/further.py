@@ -69,9 +69,9 @@ def resumed(
     kinds = {_kind(job): job for job in planned.values()}
     _check_kinds(jobs, kinds, out)
     before = [planned.get(job.name) or _with_seed(kinds[_kind(job)], job) for job in jobs]
-    lengths = {_sized_for(old) for old in before} - {_sized_for(job) for job in jobs}
     named = {(_sized_for(job), job.name): job for job in jobs}
-    named |= {(length, job.name): job for length in lengths for job in again(length)}
+    others = {_sized_for(old) for old in before if (_sized_for(old), old.name) not in named}
+    named |= {(length, job.name): job for length in others for job in again(length)}
     for old, job in zip(before, jobs, strict=True):
         if job.steps < old.steps if steps is not None else job.steps != old.steps:
             raise _other_steps(old, job.steps, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -15,9 +16,11 @@ from stopping import assert_same_results
 
 import lcpo
 from lcpo.errors import InputError
+from lcpo.run import further
 from lcpo.run.drive import group
 from lcpo.run.engines.base import run_plan
 from lcpo.run.engines.local import LocalEngine
+from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import plans, segments
@@ -118,6 +121,16 @@ def test_a_continuation_is_repeated_and_extended_with_its_own_command(
     assert run(*more) == 0
     old, new = jobs_in(out)
     assert new == {**old, "seed": 1, "name": new["name"]}, "sized as those beside it"
+
+
+def test_agents_that_round_their_steps_differently_are_resumed_together(tmp_path: Path) -> None:
+    make = functools.partial(
+        plan_agents, "lcpo[rollout_length=100],prescient-a2c", "pendulum", trace="revisit",
+        training_steps=3200, seeds=1,
+    )  # fmt: skip
+    plans.save_plan(tmp_path, make(steps=1000))
+    again = further.resumed(make(steps=1010), tmp_path, 1010, lambda n: make(steps=n), pytest.fail)
+    assert again == plans.planned_jobs(tmp_path)
 
 
 def test_a_folder_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
