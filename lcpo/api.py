@@ -102,10 +102,9 @@ def train(
     )
     jobs = make(steps=steps)
     folder = default_out(jobs[0]) if folder is None else folder
-    if resume and steps is not None:
-        chosen = list(dict.fromkeys(job.seed for job in jobs))
-        again = functools.partial(make, seeds=chosen)
-        jobs = further.pinned(jobs, folder, lambda before: again(steps=before), _note)
+    if resume:
+        again = functools.partial(make, seeds=seeds_of(jobs))
+        jobs = further.resumed(jobs, folder, steps, lambda before: again(steps=before), note)
     problems = run(
         jobs, folder, resume, workers, checkpoint_seconds, progress,
         keep_state=keep_state, callbacks=hear, track=trackers,
@@ -132,7 +131,7 @@ def here_if_in_main(workers: int | None, names: list[Any]) -> int | None:
     found = [name for name in names if is_in_main(name)]
     if not found or workers == 0:
         return workers
-    _note(
+    note(
         f"{', '.join(found)}: other processes cannot import what a script or notebook defines, so "
         "it runs in this one (workers=0); in a module of its own it uses every core"
     )
@@ -158,7 +157,13 @@ def check_track(track: Any) -> list[str]:
     return read_names(words)
 
 
-def _note(text: str) -> None:
+def seeds_of(jobs: Sequence[Job]) -> list[int]:
+    """The seeds of a plan, each once."""
+    return list(dict.fromkeys(job.seed for job in jobs))
+
+
+def note(text: str) -> None:
+    """Tell the user of a Python script something."""
     print(f"note: {text}", file=sys.stderr)
 
 
@@ -194,8 +199,8 @@ def run(
             for each in (bar, *trackers, *callbacks):
                 each(event)
 
-        for note in notes(jobs):
-            bar(Note(note))
+        for text in notes(jobs):
+            bar(Note(text))
         try:
             run_plan(jobs, out, engine, hear, resume, keep_state, bar.begin)
         except (stop.Asked, KeyboardInterrupt) as stopped:

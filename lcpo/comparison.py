@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from lcpo import api, values
 from lcpo.errors import RunError
+from lcpo.run import further
 from lcpo.run.drive.execute import has_ended
 from lcpo.run.events import Event
 from lcpo.run.plan.agents import Agents, plan_agents, read_agents
@@ -128,21 +130,25 @@ def compare(
     hear, trackers = api.check_callbacks(callbacks), api.check_track(track)
     folder = None if out is None else values.path("out", out)
     env, env_config = api.named_env(env, env_config)
-    workers = api.here_if_in_main(workers, [env, *(one.name for one in read_agents(agents))])
-    jobs = plan_agents(
-        agents,
+    chosen = read_agents(agents)
+    workers = api.here_if_in_main(workers, [env, *(one.name for one in chosen)])
+    make = functools.partial(
+        plan_agents,
+        chosen,
         env,
         trace=trace,
-        steps=steps,
-        seeds=seeds,
         scale=scale,
         env_overrides=env_config,
         training_steps=training_steps,
         normalise=normalise,
         published=published,
     )
-    rows.check_warmup(warmup, jobs)
+    jobs = make(steps=steps, seeds=seeds)
     folder = default_out(jobs, published) if folder is None else folder
+    if resume:
+        again = functools.partial(make, seeds=api.seeds_of(jobs))
+        jobs = further.resumed(jobs, folder, steps, lambda before: again(steps=before), api.note)
+    rows.check_warmup(warmup, jobs)
     problems = api.run(
         jobs, folder, resume, workers, checkpoint_seconds, progress,
         keep_state=keep_state, callbacks=hear, track=trackers,

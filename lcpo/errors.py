@@ -89,7 +89,7 @@ def place(error: BaseException) -> str | None:
 
 def trace_of(error: BaseException) -> str:
     """The whole traceback, for a log."""
-    return _printable("".join(traceback.format_exception(error)))
+    return printable("".join(traceback.format_exception(error)))
 
 
 class _Frame(NamedTuple):
@@ -138,7 +138,7 @@ def _short(file: str) -> str:
     """From the current folder, if the file is below it."""
     with contextlib.suppress(OSError):  # the current folder is gone
         file = file.removeprefix(os.path.join(os.getcwd(), ""))
-    return _printable(file)
+    return printable(file)
 
 
 def _text(error: BaseException) -> str:
@@ -149,11 +149,14 @@ def _text(error: BaseException) -> str:
 
 
 def _first_line(text: str) -> str:
-    lines = [line.strip() for line in _printable(text).splitlines() if line.strip()]
+    lines = [line.strip() for line in printable(text).splitlines() if line.strip()]
     first = lines[0] if lines else ""
     return first if len(first) <= _LONGEST else f"{first[:_LONGEST]} ..."
 
 
-def _printable(text: str) -> str:
-    """Without what no terminal can encode, such as names of files that are not UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()
+_CONTROL = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """Without what no terminal can encode, such as file names that are not UTF-8, or would obey."""
+    return text.encode("utf-8", "backslashreplace").decode().translate(_CONTROL)

@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 import os
+import unicodedata
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -100,15 +101,33 @@ def name(what: str, value: Any) -> str:
     return value if isinstance(value, str) and value else refuse(what, value, "a name")
 
 
+def has_control(text: str) -> bool:
+    """Whether a text holds what ends a line, or what a terminal takes as a command."""
+    return any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in text)
+
+
 def path(what: str, value: Any) -> Path:
     """The path of a file or folder."""
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
-    if not isinstance(text, str) or not text or "\0" in text:
+    if not isinstance(text, str) or not text:
         refuse(what, value, "a path")
+    if has_control(text):
+        refuse(what, value, "a path without line ends and other control characters")
     sizes = [len(os.fsencode(part)) for part in Path(text).parts]
     if max(sizes, default=0) > 255 or sum(sizes) > 4000:
         refuse(what, value, "a path that a file system can hold: its names have 255 bytes at most")
     return Path(text)
+
+
+def current_folder() -> Path:
+    """Where the command was started; InputError where that folder has been deleted since."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        why = error.strerror
+        raise InputError(
+            f"the current folder is gone ({why}): change to one that exists"
+        ) from error
 
 
 def from_text(text: str) -> Any:

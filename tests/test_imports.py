@@ -14,9 +14,10 @@ import lcpo
 ROOT = Path(lcpo.__file__).parent
 
 # package -> the packages of ours that it may import
-BASICS = {"errors", "values", "names", "config", "types"}
+BASICS = {"archives", "errors", "values", "names", "config", "types"}
 ALLOWED = {
     "errors": set(),
+    "archives": set(),
     "values": {"errors"},
     "names": {"errors", "values"},
     "config": {"errors", "values", "names"},

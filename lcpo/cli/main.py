@@ -14,6 +14,7 @@ from lcpo.cli.options import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
 from lcpo.errors import InputError, RunError, is_full, no_space
 from lcpo.names import unknown
 from lcpo.run import stop
+from lcpo.run.channel import open_standard_streams
 
 COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "train": runs.train,
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit code, which docs/running.md explains."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    open_standard_streams()
     if not arguments or arguments[0] in ("-h", "--help"):
         _usage()
         return 0

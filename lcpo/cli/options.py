@@ -6,14 +6,18 @@ and tells what is wrong in a box of several lines.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import inspect
 import itertools
+import os
 import re
+import shutil
 import types
 import typing
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -67,8 +71,24 @@ def _show_help(
         nested = Annotated[env, tyro.conf.arg(name="env")]
         fields.append(("env_config", nested, dataclasses.field(default_factory=env)))
     cls = dataclasses.make_dataclass("Options", fields)
-    tyro.cli(cls, prog=f"lcpo {name}", description=description, args=["--help"])
+    with _width_for_help():
+        tyro.cli(cls, prog=f"lcpo {name}", description=description, args=["--help"])
     raise AssertionError("help ends the command")
+
+
+@contextlib.contextmanager
+def _width_for_help() -> Iterator[None]:
+    """A terminal of a width that tyro can fill: it never comes to an end with a few columns."""
+    given = os.environ.get("COLUMNS")
+    width = shutil.get_terminal_size().columns
+    os.environ["COLUMNS"] = str(min(max(width, 40), 200))
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = given
 
 
 def _field(option: Option) -> Any:

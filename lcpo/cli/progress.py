@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from lcpo.errors import printable
 from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress
 from lcpo.run.plan.job import Job
 
@@ -95,7 +96,7 @@ class RunProgress:
 
     def _print(self, text: str, style: str = "") -> None:
         """A line as it is: what environments say may look like rich's marks."""
-        self.console.print(Text(text, style), soft_wrap=True)
+        self.console.print(Text(printable(text), style), soft_wrap=True)
 
     def _show(self) -> None:
         reached = sum(self.reached.values())

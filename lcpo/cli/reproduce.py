@@ -41,12 +41,29 @@ def reproduce(arguments: list[str]) -> int:
     check_running(options.workers)
     engine = make_engine(options.engine, options.workers, options.address)
     command = shlex.join(["lcpo", "reproduce", *arguments])
+    _check_folder(name, options)
     jobs = study.plan(options)
     if options.plan is not None:
         return _write_plan(name, options, jobs, options.plan)
     if options.collect is not None:
         return _collect(name, options, jobs, options.collect, command)
     return _run(name, options, jobs, engine, command)
+
+
+def _check_folder(name: str, options: Options) -> None:
+    """Raise InputError where the folder will not do: to plan all runs may take minutes."""
+    from lcpo.run.engines.base import check_place
+    from lcpo.run.plan.check import check_folder
+    from lcpo.study.folder import check_holds_runs, check_study
+
+    if options.collect is not None:
+        check_holds_runs(options.collect)
+        check_study(options.collect, name, options, [])
+        return
+    folder = options.plan or options.folder(name)
+    check_folder(folder)
+    check_place(folder, options.resume)
+    check_study(folder, name, options, [])
 
 
 def _usage() -> None:
@@ -79,13 +96,11 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
 def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: str) -> int:
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
-    from lcpo.run.plan.check import check_folder
     from lcpo.run.store.results import load_results
     from lcpo.study.folder import check_study, save_study
     from lcpo.study.paper import STUDIES
 
     out, left_out = options.folder(name), STUDIES[name].left_out(options)
-    check_folder(out)
     check_study(out, name, options, jobs)
     if jobs:
         show.line(f"{name}: {_size(jobs)}{_rest(jobs, out)}")
@@ -150,15 +165,14 @@ def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> Non
 
 def _write_plan(name: str, options: Options, jobs: list[Job], out: Path) -> int:
     """The jobs for another machine."""
-    from lcpo.run.plan.check import check_folder
     from lcpo.run.store.layout import plan_file
 
     if not jobs:
         raise InputError(f"{name} makes no runs: there is nothing to plan")
-    check_folder(out)
     _take_folder(name, options, jobs, out)
     show.line(f"{name}: {_size(jobs)}")
-    show.line(f"run them anywhere:  python -m lcpo.run.worker {plan_file(out)}")
+    command = shlex.join(["python", "-m", "lcpo.run.worker", str(plan_file(out))])
+    show.line(f"run them anywhere:  {command}")
     show.line("then, with the same options:  --collect in place of --plan")
     return 0
 

@@ -124,8 +124,8 @@ def train(arguments: list[str]) -> int:
     )
     jobs = make(steps=options.steps)
     out = options.out or api.default_out(jobs[0])
-    if options.resume and options.steps is not None:
-        jobs = further.pinned(jobs, out, lambda steps: make(steps=steps), _note)
+    if options.resume:
+        jobs = further.resumed(jobs, out, options.steps, lambda steps: make(steps=steps), _note)
     if options.plan_only:
         return _write_plan(jobs, out, options.resume, options.keep_state)
     _tell_plan(options, jobs)
@@ -204,7 +204,8 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool, keep_state: bool) -> i
 
     check_folder(out)
     plan_only(jobs, out, _note, resume, keep_state)
-    print(f"{len(jobs)} jobs planned: python -m lcpo.run.worker {plan_file(out)}")
+    command = shlex.join(["python", "-m", "lcpo.run.worker", str(plan_file(out))])
+    show.line(f"{len(jobs)} jobs planned: {command}")
     return 0
 
 
@@ -212,6 +213,7 @@ def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
     from lcpo.comparison import AGENTS, default_out
+    from lcpo.run import further
     from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.job import find_env
     from lcpo.study.compare import check_warmup
@@ -236,21 +238,23 @@ def compare(arguments: list[str]) -> int:
     )  # fmt: skip
     _imported(options)  # a folder that is none is told before any work
     how = _how(options)
-    jobs = plan_agents(
+    make = functools.partial(
+        plan_agents,
         options.agents,
         options.env,
         trace=trace_of(options),
-        steps=options.steps,
         seeds=flags.read_seeds(options.seeds),
         scale=options.scale,
         env_overrides=flags.config_changes(options.env_config, default_env),
         training_steps=options.training_steps,
         normalise=options.normalise,
         published=options.published,
-        note=(lambda text: None) if options.quiet else _note,
     )
-    check_warmup(options.warmup, jobs)
+    jobs = make(steps=options.steps, note=(lambda text: None) if options.quiet else _note)
     out = options.out or default_out(jobs, options.published)
+    if options.resume:
+        jobs = further.resumed(jobs, out, options.steps, lambda steps: make(steps=steps), _note)
+    check_warmup(options.warmup, jobs)
     _tell_plan(options, jobs)
     problems = api.run(jobs, out, options.resume, **how)
     return _conclude_comparison(options, arguments, jobs, out, problems)

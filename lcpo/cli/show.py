@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from lcpo.errors import printable
+
 if TYPE_CHECKING:
     from lcpo.study.tables import Table
 
 
 def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = False) -> None:
     """Print `text` after a coloured label, or in the colour where there is no label."""
-    text = text.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
+    text = printable(text)  # names of files may be no UTF-8, and foreign text hold escape codes
     parts = [(label, f"bold {colour}"), " ", text] if label else [(text, colour)]
     Console(stderr=stderr).print(Text.assemble(*parts), soft_wrap=True)
 

@@ -81,6 +81,22 @@ class Channel:
         self.source = self.target = -1
 
 
+def open_standard_streams() -> None:
+    """Give a process whose standard streams are closed (`>&-`) an empty one in place of each.
+
+    Otherwise the next file that it opens has the number of the stream, and is written to as such.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:  # the lowest number that is free is given to what is opened: this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        if getattr(sys, name) is None:
+            mode = "w" if number else "r"
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
 @contextlib.contextmanager
 def own_channel() -> Iterator[Channel]:
     """Keep standard input and output for a channel; at the end they are as before."""

@@ -5,9 +5,9 @@
 JAX has such a cache, and decides what may be found again: its key covers the program, the compiler,
 its options and the device. Its files, though, are not written at once: a process that reads while
 another writes, or a kill, leaves it with half of one. So JAX is given a folder that keeps each
-entry whole, with a digest, and no more than `MAX_BYTES` of them. A cache that cannot be read or
-written is none, and stops no run. `LCPO_COMPILE_CACHE=0` turns it off; who has set
-JAX_COMPILATION_CACHE_DIR has a cache of JAX's own, which is left alone.
+entry whole, with a digest of it and its key, and no more than `MAX_BYTES` of them. A cache that
+cannot be read or written is none, and stops no run. `LCPO_COMPILE_CACHE=0` turns it off; who has
+set JAX_COMPILATION_CACHE_DIR has a cache of JAX's own, which is left alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import stat
 import tempfile
 from pathlib import Path
 
@@ -37,9 +38,9 @@ class Folder:
         """What was put there; None where there is nothing whole."""
         file = self._file(key)
         try:
-            content = file.read_bytes()
+            content = _read(file)
             digest, value = content[:32], content[32:]
-            if hashlib.sha256(value).digest() != digest:
+            if _digest(key, value) != digest:
                 file.unlink()
                 return None
             os.utime(file)
@@ -53,7 +54,7 @@ class Folder:
         try:
             descriptor, unfinished = tempfile.mkstemp(dir=self._path)
             with open(descriptor, "wb") as new:
-                new.write(hashlib.sha256(value).digest() + value)
+                new.write(_digest(key, value) + value)
             os.replace(unfinished, file)
             self._shrink()
         except OSError:
@@ -66,8 +67,8 @@ class Folder:
 
     def _shrink(self) -> None:
         """Drop what was not used for long; others may do so at the same time."""
-        found = [(stat.st_mtime, stat.st_size, path) for path in self._path.iterdir()
-                 if (stat := _stat(path)) is not None]  # fmt: skip
+        found = [(info.st_mtime, info.st_size, path) for path in self._path.iterdir()
+                 if (info := _info(path)) is not None]  # fmt: skip
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
             if total <= MAX_BYTES:
@@ -76,16 +77,32 @@ class Folder:
             total -= size
 
 
-def _stat(path: Path) -> os.stat_result | None:
+def _digest(key: str, value: bytes) -> bytes:
+    """Of an entry and its key: a program under another's name is as wrong as a damaged one."""
+    return hashlib.sha256(hashlib.sha256(key.encode()).digest() + value).digest()
+
+
+def _read(file: Path) -> bytes:
+    """What an entry holds; nothing where it is no file of ours. A pipe is not waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+    with open(file, "rb", opener=lambda path, _: os.open(path, flags)) as opened:
+        info = os.fstat(opened.fileno())
+        is_ours = stat.S_ISREG(info.st_mode) and info.st_size <= MAX_BYTES
+        return opened.read() if is_ours else b""
+
+
+def _info(path: Path) -> os.stat_result | None:
+    """Of a regular file; None of anything else, and of one that is gone."""
     with contextlib.suppress(OSError):
-        return path.stat()
+        info = path.lstat()
+        return info if stat.S_ISREG(info.st_mode) else None
     return None
 
 
 def folder() -> Path | None:
     """Where entries of this machine are; None where the user wants none, or there is no place.
 
-    They are code that will be run: a folder of somebody else's is not used.
+    They are code that will be run: a folder that somebody else owns, or may write to, is not used.
     """
     if os.environ.get(SWITCH, "1") == "0":
         return None
@@ -94,7 +111,9 @@ def folder() -> Path | None:
         home = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
         path = home / "lcpo" / "jax" / _machine()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_mine = not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()
+        info = path.stat()
+        is_mine = not hasattr(os, "getuid") or info.st_uid == os.getuid()
+        is_mine &= os.name != "posix" or not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         return path if is_mine and os.access(path, os.W_OK) else None
     except (OSError, RuntimeError):  # no home, or a file where the folder would be
         return None

@@ -8,8 +8,9 @@ middle. A run that has finished goes on from the state that `keep_state` left of
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,14 @@ import numpy as np
 from lcpo import contexts
 from lcpo import values as plain_values
 from lcpo.errors import InputError
-from lcpo.run.plan.job import Job, Setup, check_trust, digest_of_trace, load_trace
+from lcpo.run.plan.job import (
+    Job,
+    Setup,
+    check_trust,
+    digest_of_trace,
+    file_digest,
+    load_trace,
+)
 from lcpo.run.store.checkpoint import check_same
 from lcpo.run.store.layout import plan_file, run_files
 from lcpo.run.store.plans import planned_jobs
@@ -38,30 +46,83 @@ def from_plan(out: Path, steps: int | None, trust: bool, tell: Tell) -> list[Job
         return jobs
     steps = plain_values.whole("steps", steps)
     if longest := next((job for job in jobs if job.steps > steps), None):
-        raise InputError(
-            f"steps = {steps:,}: {longest.name} in {out} has {longest.steps:,} already; give more, "
-            "or another folder"
-        )
+        raise _other_steps(longest, steps, out)
     return _told(jobs, [_lengthen(job, steps, out, tell) for job in jobs], tell)
 
 
-def pinned(jobs: list[Job], out: Path, again: Callable[[int], list[Job]], tell: Tell) -> list[Job]:
-    """Jobs with more steps than the plan of the folder says, with the sizes that it has.
+def resumed(
+    jobs: list[Job],
+    out: Path,
+    steps: int | None,
+    again: Callable[[int], list[Job]],
+    tell: Tell,
+) -> list[Job]:
+    """The jobs of a resumed command as the plan of the folder has them, extended to `steps`.
 
-    `again(steps)`: the same jobs, planned for other steps.
+    A resume may add seeds to the runs of the folder, which then have the settings of those runs,
+    and nothing else. `steps`: as the user gave them. `again(steps)`: the same jobs, planned for
+    other steps.
     """
-    known = {job.name: job for job in planned_jobs(out)}
-    first = [known.get(job.name, job) for job in jobs]
-    shorter = {old.name: old for old, job in zip(first, jobs, strict=True) if old.steps < job.steps}
-    for steps in {job.steps for job in shorter.values()}:
-        for job in again(steps):
-            if job.name in shorter and shorter[job.name].steps == steps:
-                check_same(known[job.name].to_json(), job.to_json(), f"{job.name} in {out}")
-    longer = [
-        _lengthen(shorter[job.name], job.steps, out, tell) if job.name in shorter else job
-        for job in jobs
-    ]
-    return _told(first, longer, tell)
+    planned = {job.name: job for job in planned_jobs(out)}
+    if not planned:
+        return jobs
+    kinds = {_kind(job): job for job in planned.values()}
+    _check_kinds(jobs, kinds, out)
+    before = [planned.get(job.name) or _with_seed(kinds[_kind(job)], job) for job in jobs]
+    named = {(_sized_for(job), job.name): job for job in jobs}
+    others = {_sized_for(old) for old in before if (_sized_for(old), old.name) not in named}
+    named |= {(length, job.name): job for length in others for job in again(length)}
+    for old, job in zip(before, jobs, strict=True):
+        if job.steps < old.steps if steps is not None else job.steps != old.steps:
+            raise _other_steps(old, job.steps, out)
+        now = _at_steps(named[_sized_for(old), old.name], old.steps)
+        check_same(old.to_json(), now.to_json(), f"{old.name} in {out}")
+    longer = [_lengthen(old, job.steps, out, tell) for old, job in zip(before, jobs, strict=True)]
+    return _told(before, longer, tell)
+
+
+def _kind(job: Job) -> str:
+    """What runs have in common that differ in their seeds only: their names but for the seed."""
+    return job.name.removesuffix(f"-s{job.seed}")
+
+
+def _sized_for(job: Job) -> int:
+    return job.sized_for or job.steps
+
+
+def _with_seed(job: Job, like: Job) -> Job:
+    return dataclasses.replace(job, name=like.name, seed=like.seed)
+
+
+def _at_steps(job: Job, steps: int) -> Job:
+    """The same run for so many steps, with the sizes that it has."""
+    longer = dataclasses.replace(job, steps=steps, trace_digest=None)
+    digest = file_digest(job.trace, job.scale, Setup(longer).trace_rows)
+    return dataclasses.replace(longer, trace_digest=digest)
+
+
+def _check_kinds(jobs: Sequence[Job], kinds: Mapping[str, Job], out: Path) -> None:
+    """Raise InputError where a resume names runs that differ from those of the folder."""
+    others = dict.fromkeys(_kind(job) for job in jobs if _kind(job) not in kinds)
+    if others:
+        raise InputError(
+            f"{out} holds {_listed(list(kinds))}, and no {_listed(list(others))}: a resume runs "
+            f"what the folder's plan holds (--resume --out {shlex.quote(str(out))}, and nothing "
+            "that says which runs), or more seeds of it, with every option that it was begun with; "
+            "for other runs give another folder"
+        )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _other_steps(job: Job, steps: int, out: Path) -> InputError:
+    return InputError(
+        f"steps = {steps:,}: {job.name} in {out} has {job.steps:,}; say --steps {job.steps} or "
+        "more, or give another folder"
+    )
 
 
 def _told(before: list[Job], after: list[Job], tell: Tell) -> list[Job]:
@@ -96,7 +157,7 @@ def _lengthen(job: Job, steps: int, out: Path, tell: Tell) -> Job:
             f"{job.name} has finished, and its buffers and worlds were not kept: to go on, a run "
             "needs --keep-state (keep_state=True) from its start; give another folder"
         )
-    longer = dataclasses.replace(job, steps=steps, trace_digest=None)
+    longer = dataclasses.replace(job, steps=steps, sized_for=_sized_for(job), trace_digest=None)
     return dataclasses.replace(longer, trace_digest=_digest(setup, Setup(longer)))
 
 

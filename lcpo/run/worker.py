@@ -1,7 +1,8 @@
 """A process that runs planned jobs: `python -m lcpo.run.worker JOBS.json`.
 
 Needs nothing but jax, optax and numpy. JOBS.json is as `lcpo train --plan-only` writes it; its
-results go beside it. Agents and environments that are no part of lcpo need the word --trust.
+results go beside it. Agents and environments that are no part of lcpo need the word --trust, or
+the digest of the plan (--plan-digest), which whoever planned the jobs knows.
 Events go to standard output, one JSON object a line, and nothing else does: what agents and
 environments print goes to standard error. With `--part 3/20`, it runs the third of twenty parts of
 the plan, beside other workers on the same folder. With `--feed`, the worker waits for job numbers
@@ -23,7 +24,7 @@ import tempfile
 from pathlib import Path
 
 from lcpo.errors import InputError, RunError, no_space
-from lcpo.run.channel import Channel, own_channel
+from lcpo.run.channel import Channel, open_standard_streams, own_channel
 
 STOPPED, NOT_READ = 130, 141
 """Exit codes, as those of the command: Ctrl-C, and events that nobody reads any more."""
@@ -40,10 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
         "--trust", action="store_true", help="run agents and environments outside lcpo, too"
     )
     parser.add_argument(
+        "--plan-digest", help="refuse any other plan than that of this digest; trust this one"
+    )
+    parser.add_argument(
         "--one-core", action="store_true", help="run on one core alone, which no other worker has"
     )
     parser.add_argument("--part", help="run a part of the plan: 3/20 is the third of twenty")
     parser.add_argument("--lock", type=int, help="with --feed: descriptor of the folder's lock")
+    open_standard_streams()
     options = parser.parse_args(arguments)
     try:
         with own_channel() as channel:
@@ -88,9 +93,10 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
         if isinstance(event, events.Crashed) and event.no_space and not options.feed:
             raise no_space(out)
 
-    jobs, planned_out, _ = load_plan(options.jobs)
-    check_trust(jobs, options.trust, str(options.jobs))
-    out = options.out or planned_out
+    plan = load_plan(options.jobs, options.plan_digest)
+    jobs, trust = plan.jobs, options.trust or options.plan_digest is not None
+    check_trust(jobs, trust, str(options.jobs))
+    out = options.out or plan.out
     if not options.feed:
         mine = jobs[part or slice(None)]
         with lock.locked(out, lambda text: report(events.Note(text)), shared=part is not None):

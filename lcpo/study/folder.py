@@ -65,10 +65,15 @@ def check_study(out: Path, name: str, options: Options, jobs: Sequence[Job]) -> 
         )
 
 
-def collect(out: Path, jobs: Sequence[Job]) -> list[Result]:
-    """The runs of a study that have ended in a folder; InputError for those of another version."""
+def check_holds_runs(out: Path) -> None:
+    """Raise InputError where there is nothing to collect."""
     if not runs_folder(out).is_dir() and not plan_file(out).exists():
         raise InputError(f"{out} holds no runs: give the folder that --plan wrote")
+
+
+def collect(out: Path, jobs: Sequence[Job]) -> list[Result]:
+    """The runs of a study that have ended in a folder; InputError for those of another version."""
+    check_holds_runs(out)
     results = []
     for job in jobs:
         run = run_files(out, job.name)

@@ -1371,7 +1371,7 @@ MUTANTS = (
     ),
     Mutant(
         "half-a-program", "lcpo/run/compile_cache.py",
-        "if hashlib.sha256(value).digest() != digest:",
+        "if _digest(key, value) != digest:",
         "if not digest:",
         ("tests/run/test_compile_cache.py::test_entries_are_whole_or_not_there",),
         "a damaged program is run",
@@ -1382,5 +1382,41 @@ MUTANTS = (
         "(found < 0.0).any()",
         ("tests/core/test_own_detectors.py::test_a_rule_that_is_broken_is_told",),
         "a detector that is wrong is found in the middle of a run, or never",
+    ),
+    Mutant(
+        "resume-adds-anything", "lcpo/run/further.py",
+        "    if others:",
+        "    if not kinds:",
+        ("tests/run/test_further.py::test_a_resume_adds_no_runs_that_are_not_in_the_plan",),
+        "a resume adds runs of another trace to a folder",
+    ),
+    Mutant(
+        "sizes-of-now", "lcpo/run/further.py",
+        "return job.sized_for or job.steps",
+        "return job.steps",
+        ("tests/run/test_further.py::"
+         "test_a_continuation_is_repeated_and_extended_with_its_own_command",),
+        "a continuation cannot be repeated with its own command",
+    ),
+    Mutant(
+        "any-plan-is-trusted", "lcpo/run/store/plans.py",
+        "if digest not in (None, found_digest):",
+        "if digest == '':",
+        ("tests/run/test_plan_digest.py::test_a_worker_is_told_which_plan_to_trust",),
+        "a worker runs the code of a plan that was put in the place of its own",
+    ),
+    Mutant(
+        "largest-entry-only", "lcpo/archives.py",
+        "total = sum(max(",
+        "total = max(max(",
+        ("tests/test_archives.py::test_no_entry_of_a_bomb_is_read",),
+        "nested entries take many times the memory of their file",
+    ),
+    Mutant(
+        "line-end-in-a-path", "lcpo/values.py",
+        "    if has_control(text):",
+        "    if \"\\0\" in text:",
+        ("tests/run/test_plan_digest.py::test_no_path_becomes_code_of_the_script",),
+        "a line end in --out becomes code of slurm.sh",
     ),
 )  # fmt: skip

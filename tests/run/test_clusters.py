@@ -61,7 +61,7 @@ def test_ray_that_is_not_installed_is_told(
 
 def test_a_task_tells_how_its_worker_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be on a machine that does not see the folder, too."""
-    place = Place(str(tmp_path), str(tmp_path), "", 60.0, True)
+    place = Place(str(tmp_path), "", str(tmp_path), "", 60.0, True)
     (said,) = serve(place, {"a-s0": 0})
     assert said["event"] == "crashed"
     assert f"does not see {tmp_path}: give a folder" in said["reason"]

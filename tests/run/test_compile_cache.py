@@ -99,6 +99,35 @@ def test_entries_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monk
     assert Folder(tmp_path / "gone").get("c") is None
 
 
+def test_a_program_under_the_name_of_another_is_not_run(tmp_path: Path) -> None:
+    """As it was found: two entries that were swapped fail the runs that find them."""
+    cache = Folder(tmp_path)
+    cache.put("a", b"one program")
+    cache.put("b", b"another")
+    cache._file("a").replace(tmp_path / "c")
+    cache._file("b").replace(cache._file("a"))
+    (tmp_path / "c").replace(cache._file("b"))
+    assert [cache.get(key) for key in "ab"] == [None, None]
+    assert not list(tmp_path.iterdir())
+    cache.put("a", b"one program")
+    assert cache.get("a") == b"one program"
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Folder(tmp_path / "cache")
+    (tmp_path / "cache").mkdir()
+    os.mkfifo(cache._file("pipe"))
+    cache._file("folder").mkdir()
+    cache.put("mine", b"program")
+    cache._file("mine").replace(tmp_path / "elsewhere")
+    cache._file("mine").symlink_to(tmp_path / "elsewhere")
+    assert [cache.get(key) for key in ("pipe", "folder", "mine")] == [None] * 3
+    cache.put("pipe", b"program")
+    assert cache.get("pipe") == b"program"
+    monkeypatch.setattr(compile_cache, "MAX_BYTES", 20)
+    assert cache.get("pipe") is None, "larger than all entries may be together"
+
+
 def test_what_was_not_used_for_long_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,5 +150,8 @@ def test_folders_of_others_and_the_switch(tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(compile_cache.os, "getuid", lambda: mine.stat().st_uid + 1)
         assert compile_cache.folder() is None
+    mine.chmod(0o777)
+    assert compile_cache.folder() is None, "anybody may put code there"
+    mine.chmod(0o700)
     monkeypatch.setenv(compile_cache.SWITCH, "0")
     assert compile_cache.folder() is None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
+from lcpo.archives import read_archive
 from lcpo.contexts import files
 from lcpo.contexts.workloads.base import Given
-from lcpo.errors import InputError
+from lcpo.errors import InputError, message
 
 SUFFIXES = (".csv", ".npy", ".npz")
+MOST_UNPACKED = 2**28
+"""Bytes of all arrays of a compressed file; an uncompressed one may be as large as it is."""
 SIZE, GAP, TIME = "size_ms", "gap_ms", "time_ms"
 LAYOUT = (
     f"two columns, size and gap in ms; or columns called {SIZE!r} and {GAP!r} (time until the "
@@ -30,11 +32,12 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name; pickled objects are not read."""
     files.find(str(path), (".npz",), "workload")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        with open(path, "rb") as file:
+            return read_archive(file, MOST_UNPACKED)
+    except Exception as error:  # whatever foreign bytes make a parser raise
         raise InputError(
-            f"workload file {path} is not a plain .npz archive of arrays: write it with np.savez"
+            f"workload file {path} is not a plain .npz archive of arrays ({message(error)}): write "
+            "it with np.savez"
         ) from error
 
 

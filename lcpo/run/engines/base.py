@@ -99,6 +99,18 @@ def plan_only(
 
 def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
     """The jobs that have not ended yet, after a look at what the folder holds."""
+    check_place(out, resume)
+    known = {job.name: job for job in planned_jobs(out)}
+    for job in jobs:
+        before = known[job.name].to_json() if job.name in known else None
+        if before is not None and not goes_on(before, job.to_json()):
+            check_same(before, job.to_json(), f"{job.name} in {out}")
+    sweep_folder(out)
+    return [job for job in jobs if not has_ended(out, job)]
+
+
+def check_place(out: Path, resume: bool) -> None:
+    """Raise InputError where a folder holds something else, or runs that nobody goes on with."""
     try:
         planned = plan_file(out).exists()
         foreign = out.exists() and holds_more_than_leftovers(out)
@@ -110,13 +122,6 @@ def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
         raise InputError(
             f"{out} holds runs already: go on with them (--resume) or give another folder"
         )
-    known = {job.name: job for job in planned_jobs(out)}
-    for job in jobs:
-        before = known[job.name].to_json() if job.name in known else None
-        if before is not None and not goes_on(before, job.to_json()):
-            check_same(before, job.to_json(), f"{job.name} in {out}")
-    sweep_folder(out)
-    return [job for job in jobs if not has_ended(out, job)]
 
 
 def write_plan(jobs: list[Job], out: Path, keep_state: bool = False) -> None:

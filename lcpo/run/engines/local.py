@@ -131,7 +131,7 @@ class _Workers:
         self.report, self.out, self.checkpoint_seconds = report, out, checkpoint_seconds
         # Not Queue: what a signal's handler puts into one may find it locked by its own thread.
         self.heard: queue.SimpleQueue[tuple[WorkerProcess, Said] | None] = queue.SimpleQueue()
-        self.waiting = numbered(shares, out)
+        self.waiting, self.digest = numbered(shares, out)
         self.patient = {job.name for share in shares for job in share if Setup(job).is_host}
         self.begun: set[str] = set()
         self.is_stopping, self.unfinished = False, False
@@ -166,8 +166,8 @@ class _Workers:
         if number in self.processes:
             self.processes[number].close()
         process = WorkerProcess(
-            self.out, number, lambda *heard: self.heard.put(heard), self.checkpoint_seconds,
-            one_core=not _on_gpu(),
+            self.out, self.digest, number, lambda *heard: self.heard.put(heard),
+            self.checkpoint_seconds, one_core=not _on_gpu(),
         )  # fmt: skip
         self.processes[number] = process
         self._feed(process)

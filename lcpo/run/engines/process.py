@@ -35,6 +35,7 @@ class WorkerProcess:
     def __init__(
         self,
         out: Path,
+        digest: str,
         number: int | str,
         hear: Callable[[WorkerProcess, Said], None],
         checkpoint_seconds: float,
@@ -42,7 +43,9 @@ class WorkerProcess:
         folder: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """`number`: of its log; `folder`: where it runs; `env`: variables that it has beside ours.
+        """`digest`: of the plan that it runs, and trusts: `numbered` has compared it with the jobs.
+
+        `number`: of its log; `folder`: where it runs; `env`: variables that it has beside ours.
 
         Raises InputError where it cannot be started.
         """
@@ -50,7 +53,7 @@ class WorkerProcess:
         lock = descriptor_of(out)
         command = [sys.executable, "-m", "lcpo.run.worker", str(plan_file(out)), "--feed"]
         command += ["--checkpoint-seconds", str(checkpoint_seconds)]
-        command += ["--trust"]  # the user's own words: `prepare` has compared jobs and plan
+        command += ["--plan-digest", digest]
         command += ["--one-core"] * one_core
         if lock is not None:
             command += ["--lock", str(lock)]

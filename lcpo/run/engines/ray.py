@@ -26,6 +26,7 @@ from lcpo.run.engines.retries import Retries
 from lcpo.run.events import Crashed, Note, Progress, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.store.plans import numbered
+from lcpo.values import current_folder
 
 HEALTH_SECONDS = 20.0
 """How long a cluster may take to answer. (Ray itself would wait for minutes.)"""
@@ -52,6 +53,7 @@ class RayEngine:
 
     def check(self, jobs: list[Job]) -> None:
         """Raise InputError where there is no cluster, or it can run nothing."""
+        current_folder()
         ray = self._connect()
         if ray.cluster_resources().get("CPU", 0) < 1:
             raise InputError("the Ray cluster has no core for tasks: add a machine (`ray start`)")
@@ -63,15 +65,16 @@ class RayEngine:
             resources = ray.cluster_resources()
             gpus = 0 if os.environ.get("JAX_PLATFORMS") == "cpu" else int(resources.get("GPU", 0))
             shares = make_shares(jobs, gpus or int(resources["CPU"]), on_gpus=gpus > 0)
+            waiting, digest = numbered(shares, out)
             place = Place(
-                str(out.absolute()), os.getcwd(), os.environ.get("PYTHONPATH", ""),
-                self.checkpoint_seconds, one_core=gpus == 0,
+                str(out.absolute()), digest, str(current_folder()),
+                os.environ.get("PYTHONPATH", ""), self.checkpoint_seconds, one_core=gpus == 0,
             )  # fmt: skip
             task = ray.remote(serve).options(
                 num_cpus=1, num_gpus=min(gpus, 1), max_retries=0, num_returns="streaming"
             )
             tasks = _Tasks(ray, lambda share: task.remote(place, share), report)
-            tasks.run(numbered(shares, out), self.workers or MOST_TASKS)
+            tasks.run(waiting, self.workers or MOST_TASKS)
         finally:
             if self.joined:
                 ray.shutdown()

@@ -26,6 +26,8 @@ class Place(NamedTuple):
 
     out: str
     """The output folder, which all machines share."""
+    digest: str
+    """Of the plan in it."""
     folder: str
     """The driver's own folder: names of trace files and modules are looked for there."""
     python_path: str
@@ -44,6 +46,7 @@ def serve(place: Place, share: Share) -> Iterator[dict[str, Any]]:
     heard: queue.Queue[Said] = queue.Queue()
     process = WorkerProcess(
         out,
+        place.digest,
         f"{host}-{os.getpid()}",
         lambda _, said: heard.put(said),
         place.checkpoint_seconds,

@@ -11,11 +11,15 @@ import shlex
 import sys
 from pathlib import Path
 
+from lcpo.errors import printable
+from lcpo.run.drive.execute import has_ended
 from lcpo.run.events import Note, Report
-from lcpo.run.plan.job import Job
+from lcpo.run.plan.job import Job, check_trust, outside
 from lcpo.run.store.files import save_bytes
 from lcpo.run.store.layout import plan_file
 from lcpo.run.store.lock import cannot_write
+from lcpo.run.store.plans import numbered, planned_jobs
+from lcpo.values import current_folder, has_control, refuse
 
 MOST_TASKS = 1000
 """Of an array, where nobody says: what Slurm allows unless its administrator does otherwise."""
@@ -29,18 +33,21 @@ class SlurmEngine:
         self.workers, self.checkpoint_seconds = workers, checkpoint_seconds
 
     def check(self, jobs: list[Job]) -> None:
-        """Anything can be planned."""
+        """Raise InputError where tasks could not change to the current folder."""
+        _check_line(current_folder())
 
     def run(self, jobs: list[Job], out: Path, report: Report) -> None:
         """Write the script, show it, and say what to do with it. No job is begun."""
+        _check_others(jobs, out)
         parts = min(len(jobs), self.workers or MOST_TASKS)
-        file, text = out / "slurm.sh", script(out, parts, self.checkpoint_seconds)
+        digest = numbered([jobs], out).digest
+        file, text = out / "slurm.sh", script(out, digest, parts, self.checkpoint_seconds)
         try:
             (out / "logs").mkdir(exist_ok=True)  # Slurm makes no folders
-            save_bytes(file, text.encode())
+            save_bytes(file, os.fsencode(text))
         except OSError as error:
             raise cannot_write(file, error) from error
-        print(text)
+        print(printable(text))
         report(
             Note(
                 f"{len(jobs)} runs are to be run: sbatch {shlex.quote(str(file))}; when they have "
@@ -49,9 +56,24 @@ class SlurmEngine:
         )
 
 
-def script(out: Path, parts: int, checkpoint_seconds: float) -> str:
-    """An array of `parts` tasks, which run the plan of a folder."""
-    out = out.absolute()
+def _check_others(jobs: list[Job], out: Path) -> None:
+    """The script runs all of the plan: what this command does not name may bring no other code."""
+    named, code = {job.name for job in jobs}, {name for job in jobs for name in outside(job)}
+    others = [job for job in planned_jobs(out) if job.name not in named]
+    brought = [job for job in others if not outside(job).keys() <= code]
+    check_trust([job for job in brought if not has_ended(out, job)], False, str(plan_file(out)))
+
+
+def _check_line(path: Path) -> None:
+    """Raise InputError for a path that would not stay in its line of the script."""
+    if has_control(str(path)):
+        refuse("path", str(path), "no control characters, where Slurm is to read it")
+
+
+def script(out: Path, digest: str, parts: int, checkpoint_seconds: float) -> str:
+    """An array of `parts` tasks, which run the plan of a folder, if it has this digest."""
+    out, here = out.absolute(), current_folder()
+    _check_line(out)
     log = shlex.quote(str(out / "logs").replace("%", "%%") + "/slurm-%a.txt")
     command = shlex.join([sys.executable, "-m", "lcpo.run.worker", str(plan_file(out))])
     return f"""\
@@ -65,8 +87,8 @@ def script(out: Path, parts: int, checkpoint_seconds: float) -> str:
 # Add what your cluster wants: --time, --mem, --partition, --account. On GPUs: --gpus-per-task=1,
 # and leave out --one-core below. Every task runs its part of the plan; what has ended is not run
 # again, what was stopped goes on: submit this file again after a time limit.
-cd {shlex.quote(os.getcwd())} || exit
+cd {shlex.quote(str(here))} || exit
 export PYTHONPATH={shlex.quote(os.environ.get("PYTHONPATH", ""))}
 exec {command} --part "$SLURM_ARRAY_TASK_ID/{parts}" \\
-    --one-core --trust --checkpoint-seconds {checkpoint_seconds} > /dev/null
+    --plan-digest {digest} --one-core --checkpoint-seconds {checkpoint_seconds} > /dev/null
 """

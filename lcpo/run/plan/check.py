@@ -51,6 +51,8 @@ def check_running(workers: int | None, checkpoint_seconds: float = 60.0) -> None
 
 def check_folder(out: Path) -> None:
     """Raise InputError unless a folder is there, or can be made."""
+    if not out.is_absolute():
+        plain_values.current_folder()
     try:
         there = next(folder for folder in (out, *out.absolute().parents) if os.path.lexists(folder))
         if not there.is_dir():

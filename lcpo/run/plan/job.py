@@ -45,6 +45,10 @@ class Job:
     """Of the rows in a trace file when the run was planned; None: the trace is no file."""
     normalise: str | list[float] | None = None
     """How the agent sees observations (`lcpo.agents.normalise`); None: as they are."""
+    sized_for: int | None = None
+    """Steps from which sizes left open (a reservoir of 1 % of them) were computed, where those
+    differ from `steps`: that number is rounded down to whole updates, and grows when the run is
+    extended, while the sizes stay."""
 
     @property
     def total_steps(self) -> int:
@@ -75,12 +79,12 @@ class Job:
         return job
 
 
-_LATER = {"normalise"}
+_LATER = {"normalise", "sized_for"}
 """What jobs of earlier versions lack: they had its default."""
 _KINDS: dict[str, Any] = {
     "name": str, "agent": str, "env": str, "trace": str | None, "scale": float | int,
     "steps": int, "seed": int, "config": dict, "env_config": dict, "training": dict | None,
-    "trace_digest": str | None, "normalise": str | list | None,
+    "trace_digest": str | None, "normalise": str | list | None, "sized_for": int | None,
 }  # fmt: skip
 
 
@@ -96,19 +100,23 @@ def is_file_name(text: str) -> bool:
 
 def check_trust(jobs: Sequence[Job], trust: bool, where: str) -> None:
     """Refuse jobs of the file `where` that name code outside this library, without trust."""
-    for job in jobs:
-        detector = job.config.get("detector")
-        named = {
-            "agent": (job.agent, is_ours(job.agent)),
-            "environment": (job.env, names.is_ours(job.env, ENVS)),
-            "detector": (detector, detector is None or names.is_ours(detector, DETECTORS)),
-        }
-        for kind, (name, known) in named.items():
-            if not trust and not known:
-                raise InputError(
-                    f"{where} names the {kind} {name!r}, which is no part of lcpo: to run it is to "
-                    "run its author's code; say --trust if you trust both"
-                )
+    for job in () if trust else jobs:
+        for name, kind in outside(job).items():
+            raise InputError(
+                f"{where} names the {kind} {name!r}, which is no part of lcpo: to run it is to "
+                "run its author's code; say --trust if you trust both"
+            )
+
+
+def outside(job: Job) -> dict[str, str]:
+    """The code outside this library that a job names, and what it is."""
+    detector = job.config.get("detector")
+    named = [
+        (job.agent, "agent", is_ours(job.agent)),
+        (job.env, "environment", names.is_ours(job.env, ENVS)),
+        (detector, "detector", detector is None or names.is_ours(str(detector), DETECTORS)),
+    ]
+    return {str(name): kind for name, kind, known in named if not known}
 
 
 class Setup:
@@ -231,6 +239,13 @@ def digest_of_trace(values: np.ndarray) -> str:
     if known is None or known[0]() is not values:
         known = _digests[id(values)] = weakref.ref(values), digest(values)
     return known[1]
+
+
+def file_digest(name: str | None, scale: float, rows: int | None) -> str | None:
+    """The fingerprint of a trace that is a file; None where it is none."""
+    if name is None or not contexts.is_file(name):
+        return None
+    return digest_of_trace(load_trace(name, scale, rows))
 
 
 def trace_shape(name: str, scale: float, rows: int | None) -> tuple[int, int]:

@@ -24,10 +24,9 @@ from lcpo.run.plan.check import check_env, check_rollout_length
 from lcpo.run.plan.checked import check_program, is_counted
 from lcpo.run.plan.job import (
     Job,
-    digest_of_trace,
+    file_digest,
     find_env,
     is_file_name,
-    load_trace,
     trace_shape,
 )
 from lcpo.run.plan.phases import Phase
@@ -94,6 +93,8 @@ def plan(
         config = configs.make(chosen.Config, {**chosen.presets, **given, **point})
         config = shorten(config, fraction)
         resolved = _resolve(chosen, the_env.spec, context.steps, training, config, fraction)
+        rows = resolved["steps"] if the_env.advance == "step" else None
+        digest = file_digest(context.trace, context.scale, rows)
         at = "".join(f"-{field}={value}" for field, value in point.items())
         jobs += [
             Job(
@@ -104,7 +105,7 @@ def plan(
                 scale=context.scale,
                 seed=seed,
                 env_config=configs.to_json(the_env),
-                trace_digest=context.digest,
+                trace_digest=digest,
                 normalise=scaled.to_json(rule),
                 **resolved,
             )
@@ -211,8 +212,6 @@ class Context(NamedTuple):
     trace: str | None
     scale: float
     steps: int
-    digest: str | None = None
-    """Of the rows in a file."""
 
 
 def _resolve(
@@ -223,7 +222,7 @@ def _resolve(
     config: Any,
     fraction: Fraction,
 ) -> dict[str, Any]:
-    """The fields of a job that depend on its config, checked: steps, config, training."""
+    """The fields of a job that depend on its config, checked: steps, sizes, config, training."""
     spec = spec if training is None else phases.training_spec(spec)
     config = configs.resolve(config, training.steps if training else steps, fraction)
     check_rollout_length(agent, config)
@@ -233,6 +232,7 @@ def _resolve(
         check_program(agent, config, spec)
     return {
         "steps": parts[-1].steps,
+        "sized_for": None if training or steps == parts[-1].steps else steps,
         "config": configs.to_json(config),
         "training": phases.to_json(training and training._replace(steps=parts[0].steps)),
     }
@@ -321,7 +321,4 @@ def find_context(
     steps = steps or default or (rows if by_step else None)
     if steps is None:
         raise InputError("say how many steps to run")
-    digest = None
-    if contexts.is_file(trace):
-        digest = digest_of_trace(load_trace(trace, scale, steps if by_step else None))
-    return Context(trace, scale, steps, digest)
+    return Context(trace, scale, steps)

@@ -182,18 +182,21 @@ def drop(run: RunFiles) -> None:
 
 def goes_on(found: Identity, wanted: Identity) -> bool:
     """Whether what is wanted is what was found, for more steps."""
-    if not isinstance(found, Mapping) or found.keys() != wanted.keys():
+    if not isinstance(found, Mapping) or not isinstance(found.get("steps"), int):
         return False
-    grown = {"steps": wanted["steps"], "trace_digest": wanted["trace_digest"]}
+    grown = {name: wanted[name] for name in ("steps", "sized_for", "trace_digest")}
     return {**found, **grown} == wanted and found["steps"] < wanted["steps"]
 
 
 def check_same(found: Identity, wanted: Identity, where: str) -> None:
-    """Raise InputError with the fields in which two runs differ."""
+    """Raise InputError with the fields in which two runs differ.
+
+    What their sizes were computed from is none of them: the sizes themselves are compared.
+    """
     differ = []
     if not isinstance(found, Mapping):
         raise InputError(f"{where} names no run")
-    for key in sorted(found.keys() | wanted.keys()):
+    for key in sorted((found.keys() | wanted.keys()) - {"sized_for"}):
         old, new = found.get(key), wanted.get(key)
         if key == "trace_digest" and old != new:
             differ.append(f"the rows of trace {wanted.get('trace')!r} have changed since")

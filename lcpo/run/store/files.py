@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import secrets
 import stat
@@ -21,6 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from lcpo.archives import read_archive
 from lcpo.errors import InputError, MissingFile
 
 UNFINISHED = ".part"
@@ -52,34 +52,11 @@ def load_arrays(path: Path, digest: str | None = None) -> dict[str, np.ndarray]:
         with _open_regular(path) as file:
             if digest is not None and _digest_of_file(file) != digest:
                 raise InputError(f"{path} is damaged: it does not hold what was written")
-            with zipfile.ZipFile(file) as archive:
-                return dict(_read_entry(archive, entry) for entry in archive.infolist())
+            return read_archive(file)
     except InputError:
         raise
     except Exception as error:  # whatever foreign bytes make a parser raise
         raise InputError(f"{path} is damaged or no array file ({_short(error)})") from error
-
-
-def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> tuple[str, np.ndarray]:
-    """Name and array. No more memory is asked for than the file has bytes."""
-    if entry.compress_type != zipfile.ZIP_STORED or not entry.filename.endswith(".npy"):
-        raise ValueError(f"{entry.filename} is no plain array")
-    with archive.open(entry) as file:
-        version = np.lib.format.read_magic(file)
-        read_header = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, fortran, dtype = read_header(file)
-        size = math.prod(shape) * dtype.itemsize
-        length = os.fstat(archive.fp.fileno()).st_size  # pyright: ignore[reportOptionalMemberAccess]
-        if dtype.hasobject or min(shape, default=0) < 0 or not 0 <= size <= length:
-            raise ValueError(f"{entry.filename} claims to be {dtype}{list(shape)}")
-        content = file.read()  # to the end of the entry, which checks its sum
-        if len(content) != size:
-            raise ValueError(f"{entry.filename} is not of {size} bytes")
-    values = np.frombuffer(bytearray(content), dtype).reshape(shape, order="F" if fortran else "C")
-    return entry.filename.removesuffix(".npy"), values
 
 
 def save_json(path: Path, value: Any) -> None:

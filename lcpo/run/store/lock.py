@@ -19,10 +19,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, printable
 from lcpo.run.store.layout import check_links, lock_file
+from lcpo.values import INT_MAX
 
 try:
     import fcntl
@@ -152,22 +153,35 @@ def _sign(descriptor: int) -> None:
     os.pwrite(descriptor, json.dumps(me).encode(), 0)
 
 
-def _read(descriptor: int) -> dict[str, Any]:
-    """Who holds the lock; empty where it has not signed yet."""
-    with contextlib.suppress(ValueError):
+class Holder(NamedTuple):
+    """Who holds the lock, as the file says, which anybody may have written."""
+
+    pid: int
+    host: str
+    since: str
+    command: str
+
+
+def _read(descriptor: int) -> Holder | None:
+    """Who holds the lock; None where nobody has signed, or nobody could have signed so."""
+    try:
         found = json.loads(os.pread(descriptor, 1 << 16, 0))
-        return found if isinstance(found, dict) else {}
-    return {}
+        pid, *texts = (found[name] for name in Holder._fields)
+    except (ValueError, RecursionError, TypeError, KeyError, OSError):  # a pipe cannot be read
+        return None
+    if type(pid) is not int or not 0 < pid <= INT_MAX:
+        return None
+    return Holder(pid, *(" ".join(printable(str(text)).split())[:200] for text in texts))
 
 
-def _has_gone(holder: dict[str, Any]) -> bool:
+def _has_gone(holder: Holder | None) -> bool:
     """Whether the driver has ended, and its workers are about to; or has not signed yet."""
-    if not holder:
+    if holder is None:
         return True
-    if holder.get("host") != socket.gethostname():
+    if holder.host != socket.gethostname():
         return False
     try:
-        os.kill(int(holder["pid"]), 0)
+        os.kill(holder.pid, 0)
     except ProcessLookupError:
         return True
     except OSError:  # it is another user's
@@ -175,12 +189,11 @@ def _has_gone(holder: dict[str, Any]) -> bool:
     return False
 
 
-def _refusal(out: Path, holder: dict[str, Any]) -> str:
-    if not holder:
+def _refusal(out: Path, holder: Holder | None) -> str:
+    if holder is None:
         return f"{out} is in use by another process: wait for it, or give another folder"
-    host, since = holder.get("host"), holder.get("since")
-    who = f"process {holder.get('pid')}" + (f" on {host}" if host != socket.gethostname() else "")
-    command = str(holder.get("command"))[:200]
+    pid, host, since, command = holder
+    who = f"process {pid}" + (f" on {host}" if host != socket.gethostname() else "")
     if _has_gone(holder):
         return (
             f"{out} is in use by what {who} left running (begun {since}: {command}): "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
-from lcpo.run.store.files import load_document, save_document
+from lcpo.run.store.files import digest_of_json, load_document, save_document
 from lcpo.run.store.layout import plan_file
 
 SCHEMA = 2
@@ -21,6 +22,8 @@ class Plan(NamedTuple):
     out: Path
     keep_state: bool = False
     """Whether the last checkpoint of each run stays when it has finished, so that it can go on."""
+    digest: str = ""
+    """Of the whole document: who was given it runs this plan, and no other."""
 
 
 def save_plan(out: Path, jobs: Sequence[Job], keep_state: bool = False) -> None:
@@ -29,9 +32,18 @@ def save_plan(out: Path, jobs: Sequence[Job], keep_state: bool = False) -> None:
     save_document(plan_file(out), SCHEMA, values)
 
 
-def load_plan(file: Path) -> Plan:
-    """Read a plan; InputError where it is damaged, or would write outside its own folder."""
+def load_plan(file: Path, digest: str | None = None) -> Plan:
+    """Read a plan; InputError where it is damaged, or would write outside its own folder.
+
+    With `digest`, any other plan is refused, too.
+    """
     planned = load_document(file, SCHEMA, {"out": str, "jobs": list})
+    found_digest = digest_of_json(planned)
+    if digest not in (None, found_digest):
+        raise InputError(
+            f"{file} has changed since this worker was told to run it: repeat the command that "
+            "planned its runs, with --resume"
+        )
     out, jobs = planned["out"], planned["jobs"]
     folder = file.parent / out
     if not folder.resolve().is_relative_to(file.parent.resolve()):
@@ -41,13 +53,35 @@ def load_plan(file: Path) -> Plan:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{file} has two jobs called {twice!r}")
-    return Plan(found, folder, planned.get("keep_state") is True)
+    return Plan(found, folder, planned.get("keep_state") is True, found_digest)
 
 
-def numbered(shares: Sequence[Sequence[Job]], out: Path) -> list[dict[str, int]]:
-    """Names of the jobs of each share, and their numbers in the plan of a folder."""
-    numbers = {job.name: i for i, job in enumerate(planned_jobs(out))}
-    return [{job.name: numbers[job.name] for job in share} for share in shares]
+class Numbered(NamedTuple):
+    """Shares of the jobs of a plan, for workers that read it themselves."""
+
+    shares: list[dict[str, int]]
+    """Names of the jobs, and their numbers in the plan."""
+    digest: str
+    """Of the plan."""
+
+
+def numbered(shares: Sequence[Sequence[Job]], out: Path) -> Numbered:
+    """Where the jobs stand in the plan of a folder; InputError where it holds others instead."""
+    file = plan_file(out)
+    plan = load_plan(file)
+    places = {job.name: i for i, job in enumerate(plan.jobs)}
+    for job in (job for share in shares for job in share):
+        planned = plan.jobs[places[job.name]] if job.name in places else None
+        if planned is None or (planned != job and planned.to_json() != _as_json(job)):
+            raise InputError(f"{file} was replaced while {job.name} was about to start: refused")
+    return Numbered(
+        [{job.name: places[job.name] for job in share} for share in shares], plan.digest
+    )
+
+
+def _as_json(job: Job) -> Any:
+    """As a file has it: with lists in place of tuples."""
+    return json.loads(json.dumps(job.to_json()))
 
 
 def keeps_state(out: Path) -> bool:

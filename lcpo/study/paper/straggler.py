@@ -109,6 +109,11 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
         number("shorten_agents", options.shorten_agents, 1.0, 1e6)
     whole("passes", options.passes, 2)
     agents = chosen_agents(options)
+    others = [name for name in agents if name != "hedge-hourly"]
+    if (
+        0 < len(others) < len(agents) and not is_counted()
+    ):  # refused before `hourly_plan`, if at all
+        plan_runs(dataclasses.replace(options, agents=",".join(others)))
     jobs = []
     for workload in listed("workloads", options.workloads):
         case = make_case(workload, options)
