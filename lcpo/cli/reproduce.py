@@ -41,6 +41,7 @@ def reproduce(arguments: list[str]) -> int:
     check_running(options.workers)
     engine = make_engine(options.engine, options.workers, options.address)
     command = shlex.join(["lcpo", "reproduce", *arguments])
+    _check_out(name, options)
     jobs = study.plan(options)
     if options.plan is not None:
         return _write_plan(name, options, jobs, options.plan)
@@ -76,16 +77,35 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
     return options
 
 
+def _check_out(name: str, options: Options) -> None:
+    """Raise InputError unless the study may write where it is told to, before it is planned."""
+    from lcpo.run.store.outputs import check_own_folder, check_runs_folder
+    from lcpo.study.folder import check_study, is_of_study
+    from lcpo.study.html import PAGE, check_page
+    from lcpo.study.output import check_report, is_report
+
+    by, out = f"lcpo reproduce {name}", options.folder(name)
+    check_study(options.plan or options.collect or out, name, options, [])
+    if options.plan is not None:
+        return check_runs_folder(options.plan)
+    if options.collect is None:
+        check_runs_folder(out)
+    elif options.out is None:
+        out = options.collect
+    else:
+        check_own_folder(out, by, lambda out: is_report(out, by) or is_of_study(out, name))
+    check_report(out, by)
+    check_page(out, out / PAGE, by)
+
+
 def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: str) -> int:
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
-    from lcpo.run.plan.check import check_folder
     from lcpo.run.store.results import load_results
     from lcpo.study.folder import check_study, save_study
     from lcpo.study.paper import STUDIES
 
     out, left_out = options.folder(name), STUDIES[name].left_out(options)
-    check_folder(out)
     check_study(out, name, options, jobs)
     if jobs:
         show.line(f"{name}: {_size(jobs)}{_rest(jobs, out)}")
@@ -150,12 +170,10 @@ def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> Non
 
 def _write_plan(name: str, options: Options, jobs: list[Job], out: Path) -> int:
     """The jobs for another machine."""
-    from lcpo.run.plan.check import check_folder
     from lcpo.run.store.layout import plan_file
 
     if not jobs:
         raise InputError(f"{name} makes no runs: there is nothing to plan")
-    check_folder(out)
     _take_folder(name, options, jobs, out)
     show.line(f"{name}: {_size(jobs)}")
     show.line(f"run them anywhere:  python -m lcpo.run.worker {plan_file(out)}")
@@ -187,7 +205,7 @@ def _report(
     if jobs and not any(result.status == "finished" for result in results):
         return
     report = STUDIES[name].report(options, results)
-    written = write_files(report, results, out, command)
+    written = write_files(report, results, out, command, by=f"lcpo reproduce {name}")
     for table in report.tables.values():
         show.line(table.to_text())  # whole: the paper's numbers stand at its end
     for text in report.text:
@@ -195,7 +213,7 @@ def _report(
     for path in written:
         if path.suffix == ".png":
             show.line(f"figure: {path}")
-    show.line(f"page: {write_page(out)}")
+    show.line(f"page: {write_page(out, by=f'lcpo reproduce {name}')}")
 
 
 def _note(text: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from lcpo.run.store import checkpoint, claims
-from lcpo.run.store.files import UNFINISHED, sweep
+from lcpo.run.store.files import is_unfinished, sweep
 from lcpo.run.store.layout import lock_file, run_files, running_file, runs_folder
 
 
 def holds_more_than_leftovers(out: Path) -> bool:
     """Whether a folder holds more than what a kill may leave before there is a plan."""
     locks = (lock_file(out), running_file(out))
-    return any(path.suffix != UNFINISHED and path not in locks for path in out.iterdir())
+    return any(path not in locks and not is_unfinished(path) for path in out.iterdir())
 
 
 def sweep_folder(out: Path) -> None:
