@@ -9,20 +9,20 @@ follows no symbolic link that leaves the folder it writes to.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
 from lcpo.errors import InputError
 from lcpo.run.store import layout
 from lcpo.run.store.files import REGULAR, kind_of
-from lcpo.run.store.leftovers import holds_more_than_leftovers
+from lcpo.run.store.leftovers import holds_more_than_leftovers, is_lock
+from lcpo.run.store.plans import planned_jobs
 
 IsOurs = Callable[[Path], bool]
 """Whether what stands at a path says that the command at hand wrote it."""
 ENDS = 2**16
 """Bytes at both ends of a file in which a mark is looked for."""
-LARGEST_LOCK = 2**16
 
 
 def check_file(path: Path, by: str, is_ours: IsOurs) -> None:
@@ -72,33 +72,47 @@ def check_runs_folder(out: Path, names: Iterable[str] = ()) -> None:
         raise InputError(f"{out} cannot be read ({error.strerror}): give another folder") from error
 
 
+def check_workers_folder(out: Path, names: Sequence[str]) -> None:
+    """The same for a worker that was told where: its folder may hold runs of its plan alone."""
+
+    def is_ours(out: Path) -> bool:
+        runs = layout.runs_folder(out)
+        there = {path.name for path in runs.iterdir()} if runs.is_dir() else set()
+        planned = {job.name for job in planned_jobs(out)}
+        return set(names) <= planned or (bool(there) and there <= set(names))
+
+    check_own_folder(out, "lcpo.run.worker", is_ours)
+    check_entries(out, names)
+
+
 def check_entries(out: Path, names: Iterable[str]) -> None:
     """Raise InputError unless what runs write to is a file or folder, and leads nowhere else."""
     files, folders = layout.fixed_files(out), layout.fixed_folders(out)
+    arrays: list[Path] = []
     for name in names:
         run = layout.run_files(out, name)
         folders += [run.folder, run.checkpoint.folder, run.kept.folder]
         files += [run.manifest, run.record, run.training, run.policy]
+        arrays += [run.record, run.training, run.policy]
     layout.check_links(out, *files, *folders)
     for wanted, paths in (("file", files), ("folder", folders)):
         for path in paths:
             if path.exists() and not (path.is_file() if wanted == "file" else path.is_dir()):
                 raise InputError(f"{path} is a {kind_of(path)}, and a {wanted} must go there: "
                                  "move it away, or give another folder")  # fmt: skip
-    for path, is_ours in (
-        (layout.lock_file(out), _is_lock),
-        (layout.running_file(out), lambda path: path.stat().st_size == 0),
-    ):
-        if path.exists() and not is_ours(path):
-            raise InputError(
-                f"{path} is not a lock of lcpo's: move it away, or give another folder"
-            )
+    locks = [layout.lock_file(out), layout.running_file(out)]
+    foreign = [path for path in locks if path.exists() and not is_lock(out, path)]
+    foreign += [path for path in arrays if path.exists() and not _is_archive(path)]
+    if foreign:
+        raise InputError(
+            f"{foreign[0]} is not what lcpo writes there: move it away, or give another folder"
+        )
 
 
-def _is_lock(path: Path) -> bool:
-    """Empty, or the beginning of JSON: who holds it may have been killed while it was written."""
+def _is_archive(path: Path) -> bool:
+    """Whether a file begins as an .npz does."""
     with open(path, "rb") as file:
-        return file.read(1) in (b"", b"{") and path.stat().st_size <= LARGEST_LOCK
+        return file.read(4) == b"PK\3\4"
 
 
 def check_folder(out: Path) -> None:
