@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import hostile
 import pytest
 from hostile import Case
 
-CASES = hostile.cases()
+from lcpo.run.store.results import load_results
+
+CASES = hostile.cases()[:800]
 IN_HASTE = 30
 """In `make test`; all of them in `make test-all`."""
 
@@ -61,3 +66,32 @@ def test_all(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert not complaints(CASES, shelf, tmp_path, monkeypatch, capsys)
+
+
+ON_A_SMALL_DISK = """
+mount -t tmpfs -o size=100k none "$DISK" || exit 77
+"$@" && exit 1
+find "$DISK" -mindepth 1 | grep . && exit 2
+mount -o remount,size=20m "$DISK" && "$@" || exit 3
+cp -r "$DISK/o" "$KEPT"
+"""
+
+
+@pytest.mark.learn
+def test_an_import_that_does_not_fit_on_the_disk_leaves_nothing(tmp_path: Path) -> None:
+    """On a real disk that is full: one of memory, in a mount namespace."""
+    file, disk, kept = (tmp_path / name for name in ("theirs.csv", "disk", "kept"))
+    disk.mkdir()
+    steps = range(200, 200_001, 200)
+    rows = [f"ppo,pendulum,3,{seed},{step},-1" for seed in range(4) for step in steps]
+    file.write_text(hostile.HEAD + "\n".join(rows))
+    found = subprocess.run(
+        ["unshare", "-m", "sh", "-c", ON_A_SMALL_DISK, "sh", sys.executable, "-m", "lcpo.cli",
+         "import", str(file), "--out", str(disk / "o")],
+        env={**os.environ, "DISK": str(disk), "KEPT": str(kept)}, capture_output=True, text=True,
+    )  # fmt: skip
+    if found.returncode in (1, 77) and "ermitted" in found.stderr:
+        pytest.skip("this user may not mount anything; the same is tested with a simulated disk")
+    assert found.returncode == 0, found
+    assert "No space left on device" in found.stderr
+    assert len(load_results(kept)) == 4

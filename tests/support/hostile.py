@@ -195,6 +195,13 @@ SHELF_FOLDERS = ("train", "begun", "compare", "study", "planned", "collected", "
                  "evaluation", "imported", "worked")  # fmt: skip
 PLANNED = {"train", "begun", "compare", "study", "planned", "collected", "worked"}
 """Folders with a plan: asked to, other commands run it, or add runs of theirs to it."""
+ALSO_OWN = {
+    ("trace.png", "trace.pdf"),
+    ("trace.pdf", "trace.png"),
+    ("planned", "report"),
+    ("collected", "report"),
+}
+"""What the same command wrote, in another format or for the same study."""
 LOCKS = {(".lock", "an empty file"), (".running", "an empty file")}
 """Such a file is ours: it was left by a command that was killed."""
 
@@ -348,7 +355,7 @@ def prepare(case: Case, shelf: Path) -> set[str]:
         target.mkdir()
     elif case.kind != OWN:
         _copy(shelf / case.kind, target)
-        if case.kind == command.own:
+        if case.kind == command.own or (case.kind, command.own) in ALSO_OWN:
             own = {command.name, *(f"{command.name}/{path}" for path in snapshot(target))}
         elif {case.kind, command.own} <= PLANNED:
             own = {command.name, f"{command.name}/plan.json", f"{command.name}/study.json"}
