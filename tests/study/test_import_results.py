@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import errno
 import itertools
@@ -17,6 +18,7 @@ from lcpo.errors import InputError
 from lcpo.run.store.files import save_document
 from lcpo.run.store.results import Result, load_results
 from lcpo.study import compare, html, imports, output, report
+from lcpo.study.export import export
 from lcpo.study.imports import import_file
 
 ABOUT = "# format: lcpo-import 1\n# code: torch-ppo\n# command: python train.py\n"
@@ -234,3 +236,15 @@ def test_of_an_environment_that_is_not_ours_only_what_is_told_is_compared(tmp_pa
     other = ours._replace(job=dataclasses.replace(job, env_config={**told, "context": "info"}))
     with pytest.raises(InputError, match=r"env_config.context \('key:load', 'info'\)"):
         compare.summarise([*theirs, other], warmup=0)
+
+
+def test_what_others_wrote_is_no_formula_in_a_table(tmp_path: Path) -> None:
+    text = ABOUT + "# device: =HYPERLINK(1)\n" + HEADER
+    read(tmp_path, text + "ppo,=1+1,,0,200,-1\nppo,=1+1,,1,200,-2\n")
+    export(tmp_path / "o", tmp_path / "all.csv")
+    header, first, *_ = csv.reader((tmp_path / "all.csv").read_text().splitlines())
+    row = dict(zip(header, first, strict=True))
+    assert (row["env"], row["epoch_return"]) == ("'=1+1", "-1.0")
+    report.write_tables(tmp_path / "o")
+    _, first, *_ = csv.reader((tmp_path / "o" / "seeds.csv").read_text().splitlines())
+    assert {"'=1+1", "'=HYPERLINK(1)", "-1.0"} <= set(first)
