@@ -21,10 +21,11 @@ from lcpo.run.drive.saved import tell_saved
 from lcpo.run.engines.base import Engine, run_plan
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.events import Event, Note
-from lcpo.run.plan.check import check_folder, check_running
+from lcpo.run.plan.check import check_running
 from lcpo.run.plan.job import Job, env_name
 from lcpo.run.plan.notes import notes
 from lcpo.run.plan.plan import check_dict, plan
+from lcpo.run.store.outputs import check_folder
 from lcpo.run.store.results import Result, load_results
 from lcpo.run.track import read_names, tracking
 

@@ -18,11 +18,13 @@ from lcpo.run.events import Event
 from lcpo.run.plan.agents import Agents, plan_agents, read_agents
 from lcpo.run.plan.check import check_running
 from lcpo.run.plan.job import Job
+from lcpo.run.store.outputs import check_runs_folder
 from lcpo.run.store.results import Result, load_results
 from lcpo.study import compare as rows
 from lcpo.study import constraint, html, report
 from lcpo.study.figures import save
 from lcpo.study.findings import run_findings
+from lcpo.study.output import FORMS, SEEDS, check_report
 from lcpo.study.seeds import setting
 from lcpo.study.tables import Table
 
@@ -53,7 +55,7 @@ class Comparison:
         """Learning curves: matplotlib's axes, of the figure `axes[0].figure`; `path`: to write."""
         axes = report.plot_curves(self.summary, self.results)
         if path is not None:
-            save(axes[0].figure, values.path("path", path))
+            save(axes[0].figure, values.path("path", path), "Comparison.plot")
         return axes
 
     def to_json(self) -> dict[str, Any]:
@@ -145,6 +147,7 @@ def compare(
     )
     jobs = make(steps=steps, seeds=seeds)
     folder = default_out(jobs, published) if folder is None else folder
+    check_out(folder)
     if resume:
         again = functools.partial(make, seeds=api.seeds_of(jobs))
         jobs = further.resumed(jobs, folder, steps, lambda before: again(steps=before), api.note)
@@ -159,6 +162,13 @@ def compare(
     if found is None:
         raise RunError("; ".join(problems))
     return found
+
+
+def check_out(out: Path) -> None:
+    """Raise InputError unless tables, curves and page of a comparison may be written there."""
+    check_runs_folder(out)
+    check_report(out, "lcpo compare", (*FORMS, SEEDS, "curves.png", "curves.svg"))
+    html.check_page(out, out / html.PAGE, "lcpo compare")
 
 
 def default_out(jobs: Sequence[Job], published: bool = False) -> Path:
@@ -188,7 +198,8 @@ def gather(
     summary = rows.summarise(results, warmup=warmup)
     files: list[Path] = []
     if write:
-        files = [*report.write_report(summary, results, out, command), html.write_page(out)]
+        files = [*report.write_report(summary, results, out, command)]
+        files.append(html.write_page(out, by="lcpo compare"))
     warnings = (*constraint.run_warnings(finished), *run_findings(finished))
     return Comparison(results, summary, warnings, out, tuple(files))
 

@@ -31,7 +31,7 @@ def trace(arguments: list[str]) -> None:
             ("rows", int | None, "Rows, for traces that can have any length.", None),
         ],
     )  # fmt: skip
-    check_path(options.out)
+    check_path(options.out, "lcpo trace")
     names = [contexts.compose(name, options.columns) for name in options.names]
     rows = []
     for name in names:
@@ -73,7 +73,7 @@ def calibrate(arguments: list[str]) -> None:
             ("rows", int | None, "Rows, for traces that can have any length.", None),
         ],
     )
-    check_path(options.out)
+    check_path(options.out, "lcpo calibrate")
     name = contexts.compose(
         options.trace, options.columns, repeat=options.repeat, hold=options.hold
     )
@@ -92,7 +92,7 @@ def calibrate(arguments: list[str]) -> None:
 def report(arguments: list[str]) -> None:
     """Write the page of a folder: tables, figures, runs and commands in one HTML file."""
     from lcpo.study import html, html_folder
-    from lcpo.study.output import check_file
+    from lcpo.study.output import check_report
     from lcpo.study.report import write_tables
 
     options = flags.parse(
@@ -107,8 +107,9 @@ def report(arguments: list[str]) -> None:
     )  # fmt: skip
     page = options.out or options.folder / html.PAGE
     html_folder.check(options.folder)
-    check_file(page, "page")
+    html.check_page(options.folder, page, "lcpo report")
     if html_folder.needs_tables(options.folder):
+        check_report(options.folder, "lcpo report")
         for path in write_tables(options.folder, shlex.join(["lcpo", "report", *arguments])):
             print(f"wrote {path}")
     print(f"wrote {html.write_page(options.folder, page)}")

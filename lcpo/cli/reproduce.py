@@ -41,29 +41,13 @@ def reproduce(arguments: list[str]) -> int:
     check_running(options.workers)
     engine = make_engine(options.engine, options.workers, options.address)
     command = shlex.join(["lcpo", "reproduce", *arguments])
-    _check_folder(name, options)
+    _check_out(name, options)
     jobs = study.plan(options)
     if options.plan is not None:
         return _write_plan(name, options, jobs, options.plan)
     if options.collect is not None:
         return _collect(name, options, jobs, options.collect, command)
     return _run(name, options, jobs, engine, command)
-
-
-def _check_folder(name: str, options: Options) -> None:
-    """Raise InputError where the folder will not do: to plan all runs may take minutes."""
-    from lcpo.run.engines.base import check_place
-    from lcpo.run.plan.check import check_folder
-    from lcpo.study.folder import check_holds_runs, check_study
-
-    if options.collect is not None:
-        check_holds_runs(options.collect)
-        check_study(options.collect, name, options, [])
-        return
-    folder = options.plan or options.folder(name)
-    check_folder(folder)
-    check_place(folder, options.resume)
-    check_study(folder, name, options, [])
 
 
 def _usage() -> None:
@@ -91,6 +75,31 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
     if given and options.engine != "local":
         raise InputError(f"--{given[0]} runs nothing: leave --engine out")
     return options
+
+
+def _check_out(name: str, options: Options) -> None:
+    """Raise InputError unless the study may write where it is told to, before it is planned."""
+    from lcpo.run.engines.base import check_resumed
+    from lcpo.run.store.outputs import check_own_folder, check_runs_folder
+    from lcpo.study.folder import check_holds_runs, check_study, is_of_study
+    from lcpo.study.html import PAGE, check_page
+    from lcpo.study.output import check_report, is_report
+
+    by, out = f"lcpo reproduce {name}", options.folder(name)
+    check_study(options.plan or options.collect or out, name, options, [])
+    if options.collect is not None:
+        check_holds_runs(options.collect)
+    else:
+        check_runs_folder(options.plan or out)
+        check_resumed(options.plan or out, options.resume)
+    if options.plan is not None:
+        return
+    if options.collect is not None and options.out is None:
+        out = options.collect
+    elif options.collect is not None:
+        check_own_folder(out, by, lambda out: is_report(out, by) or is_of_study(out, name))
+    check_report(out, by)
+    check_page(out, out / PAGE, by)
 
 
 def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: str) -> int:
@@ -201,7 +210,7 @@ def _report(
     if jobs and not any(result.status == "finished" for result in results):
         return
     report = STUDIES[name].report(options, results)
-    written = write_files(report, results, out, command)
+    written = write_files(report, results, out, command, by=f"lcpo reproduce {name}")
     for table in report.tables.values():
         show.line(table.to_text())  # whole: the paper's numbers stand at its end
     for text in report.text:
@@ -209,7 +218,7 @@ def _report(
     for path in written:
         if path.suffix == ".png":
             show.line(f"figure: {path}")
-    show.line(f"page: {write_page(out)}")
+    show.line(f"page: {write_page(out, by=f'lcpo reproduce {name}')}")
 
 
 def _note(text: str) -> None:

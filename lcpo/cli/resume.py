@@ -23,7 +23,7 @@ def planned(options: Any) -> list[Job]:
     """The jobs of the folder, for as many steps as are asked for."""
     from lcpo.cli import show
     from lcpo.run.further import from_plan
-    from lcpo.run.plan.check import check_folder
+    from lcpo.run.store.outputs import check_folder
 
     check_folder(options.out)
     return from_plan(

@@ -151,7 +151,7 @@ def _how(options: Any) -> dict[str, Any]:
 def _go_on(command: str, arguments: list[str]) -> int:
     """`--resume --out X` and nothing that says which runs: those of the folder's plan."""
     from lcpo import api
-    from lcpo.comparison import gather
+    from lcpo.comparison import check_out, gather
 
     is_compare = command == "compare"
     more = COMPARE_OPTIONS if is_compare else []
@@ -159,6 +159,8 @@ def _go_on(command: str, arguments: list[str]) -> int:
     options = flags.parse(command, help, arguments, [*flags.class_fields(RunOptions), *more])
     how = _how(options)
     jobs = resume.planned(options)
+    if is_compare:
+        check_out(options.out)
     problems = api.run(jobs, options.out, True, **how)
     if not is_compare:
         return _conclude(options, gather(options.out, jobs), options.out, problems)
@@ -199,8 +201,8 @@ def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
 
 def _write_plan(jobs: list[Job], out: Path, resume: bool, keep_state: bool) -> int:
     from lcpo.run.engines.base import plan_only
-    from lcpo.run.plan.check import check_folder
     from lcpo.run.store.layout import plan_file
+    from lcpo.run.store.outputs import check_folder
 
     check_folder(out)
     plan_only(jobs, out, _note, resume, keep_state)
@@ -212,7 +214,7 @@ def _write_plan(jobs: list[Job], out: Path, resume: bool, keep_state: bool) -> i
 def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
-    from lcpo.comparison import AGENTS, default_out
+    from lcpo.comparison import AGENTS, check_out, default_out
     from lcpo.run import further
     from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.job import find_env
@@ -252,6 +254,7 @@ def compare(arguments: list[str]) -> int:
     )
     jobs = make(steps=options.steps, note=(lambda text: None) if options.quiet else _note)
     out = options.out or default_out(jobs, options.published)
+    check_out(out)
     if options.resume:
         jobs = further.resumed(jobs, out, options.steps, lambda steps: make(steps=steps), _note)
     check_warmup(options.warmup, jobs)

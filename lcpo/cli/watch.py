@@ -25,7 +25,6 @@ _WHERE: list[flags.Option] = [
 
 def evaluate(arguments: list[str]) -> None:
     """Let trained policies act without learning, on other seeds or traces; a table."""
-    from lcpo.run.plan.check import check_folder
     from lcpo.run.plan.plan import check_seeds
     from lcpo.study import evaluate as study
 
@@ -44,7 +43,7 @@ def evaluate(arguments: list[str]) -> None:
     on = (options.trace or "same-trace").replace("/", "_").replace(":", ".")
     out = options.out or options.folder / f"evaluation-{on}"
     runs = study.find_runs(options.folder, options.run)
-    check_folder(out)
+    study.check_out(out)
     total = sum(options.steps or run.job.steps for run in runs) * len(seeds)
     screen = Console(stderr=True)  # a log gets no bar
     with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:

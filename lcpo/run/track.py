@@ -27,6 +27,7 @@ from lcpo.run import events
 from lcpo.run.events import Event, Failed, Finished, Note, Progress
 from lcpo.run.plan.job import Job
 from lcpo.run.store.layout import events_file, tensorboard_folder
+from lcpo.run.store.outputs import check_file
 
 
 class Tracker(Protocol):
@@ -46,6 +47,7 @@ class JsonLines:
 
     def __init__(self, jobs: Sequence[Job], out: Path) -> None:
         del jobs
+        check_file(events_file(out), "--track jsonl", _is_events)
         self.out = out
         self.file: IO[str] | None = None
 
@@ -68,7 +70,8 @@ class TensorBoard:
     """Scalars of each run, by phase and metric."""
 
     def __init__(self, jobs: Sequence[Job], out: Path) -> None:
-        del jobs
+        for job in jobs:
+            tensorboard_folder(out, job.name)
         self.make = _package("tensorboardX", "tensorboard", "track").SummaryWriter
         self.out = out
         self.writers: dict[str, Any] = {}
@@ -78,7 +81,7 @@ class TensorBoard:
         if not isinstance(event, Progress):
             return
         if event.job not in self.writers:
-            self.writers[event.job] = self.make(str(tensorboard_folder(self.out) / event.job))
+            self.writers[event.job] = self.make(str(tensorboard_folder(self.out, event.job)))
         for name, value in _finite(event).items():
             self.writers[event.job].add_scalar(f"{event.phase}/{name}", value, event.step)
 
@@ -141,6 +144,15 @@ def tracking(names: Iterable[str], jobs: Sequence[Job], out: Path) -> Iterator[l
             trackers.append(TRACKERS[name](jobs, out))
             stack.callback(trackers[-1].close)
         yield trackers
+
+
+def _is_events(path: Path) -> bool:
+    """Whether a file begins as what `JsonLines` writes, or is empty."""
+    with open(path, "rb") as file:
+        return file.read(len(_FIRST)) in (b"", _FIRST)
+
+
+_FIRST = b'{"time": '
 
 
 def _package(module: str, name: str, extra: str) -> Any:

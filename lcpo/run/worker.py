@@ -76,6 +76,7 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
     from lcpo.run.drive import execute, saved
     from lcpo.run.plan.job import check_trust
     from lcpo.run.store import lock
+    from lcpo.run.store.outputs import check_workers_folder
     from lcpo.run.store.plans import load_plan
 
     failed, last = False, ""
@@ -99,6 +100,7 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
     out = options.out or plan.out
     if not options.feed:
         mine = jobs[part or slice(None)]
+        check_workers_folder(out, [job.name for job in jobs])
         with lock.locked(out, lambda text: report(events.Note(text)), shared=part is not None):
             try:
                 with stop.on_signals():

@@ -300,7 +300,7 @@ def plot(calibration: Calibration, path: str | Path | None = None) -> Any:
     title = f"trace {c.name}" + (f", times {c.scale:g}" if c.scale != 1.0 else "")
     figure.suptitle(title, parse_math=False)
     if path is not None:
-        figures.save(figure, path)
+        figures.save(figure, path, "lcpo calibrate")
     return axes
 
 

@@ -18,7 +18,6 @@ import argparse
 import csv
 import dataclasses
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,13 +28,15 @@ from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import record as records
+from lcpo.run.store.outputs import check_own_folder
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.output import how_made, write_bytes
+from lcpo.study.output import SEEDS, check_report, how_made, is_report, read_made, write_made
 from lcpo.study.seeds import seeds_table
 from lcpo.study.study import Options, listed
 from lcpo.study.tables import Table
 from lcpo.values import whole
 
+COMMAND = "lcpo.study.drawn"
 STEPS = 2_000_000
 LATE = 4
 """One part in so many of a run is its warm-up."""
@@ -182,8 +183,10 @@ def read_seeds(paths: Sequence[Path]) -> tuple[list[str], list[list[str]], dict[
     for path in paths:
         try:
             header, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
-            made = path.with_name("made.json")
-            makers += [json.loads(made.read_text(encoding="utf-8"))] if made.exists() else []
+            made = read_made(path.parent)
+            makers += [made] if made else []
+        except InputError:
+            raise
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {path}: {error}") from error
         if not set(header) >= COLUMNS:
@@ -235,9 +238,11 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("folders", type=Path, nargs="+")
     options = parser.parse_args()
+    check_own_folder(options.out, COMMAND, lambda out: is_report(out, COMMAND))
+    check_report(options.out, COMMAND, [SEEDS])
     results = [result for folder in options.folders for result in load_results(folder)]
-    write_bytes(options.out / "seeds.csv", seeds_table(results, seed_numbers).to_csv().encode())
-    write_bytes(options.out / "made.json", json.dumps(how_made(results)).encode())
+    rows = seeds_table(results, seed_numbers).to_csv().encode()
+    write_made(options.out, {SEEDS: rows}, how_made(results), COMMAND)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,11 @@ from lcpo.run.plan.job import check_trust
 from lcpo.run.plan.plan import check_seeds
 from lcpo.run.store import record as records
 from lcpo.run.store.layout import RunFiles
+from lcpo.run.store.outputs import check_own_folder
 from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result, load_result, load_results
 from lcpo.study import compare, stats, tables
-from lcpo.study.output import write_files
+from lcpo.study.output import check_report, is_report, write_files
 from lcpo.study.stats import Estimate
 from lcpo.study.study import Report
 from lcpo.study.tables import Table
@@ -44,10 +45,23 @@ class Evaluation(NamedTuple):
         return self.table.to_text()
 
     def write(self, out: str | Path, command: str | None = None) -> list[Path]:
-        """Write the table in all formats, and every number; the paths."""
+        """Write the table in all formats, and every number; the paths.
+
+        Into a folder that is new or empty, or that holds an evaluation already.
+        """
+        check_out(values.path("out", out))
         results = [policy.result for policy in self.policies]
         report = Report(_seeds(self.policies), {"table": self.table})
-        return write_files(report, results, out, command)
+        return write_files(report, results, out, command, by=COMMAND)
+
+
+COMMAND = "lcpo evaluate"
+
+
+def check_out(out: Path) -> None:
+    """Raise InputError unless the tables of an evaluation may be written into a folder."""
+    check_own_folder(out, COMMAND, lambda out: is_report(out, COMMAND))
+    check_report(out, COMMAND)
 
 
 def evaluate(

@@ -10,11 +10,16 @@ from typing import Any
 
 from lcpo.errors import InputError, MissingPackage
 from lcpo.run.plan.job import Job
+from lcpo.run.store.files import REGULAR, kind_of
+from lcpo.run.store.outputs import check_file, check_folder, ends
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.output import check_file, write_bytes
+from lcpo.study.output import write_bytes
+from lcpo.study.tables import plain_text
 from lcpo.values import path
 
 SUFFIXES = (".parquet", ".csv")
+FIRST = ("name", "agent", "env", "trace", "seed", "status")
+"""Columns with which a table begins: by them it is known again."""
 
 
 def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False) -> int:
@@ -28,13 +33,14 @@ def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False)
     if file.suffix not in SUFFIXES:
         raise InputError(f"{file}: cannot write {file.suffix or 'a file without suffix'!r}: "
                          f"use {' or '.join(SUFFIXES)}")  # fmt: skip
-    check_file(file, "table")
-    if file.exists() and not overwrite:
+    check_folder(file.parent)
+    if kind_of(file) == REGULAR and not overwrite:
         raise InputError(f"{file} exists: choose another name or overwrite it (--overwrite)")
     try:
         import polars as pl
     except ImportError as error:
         raise MissingPackage('export needs polars: pip install "lcpo[study]"') from error
+    check_file(file, "lcpo export", _is_export)
     results = load_results(out_folder)
     if not any(result.record for result in results):
         raise InputError(f"{out_folder} holds no run that has ended: nothing to export")
@@ -43,21 +49,38 @@ def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False)
     for result in results:
         if result.record:
             values = {**_run_columns(result), **{n: _setting(result.job, n) for n in names}}
+            if file.suffix == ".csv":
+                values = {n: plain_text(v) if isinstance(v, str) else v for n, v in values.items()}
             columns = [pl.lit(value).alias(name) for name, value in values.items()]
             frames.append(pl.DataFrame(result.record).select(*columns, pl.all()))
             rows += len(frames[-1])
     # Agents differ in their metrics, and a setting may be null in one run and a number in another.
     table = pl.concat(frames, how="diagonal_relaxed")
     content = io.BytesIO()
-    (table.write_csv if file.suffix == ".csv" else table.write_parquet)(content)
+    if file.suffix == ".csv":
+        table.rename(plain_text).write_csv(content)
+    else:
+        table.write_parquet(content)
     write_bytes(file, content.getvalue())
     return rows
 
 
+def _is_export(file: Path) -> bool:
+    """Whether a table begins with the columns of an exported one."""
+    if file.suffix == ".csv":
+        return ends(file).startswith(f"{','.join(FIRST)},".encode())
+    import polars as pl
+
+    try:
+        return tuple(pl.read_parquet_schema(file))[: len(FIRST)] == FIRST
+    except Exception:  # whatever foreign bytes make a parser raise
+        return False
+
+
 def _run_columns(result: Result) -> dict[str, Any]:
     job = result.job
-    fields = {"name": job.name, "agent": job.agent, "env": job.env, "trace": job.trace}
-    return {**fields, "seed": job.seed, "status": result.status}
+    values = (job.name, job.agent, job.env, job.trace, job.seed, result.status)
+    return dict(zip(FIRST, values, strict=True))
 
 
 def _differing_settings(jobs: Sequence[Job]) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lcpo.errors import InputError, MissingPackage
-from lcpo.study.output import check_file, write_bytes
+from lcpo.run.store import outputs
+from lcpo.study.output import write_bytes
 from lcpo.study.study import Picture
 
 if TYPE_CHECKING:
@@ -42,28 +44,37 @@ def _is_dense(artist: Artist) -> bool:
     return sum(len(path.vertices) for path in found) > MOST_POINTS
 
 
-def check_path(path: str | Path) -> str:
-    """The format that the suffix of a path chooses; InputError where no picture can be written."""
+MARKS = {"png": "Software", "pdf": "Creator", "svg": "Creator"}
+"""Formats of pictures, and where each says which program made it."""
+
+
+def check_path(path: str | Path, by: str) -> str:
+    """The format that the suffix of a path chooses.
+
+    InputError where no picture can be written, or something is there that `by` did not write, as
+    `lcpo trace` or `Comparison.plot`.
+    """
     path = Path(path)
-    known = new_figure(1, 1).canvas.get_supported_filetypes()
     kind = path.suffix.removeprefix(".").lower()
-    if kind not in known:
+    if kind not in MARKS:
         raise InputError(f"{path}: cannot draw {path.suffix!r}: use .png, .pdf or .svg")
-    check_file(path, "picture")
+    new_figure(1, 1)  # is there a package to draw with?
+    outputs.check_file(path, by, outputs.is_marked(by))
     return kind
 
 
-def save(figure: Figure, path: str | Path, dpi: int = 150) -> None:
-    """Write the figure; the suffix of the path chooses the format."""
-    write_bytes(Path(path), _render(figure, check_path(path), dpi))
+def save(figure: Figure, path: str | Path, by: str, dpi: int = 150) -> None:
+    """Write the figure; the suffix of the path chooses the format; `by`: as in `check_path`."""
+    kind = check_path(path, by)
+    write_bytes(Path(path), _render(figure, kind, dpi, {MARKS[kind]: outputs.mark(by)}))
 
 
-def _render(figure: Figure, kind: str, dpi: int) -> bytes:
+def _render(figure: Figure, kind: str, dpi: int, more: Mapping[str, str] | None = None) -> bytes:
     """An SVG has neither a date nor random ids: what has not changed is the same file."""
     import matplotlib
 
     file = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else None
+    metadata = {**({"Date": None} if kind == "svg" else {}), **(more or {})}
     with matplotlib.rc_context({"svg.hashsalt": "lcpo"}):
         figure.savefig(file, format=kind, dpi=dpi, metadata=metadata)
     return file.getvalue()

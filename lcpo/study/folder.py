@@ -38,6 +38,14 @@ def save_study(out: Path, name: str, options: Options) -> None:
     save_document(study_file(out), SCHEMA, identity(name, options))
 
 
+def is_of_study(out: Path, name: str) -> bool:
+    """Whether a folder says that it is of the study called `name`."""
+    file = study_file(out)
+    if not file.is_file():
+        return False
+    return load_document(file, SCHEMA, {"experiment": str})["experiment"] == name
+
+
 def check_study(out: Path, name: str, options: Options, jobs: Sequence[Job]) -> None:
     """Raise InputError where the folder is of another study; an empty one is of none."""
     wanted, file = identity(name, options), study_file(out)

@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from lcpo.run.store import outputs
 from lcpo.study.html_folder import Folder, read_folder
 from lcpo.study.html_runs import (
     RUNS_HEADER,
@@ -26,26 +27,50 @@ from lcpo.study.html_runs import (
     settings_rows,
 )
 from lcpo.study.html_table import Cell, beside_paper, render
-from lcpo.study.output import check_file, write_bytes
+from lcpo.study.output import write_bytes
 from lcpo.study.tables import Table
 
 PAGE = "report.html"
+GENERATOR = '<meta name="generator" content="'
+EARLIER = (
+    '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n<meta '
+    'http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
+    "style-src 'sha256-"
+)
+"""How a page of an earlier version begins, which had no mark."""
+LONGEST = 9
+"""Digits of a number that may count on."""
 
 
-def write_page(out: str | Path, file: str | Path | None = None) -> Path:
+def write_page(out: str | Path, file: str | Path | None = None, by: str = "lcpo report") -> Path:
     """Write the page of a folder of results, into `file` or OUT/report.html; returns its path.
 
-    InputError where the folder is damaged, or none of ours.
+    `by`: the command that writes it. InputError where the folder is damaged, or none of ours.
     """
     out = Path(out)
     file = out / PAGE if file is None else Path(file)
-    check_file(file, "page")
-    page = make_page(read_folder(out))
+    check_page(out, file, by)
+    page = make_page(read_folder(out), by)
     write_bytes(file, page.encode("utf-8", "backslashreplace"))  # names of files may be no UTF-8
     return file
 
 
-def make_page(folder: Folder) -> str:
+def check_page(out: Path, file: Path, by: str) -> None:
+    """Raise InputError unless the command `by` may write the page of a folder into a file.
+
+    OUT/report.html is the page of the folder, whichever command wrote it.
+    """
+    anyone = file.name == PAGE and file.parent.resolve() == out.resolve()
+    wanted = GENERATOR + (outputs.mark("lcpo ") if anyone else f'{outputs.mark(by)}"')
+
+    def is_ours(path: Path) -> bool:
+        head = outputs.ends(path)
+        return wanted.encode() in head or head.startswith(EARLIER.encode())
+
+    outputs.check_file(file, by, is_ours)
+
+
+def make_page(folder: Folder, by: str = "lcpo report") -> str:
     """The text of the page."""
     settings = find_settings(folder.runs)
     name = folder.path.resolve().name
@@ -66,6 +91,7 @@ def make_page(folder: Folder) -> str:
     )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'{GENERATOR}{escape(outputs.mark(by))}">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
@@ -88,7 +114,8 @@ def _made(made: Mapping[str, Any]) -> str:
 
     Its files, too: they stand below each table.
     """
-    shown = {k: _code(v) if k == "command" else _words(v) for k, v in made.items() if k != "files"}
+    known = {name: value for name, value in made.items() if name not in ("by", "files")}
+    shown = {k: _code(v) if k == "command" else _words(v) for k, v in known.items()}
     items = "".join(
         f"<dt>{escape(str(name))}</dt><dd>{value}</dd>\n" for name, value in shown.items() if value
     )
@@ -117,13 +144,14 @@ def _in_rows(values: list[Any]) -> list[Any]:
     found: list[Any] = []
     first, before, last = "", "", -1
     for value in values:
-        start, colon, number = str(value).rpartition(":")
-        if colon and number.isdecimal() and (start, int(number)) == (before, last + 1):
+        start, colon, end = str(value).rpartition(":")
+        number = int(end) if colon and end.isdecimal() and len(end) <= LONGEST else -1
+        if number >= 0 and (start, number) == (before, last + 1):
             found[-1] = f"{first} to {number}"
         else:
             found.append(value)
             first, before = str(value), start
-        last = int(number) if colon and number.isdecimal() else -1
+        last = number
     return found
 
 

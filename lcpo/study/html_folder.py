@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,12 +14,11 @@ from typing import Any, NamedTuple
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.store import layout
-from lcpo.run.store.files import load_json
 from lcpo.run.store.plans import planned_jobs
 from lcpo.run.store.results import load_outcome
+from lcpo.study.output import MADE, SEEDS, read_made, written_by
 from lcpo.study.tables import Table
 
-MADE, SEEDS = "made.json", "seeds.csv"
 LARGEST = 2**25
 """Bytes of a table or figure: a page with more is none that a browser opens with pleasure."""
 PICTURES = {"svg": ("image/svg+xml", b"<svg"), "png": ("image/png", b"\x89PNG")}
@@ -60,7 +60,7 @@ def read_folder(path: Path) -> Folder:
     """Read it; InputError where it is damaged, or none of ours."""
     check(path)
     seeds = read_csv(path, SEEDS) if (path / SEEDS).exists() else None
-    return Folder(path, _made(path), _tables(path), _figures(path), seeds, read_runs(path))
+    return Folder(path, read_made(path), _tables(path), _figures(path), seeds, read_runs(path))
 
 
 def needs_tables(path: Path) -> bool:
@@ -68,17 +68,7 @@ def needs_tables(path: Path) -> bool:
 
     Those of a study or comparison stay as they are.
     """
-    command = _made(path).get("command")
-    first = command[0] if isinstance(command, list) and command else None
-    by_report = isinstance(first, str) and first.startswith("lcpo report ")
-    return by_report or not _tables(path)
-
-
-def _made(path: Path) -> dict[str, Any]:
-    made = load_json(path / MADE) if (path / MADE).exists() else {}
-    if not isinstance(made, dict):
-        raise InputError(f"{path / MADE} is no file of ours: it holds a {type(made).__name__}")
-    return made
+    return written_by(read_made(path)) == "lcpo report" or not _tables(path)
 
 
 def check(path: Path) -> None:
@@ -87,7 +77,7 @@ def check(path: Path) -> None:
         if not path.is_dir():
             raise InputError(f"{path} is no folder: give the folder of a study or of runs")
         ours = (path / MADE, layout.plan_file(path), layout.runs_folder(path))
-        if any(file.exists() for file in ours):
+        if any(os.path.lexists(file) for file in ours):
             return
         inner = sorted(file.parent.name for file in path.glob(f"*/{MADE}"))
     except OSError as error:  # a name too long

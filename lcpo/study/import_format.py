@@ -75,7 +75,8 @@ def parse(content: bytes, where: str) -> File:
         mine.value.append(math.nan if row["return"] == "" else finite(row, "return", at))
         mine.episodes.append(float(whole(row, "episodes", at)) if row.get("episodes") else 1.0)
         for name in metrics:
-            mine.metrics[name].append(finite(row, name, at))
+            low = 0.0 if name == "seconds" else -plain_values.FLOAT_MAX
+            mine.metrics[name].append(finite(row, name, at, low))
     if not groups:
         raise InputError(f"{where} has no rows below its header")
     return File(about, epoch, steps, groups)
@@ -153,10 +154,12 @@ def whole(row: Mapping[str, str], name: str, at: str, low: int = 1) -> int:
     return plain_values.whole(f"{at}: {name}", value, low)
 
 
-def finite(row: Mapping[str, str], name: str, at: str) -> float:
-    """A cell that holds a finite number."""
+def finite(
+    row: Mapping[str, str], name: str, at: str, low: float = -plain_values.FLOAT_MAX
+) -> float:
+    """A cell that holds a finite number from `low` on."""
     try:
-        return plain_values.number(f"{at}: {name}", float(row[name]))
+        return plain_values.number(f"{at}: {name}", float(row[name]), low)
     except ValueError as error:
         if isinstance(error, InputError):
             raise

@@ -6,10 +6,11 @@ have them, so that every table treats both alike. The agent is then called `impo
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,14 +22,17 @@ from lcpo import values as plain_values
 from lcpo.contexts import paper
 from lcpo.envs import ENVS
 from lcpo.errors import InputError
-from lcpo.run.plan.check import check_folder
 from lcpo.run.plan.job import Job, is_file_name
 from lcpo.run.store import layout
 from lcpo.run.store import record as records
-from lcpo.run.store.files import save_arrays
-from lcpo.run.store.results import Result, save_outcome
+from lcpo.run.store.files import load_document, save_arrays, save_document, sweep
+from lcpo.run.store.lock import locked
+from lcpo.run.store.outputs import check_entries, check_folder, check_own_folder
+from lcpo.run.store.results import Result, load_outcome, save_outcome
 from lcpo.study.import_format import File, Key, Rows, finite, parse
 
+SCHEMA = 1
+"""Of importing.json."""
 PREFIX = "imported:"
 MAX_EPOCHS = 10_000_000
 LARGEST = 2**28
@@ -63,39 +67,83 @@ def imported_notes(results: Iterable[Result]) -> list[str]:
 
 
 def import_file(file: str | Path, out: str | Path) -> list[str]:
-    """Write the runs of a file into an output folder; their names. All is checked before."""
+    """Write the runs of a file into an output folder; their names. All is checked before.
+
+    OUT/importing.json names them until all are there: where it is left, nobody reads the runs, and
+    the next import removes them. An import that fails removes what it has written itself.
+    """
     file, out = plain_values.path("file", file), plain_values.path("out", out)
     content = _read(file)
     found = parse(content, str(file))
-    about = found.about
     runs = [_run(key, rows, found, str(file)) for key, rows in found.runs.items()]
+    names = [run.job.name for run in runs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{file}: two runs would be called {twice}: rename an agent")
     check_folder(out)
     if layout.plan_file(out).exists():
         raise InputError(f"{out} holds runs of this library: import into a folder of their own")
-    names = set[str]()
-    for run in runs:
-        if run.job.name in names:
-            raise InputError(f"{file}: two runs would be called {run.job.name}: rename an agent")
-        names.add(run.job.name)
-        if layout.run_files(out, run.job.name).folder.exists():
-            raise InputError(f"{out} has a run {run.job.name} already: choose another folder")
-    source = {**about, "file": file.name, "digest": hashlib.sha256(content).hexdigest()}
+    check_own_folder(out, "lcpo import", _is_of_imports)
+    check_entries(out, names)
+    about = {**found.about, "file": file.name, "digest": hashlib.sha256(content).hexdigest()}
+    try:
+        with locked(out, lambda text: None):
+            _write(runs, about, out)
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror or error}") from error
+    return names
+
+
+def _write(runs: Sequence[Imported], about: Mapping[str, str], out: Path) -> None:
+    """All of them, or none."""
+    begun, names = layout.import_file(out), [run.job.name for run in runs]
+    if begun.exists():
+        _remove(out, load_document(begun, SCHEMA, {"runs": list})["runs"])
+    for name in names:
+        if layout.run_files(out, name).folder.exists():
+            raise InputError(f"{out} has a run {name} already: choose another folder")
+    save_document(begun, SCHEMA, {"runs": names})
     known = {"device": about["device"]} if "device" in about else {}
-    for run in runs:
-        files = layout.run_files(out, run.job.name)
-        outcome = {
-            "status": "finished",
-            "job": run.job.to_json(),
-            "seconds": run.seconds,
-            "environment": run.environment,
-            "provenance": {**known, "imported": source},
-        }
-        try:
+    try:
+        for run in runs:
+            files = layout.run_files(out, run.job.name)
+            outcome = {
+                "status": "finished",
+                "job": run.job.to_json(),
+                "seconds": run.seconds,
+                "environment": run.environment,
+                "provenance": {**known, "imported": dict(about)},
+            }
             written = {files.record.name: save_arrays(files.record, run.record)}
             save_outcome(files, outcome, written)
-        except OSError as error:
-            raise InputError(f"cannot write {files.folder}: {error.strerror or error}") from error
-    return [run.job.name for run in runs]
+    except BaseException:
+        _remove(out, names)
+        raise
+    begun.unlink()
+
+
+def _remove(out: Path, names: Iterable[Any]) -> None:
+    """What an import that did not end has written; the file that says so goes last."""
+    for name in names:
+        if not isinstance(name, str) or not is_file_name(name):
+            raise InputError(f"{layout.import_file(out)} is no file of ours: delete it")
+        run = layout.run_files(out, name)
+        for path in (run.manifest, run.record):
+            path.unlink(missing_ok=True)
+        sweep(run.folder)
+        with contextlib.suppress(OSError):  # it was not made yet, or somebody put something there
+            run.folder.rmdir()
+    with contextlib.suppress(OSError):  # it holds other runs
+        layout.runs_folder(out).rmdir()
+    layout.import_file(out).unlink()
+
+
+def _is_of_imports(out: Path) -> bool:
+    """Whether a folder holds imported runs and no others."""
+    if layout.import_file(out).exists():
+        return True
+    found = [load_outcome(run) or {} for run in layout.ended_runs(out)]
+    return bool(found) and all(source_of(outcome["provenance"]) for outcome in found)
 
 
 def _read(file: Path) -> bytes:

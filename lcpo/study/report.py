@@ -172,7 +172,7 @@ def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
         numbers={k + end: v for end, r in found.items() for k, v in r.numbers.items()},
         figures={k + end: v for end, r in found.items() for k, v in r.figures.items()},
     )
-    return write_files(whole, results, out, command)
+    return write_files(whole, results, out, command, by="lcpo report")
 
 
 def _plain_numbers(result: Result) -> dict[str, float | None]:
@@ -189,4 +189,5 @@ def write_report(
 
     `command`: the command line that made it. Returns the paths.
     """
-    return write_files(make_report(comparison, results), results, out, command)
+    report = make_report(comparison, results)
+    return write_files(report, results, out, command, by="lcpo compare")

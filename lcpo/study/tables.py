@@ -105,8 +105,30 @@ class Table(NamedTuple):
     def to_csv(self) -> str:
         """Header and rows; title and notes are left out."""
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([self.header, *self.rows])
+        lines = ([plain_text(cell) for cell in line] for line in (self.header, *self.rows))
+        csv.writer(out, lineterminator="\n").writerows(lines)
         return out.getvalue()
+
+
+_FORMULA = ("=", "+", "-", "@")
+_VALUE = r"(inf|nan|[\d.,]+(e[+-]?\d+)?)"
+_NUMBER = re.compile(
+    rf"[+-]?{_VALUE}( ± (-|{_VALUE}))?( \[[\d., e+-]+\])?( \([\w .,=-]+\))?", re.IGNORECASE
+)
+"""With its interval, and what a table says of it in brackets."""
+
+
+def plain_text(cell: str) -> str:
+    """A cell of a CSV file as a spreadsheet takes it for text, or for the number that it is.
+
+    One that begins as a formula does would be computed, and may call programs: names come from
+    files of others. A quote before it, which spreadsheets know, makes it text. (A carriage return
+    would end the line: Python writes it without quotes.)
+    """
+    cell = cell.replace("\r", " ")
+    if not cell.lstrip().startswith(_FORMULA) or cell == NONE or _NUMBER.fullmatch(cell):
+        return cell
+    return f"'{cell}"
 
 
 NAME_WIDTH, HEADER_WIDTH = 20, 16

@@ -83,7 +83,7 @@ def plot_traces(
     """
     figure = _panels(names, rows)
     if path is not None:
-        figures.save(figure, path)
+        figures.save(figure, path, "lcpo trace")
     return figure.axes[: len(names)]
 
 

@@ -17,10 +17,12 @@ from lcpo import values
 from lcpo.errors import InputError, MissingPackage
 from lcpo.run.drive import frozen
 from lcpo.run.plan.job import check_trust
+from lcpo.run.store import outputs
 from lcpo.study.clip import Shot, play
 from lcpo.study.evaluate import find_runs
-from lcpo.study.output import check_file, write_bytes
+from lcpo.study.output import write_bytes
 
+COMMAND = "lcpo watch"
 MOST_STEPS = 2000
 WIDTH, TOP, STRIP, MARGIN = 600, 300, 120, 10
 COLOURS = ((31, 119, 180), (255, 127, 14), (44, 160, 44), (148, 103, 189))
@@ -53,7 +55,7 @@ def watch(
     path = values.path("out", out)
     if path.suffix.lower() != ".gif":
         raise InputError(f"{path}: cannot write {path.suffix!r}: use .gif")
-    check_file(path, "picture")
+    outputs.check_file(path, COMMAND, outputs.is_marked(COMMAND))
     steps, fps = values.whole("steps", steps, 1, MOST_STEPS), values.whole("fps", fps, 1, 50)
     start, seed = values.whole("start", start, 0), values.whole("seed", seed, 0)
     result = find_runs(source, run)[0]
@@ -83,6 +85,7 @@ def to_gif(title: str, shots: Sequence[Shot], fps: int) -> bytes:
         append_images=frames[1:],
         duration=1000 // fps,
         loop=0,
+        comment=outputs.mark(COMMAND),
     )
     return file.getvalue()
 

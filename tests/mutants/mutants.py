@@ -39,6 +39,7 @@ GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
 PLAYED = "tests/run/test_host.py::test_agents_learn_from_what_was_played_and_hear_what_was_read"
 PAGE = "tests/study/test_html.py::test_"
 IMPORTS = "tests/study/test_import_results.py::test_"
+OUTPUTS = "tests/study/test_outputs.py::test_"
 LATENCY = "tests/study/test_latency.py::test_"
 OVER_TASKS = "tests/study/test_stats_over_tasks.py::test_"
 STRAGGLER = "tests/envs/test_straggler.py::test_"
@@ -1418,5 +1419,34 @@ MUTANTS = (
         "    if \"\\0\" in text:",
         ("tests/run/test_plan_digest.py::test_no_path_becomes_code_of_the_script",),
         "a line end in --out becomes code of slurm.sh",
+    ),
+    Mutant(
+        "any-file-is-ours", "lcpo/run/store/outputs.py",
+        "ours = found is None or (found == REGULAR and is_ours(path))",
+        "ours = found is None or found == REGULAR",
+        (f"{OUTPUTS}a_page_is_written_over_a_page_only",), "a page replaces a plan",
+    ),
+    Mutant(
+        "edited-and-replaced", "lcpo/study/output.py",
+        "return _digest(path) in known[path.name]", "return bool(known)",
+        (f"{OUTPUTS}a_report_replaces_only_what_its_command_wrote",),
+        "a report replaces a file of somebody else that has the name of a table",
+    ),
+    Mutant(
+        "device-replaced", "lcpo/run/store/files.py",
+        "if (found := kind_of(path)) not in (None, REGULAR):",
+        "if (found := kind_of(path)) in ():",
+        (f"{OUTPUTS}only_regular_files_are_written_to",), "as root, a device becomes a file",
+    ),
+    Mutant(
+        "half-an-import", "lcpo/run/store/layout.py",
+        "if os.path.lexists(import_file(out)):", "if False:",
+        (f"{IMPORTS}a_killed_import_is_not_taken_for_a_whole_one",),
+        "a killed import is exported as if it were whole",
+    ),
+    Mutant(
+        "formula-in-a-cell", "lcpo/study/tables.py",
+        """return f"'{cell}\"""", "return cell",
+        (f"{OUTPUTS}no_cell_of_a_csv_file_is_a_formula",), "a spreadsheet runs what a cell says",
     ),
 )  # fmt: skip

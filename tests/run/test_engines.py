@@ -123,9 +123,17 @@ def test_what_an_engine_refuses_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_folder_that_a_kill_left_is_used_again(tmp_path: Path) -> None:
     lock_file(tmp_path).write_text("")
-    (tmp_path / ".abc.part").write_text("{")
+    (tmp_path / ".0123456789abcdef.part").write_text("{")
     run_plan(jobs_of(0), tmp_path, Recorder(), ignore)
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.parametrize("name", [".film.part", ".lock", ".running", "checkpoint"])
+def test_what_looks_like_ours_and_is_not_stays(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InputError, match="is not empty and holds no runs of ours"):
+        run_plan(jobs_of(0), tmp_path, Recorder(), ignore)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
 
 
 @pytest.mark.parametrize("start", [run_plan, plan_only])
@@ -140,9 +148,9 @@ def test_what_cannot_be_written_is_told(
 
     (tmp_path / "file").write_text("mine")
     for out, expected in (
-        (tmp_path / "file", "is a file: give a folder"),
-        (tmp_path / "file" / "o", "cannot be written .Not a directory"),
-        (tmp_path / ("x" * 300), "cannot be written .File name too long"),
+        (tmp_path / "file", "is a file: give another folder"),
+        (tmp_path / "file" / "o", "is a file: give another folder"),
+        (tmp_path / ("x" * 300), "cannot be a folder: File name too long"),
         (Path("/proc/o"), "cannot be written .No such file"),
     ):
         with pytest.raises(InputError, match=expected):

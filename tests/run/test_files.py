@@ -14,7 +14,7 @@ import pytest
 
 from lcpo.errors import InputError, MissingFile
 from lcpo.run.plan import budget
-from lcpo.run.store import files, provenance
+from lcpo.run.store import checkpoint, files, provenance
 from lcpo.run.store.files import (
     load_arrays,
     load_document,
@@ -23,6 +23,7 @@ from lcpo.run.store.files import (
     save_bytes,
     save_document,
 )
+from lcpo.run.store.layout import RunFiles
 
 
 def test_arrays_come_back(tmp_path: Path) -> None:
@@ -203,3 +204,16 @@ def test_a_commit_that_is_told_comes_before_the_one_that_git_knows(
     """A copy on a cluster may have been made with the history of another commit."""
     monkeypatch.setenv("LCPO_COMMIT", "0123456789ab")
     assert provenance.provenance()["commit"] == "0123456789ab"
+
+
+def test_a_checkpoint_is_deleted_without_what_others_put_beside_it(tmp_path: Path) -> None:
+    run = RunFiles(tmp_path)
+    ours = [run.checkpoint.manifest, run.checkpoint.state(3), run.checkpoint.segment(0, 1, 2)]
+    for path in ours:
+        save_bytes(path, b"ours")
+    checkpoint.drop(run)
+    assert not run.checkpoint.folder.exists()
+    for path in (*ours, run.checkpoint.folder / "thesis.npz"):
+        save_bytes(path, b"mine")
+    checkpoint.drop(run)
+    assert [path.name for path in run.checkpoint.folder.iterdir()] == ["thesis.npz"]

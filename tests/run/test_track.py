@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import run
+from commands import QUICK, run
 
 import lcpo
 from lcpo.errors import InputError, MissingPackage
@@ -136,3 +136,34 @@ def test_what_is_missing_is_told_before_the_run(
         assert told in capsys.readouterr().err
     with pytest.raises(InputError, match="track"):
         lcpo.train(**SMALL, out=tmp_path / "o", track=3)  # pyright: ignore
+
+
+@pytest.mark.parametrize("place", ["tensorboard", "tensorboard/RUN", "events.jsonl", "wandb"])
+def test_trackers_write_into_the_folder_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    out, elsewhere = tmp_path / "o", tmp_path / "elsewhere"
+    command = ["train", "--agent", "a2c", "--env", "pendulum-v1", "--steps", "400", "--seeds", "1"]
+    command += ["--out", str(out), *QUICK]
+    assert run(*command, "--plan-only") == 0
+    elsewhere.mkdir()
+    link = out / place.replace("RUN", "a2c-pendulum-v1-none-s0")
+    link.parent.mkdir(exist_ok=True)
+    for target in (elsewhere, link.name):  # somewhere else, and nowhere: a loop
+        link.symlink_to(target)
+        assert run(*command, "--resume", "--track", "jsonl", "tensorboard") == 2
+        assert f"{link} is a link that leads" in capsys.readouterr().err
+        link.unlink()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_events_are_added_to_events_only(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text("of my own\n")
+    with pytest.raises(InputError, match="says that --track jsonl wrote it"):
+        track.JsonLines([], tmp_path)
+    (tmp_path / "events.jsonl").write_text("")
+    for _ in range(2):
+        told = track.JsonLines([], tmp_path)
+        told(Finished("a"))
+        told.close()
+    assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 2

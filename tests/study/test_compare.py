@@ -465,8 +465,14 @@ def test_export_refuses(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file.write_text("mine")
     with pytest.raises(ValueError, match=r"all\.parquet exists"):
         export(out, file)
-    assert file.read_text() == "mine"
-    assert export(out, file, overwrite=True) == 3700
+    for other in (file, out / "all.csv"):
+        other.write_text("mine")
+        with pytest.raises(ValueError, match="says that lcpo export wrote it"):
+            export(out, other, overwrite=True)
+        assert other.read_text() == "mine"
+        other.unlink()
+        for overwrite in (False, True):
+            assert export(out, other, overwrite=overwrite) == 3700
     with pytest.raises(ValueError, match=r"cannot write '\.xlsx': use \.parquet or \.csv"):
         export(out, out / "all.xlsx")
     (tmp_path / "empty" / "runs").mkdir(parents=True)

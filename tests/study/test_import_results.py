@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import errno
+import itertools
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lcpo.errors import InputError
+from lcpo.run.store.files import save_document
 from lcpo.run.store.results import Result, load_results
-from lcpo.study import compare, html, output, report
+from lcpo.study import compare, html, imports, output, report
+from lcpo.study.export import export
 from lcpo.study.imports import import_file
 
 ABOUT = "# format: lcpo-import 1\n# code: torch-ppo\n# command: python train.py\n"
@@ -119,6 +125,8 @@ BAD = {
     "env config": (ABOUT + "# env_config: {\"max_step\": 1}\n" + HEADER + GOOD, "'max_steps'"),
     "no agent": (ABOUT + HEADER + ",pendulum,3,0,200,-1\n", "line 5: agent is empty"),
     "odd agent": (ABOUT + HEADER + "a\\b,pendulum,3,0,200,-1\n", "rename the agent"),
+    "seconds": (ABOUT + HEADER.replace("\n", ",seconds\n") + "ppo,pendulum,3,0,200,-1,-5\n",
+                "line 5: seconds = -5.0: needs a number from 0"),
     "no csv": (ABOUT + HEADER + "\"ppo\"x,pendulum\n", "line 5: no CSV"),
 }  # fmt: skip
 
@@ -147,6 +155,74 @@ def test_folders_that_are_in_use_are_refused(tmp_path: Path) -> None:
         import_file(file, tmp_path / "ours")
 
 
+THREE = ABOUT + HEADER + "".join(GOOD.replace(",0,", f",{seed},") for seed in range(3))
+STEPS = [("save_document", 0), *itertools.product(("save_arrays", "save_outcome"), (0, 1, 2))]
+
+
+class Killed(BaseException):
+    """Nothing is cleaned up after it."""
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, what: str, after: int, error: BaseException) -> None:
+    """Let a step of an import fail when it has been made so many times."""
+    real, calls = getattr(imports, what), itertools.count()
+
+    def fail(*arguments: Any) -> Any:
+        if next(calls) == after:
+            raise error
+        return real(*arguments)
+
+    monkeypatch.setattr(imports, what, fail)
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize(("what", "after"), STEPS)
+def test_a_killed_import_is_not_taken_for_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, after: int, before: bool
+) -> None:
+    file, out = write(tmp_path, THREE), tmp_path / "o"
+    if before:
+        import_file(write(tmp_path, THREE.replace("ppo", "sac"), "earlier.csv"), out)
+    with monkeypatch.context() as patch:
+        breaking(patch, what, after, Killed())
+        patch.setattr(imports, "_remove", lambda *arguments: None)
+        with pytest.raises(Killed):
+            import_file(file, out)
+    if (what, after) != STEPS[0]:  # nothing was begun there
+        for read_it in (load_results, html.write_page, report.write_tables):
+            with pytest.raises(InputError, match=r"has not ended|holds no"):
+                read_it(out)
+    import_file(file, out)
+    assert len(load_results(out)) == (6 if before else 3)
+    assert {path.name for path in out.iterdir()} == {"runs"}
+
+
+@pytest.mark.parametrize(("what", "after"), STEPS)
+def test_an_import_that_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, after: int
+) -> None:
+    file, out = write(tmp_path, THREE), tmp_path / "o"
+    with monkeypatch.context() as patch:
+        breaking(patch, what, after, OSError(errno.ENOSPC, "No space left on device"))
+        with pytest.raises(InputError, match=r"cannot write .*: No space left"):
+            import_file(file, out)
+    assert not out.exists()
+    import_file(file, out)
+
+
+def test_imports_go_into_a_folder_of_their_own(tmp_path: Path) -> None:
+    file, theirs = write(tmp_path, THREE), tmp_path / "theirs"
+    (theirs / "runs").mkdir(parents=True)
+    with pytest.raises(InputError, match="says that lcpo import wrote it"):
+        import_file(file, theirs)
+    assert [path.name for path in theirs.rglob("*")] == ["runs"]
+    forged = theirs / "importing.json"
+    save_document(forged, imports.SCHEMA, {"runs": [".."]})
+    with pytest.raises(InputError, match="is no file of ours: delete it"):
+        import_file(file, theirs)
+    assert (theirs / "runs").is_dir()
+
+
 def test_of_an_environment_that_is_not_ours_only_what_is_told_is_compared(tmp_path: Path) -> None:
     """Its other fields cannot be known here without running its author's code."""
     text = ABOUT + '# env_config: {"context": "key:load"}\n' + HEADER
@@ -160,3 +236,15 @@ def test_of_an_environment_that_is_not_ours_only_what_is_told_is_compared(tmp_pa
     other = ours._replace(job=dataclasses.replace(job, env_config={**told, "context": "info"}))
     with pytest.raises(InputError, match=r"env_config.context \('key:load', 'info'\)"):
         compare.summarise([*theirs, other], warmup=0)
+
+
+def test_what_others_wrote_is_no_formula_in_a_table(tmp_path: Path) -> None:
+    text = ABOUT + "# device: =HYPERLINK(1)\n" + HEADER
+    read(tmp_path, text + "ppo,=1+1,,0,200,-1\nppo,=1+1,,1,200,-2\n")
+    export(tmp_path / "o", tmp_path / "all.csv")
+    header, first, *_ = csv.reader((tmp_path / "all.csv").read_text().splitlines())
+    row = dict(zip(header, first, strict=True))
+    assert (row["env"], row["epoch_return"]) == ("'=1+1", "-1.0")
+    report.write_tables(tmp_path / "o")
+    _, first, *_ = csv.reader((tmp_path / "o" / "seeds.csv").read_text().splitlines())
+    assert {"'=1+1", "'=HYPERLINK(1)", "-1.0"} <= set(first)

@@ -104,7 +104,8 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
         numbers={"table": Table(["agent", "mean"], [["a2c", "1.25"]], "ll")},
         figures={"figure": Picture(b"png", b"svg")},
     )
-    paths = output.write_files(report, results(), tmp_path / "new", "lcpo compare --seeds 2")
+    command = "lcpo compare --seeds 2"
+    paths = output.write_files(report, results(), tmp_path / "new", command, by="lcpo compare")
     assert [path.name for path in paths] == [
         "table.txt", "table.md", "table.tex", "table.csv",
         "other.txt", "other.md", "other.tex", "other.csv",
@@ -120,20 +121,6 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     assert (made["agents"], made["envs"]) == (["a2c", "lcpo"], ["pendulum"])
     assert (made["seeds"], made["finished"], made["failed"]) == (2, 2, 1)
     assert len(made["date"]) == len("2026-01-01")
-
-
-def test_a_report_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    table = Table(["agent"], [["a2c"]], "l")
-    whole = Report(table, {"table": table, "other": table}, figures={"old": Picture(b"1", b"2")})
-    output.write_files(whole, results(), tmp_path)
-    (tmp_path / "thesis.md").write_text("not ours")
-    kept = output.write_files(Report(table, {"table": table}), results(), tmp_path)
-    there = {path.name for path in tmp_path.iterdir()}
-    assert there == {"thesis.md", *(path.name for path in kept)}
-    for made in ('{"files": ["../thesis.md", "thesis.md/", 3]}', '{"files": 1}', "[]", "{"):
-        (tmp_path / "made.json").write_text(made)
-        output.write_files(Report(table), results(), tmp_path / ".")
-        assert (tmp_path / "thesis.md").read_text() == "not ours"
 
 
 def test_reproduce_runs_and_reports_a_study(

@@ -19,8 +19,9 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store import claims
 from lcpo.run.store.checkpoint import check_same, goes_on
 from lcpo.run.store.layout import plan_file
-from lcpo.run.store.leftovers import holds_more_than_leftovers, sweep_folder
+from lcpo.run.store.leftovers import sweep_folder
 from lcpo.run.store.lock import cannot_write, locked
+from lcpo.run.store.outputs import check_runs_folder
 from lcpo.run.store.plans import keeps_state, planned_jobs, save_plan
 
 
@@ -72,6 +73,7 @@ def run_plan(
         if isinstance(event, Crashed) and event.no_space:
             raise no_space(out)  # which ends the engine's work: the other runs need space, too
 
+    check_runs_folder(out)
     with locked(out, lambda text: report(Note(text))):
         waiting = prepare(jobs, out, resume)
         if waiting:
@@ -92,6 +94,7 @@ def plan_only(
     keep_state: bool = False,
 ) -> None:
     """Write a plan that somebody else will run; raises InputError as `run_plan` does."""
+    check_runs_folder(out)
     with locked(out, tell):
         prepare(jobs, out, resume)
         write_plan(jobs, out, keep_state)
@@ -99,7 +102,8 @@ def plan_only(
 
 def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
     """The jobs that have not ended yet, after a look at what the folder holds."""
-    check_place(out, resume)
+    check_runs_folder(out, [job.name for job in jobs])
+    check_resumed(out, resume)
     known = {job.name: job for job in planned_jobs(out)}
     for job in jobs:
         before = known[job.name].to_json() if job.name in known else None
@@ -109,16 +113,9 @@ def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
     return [job for job in jobs if not has_ended(out, job)]
 
 
-def check_place(out: Path, resume: bool) -> None:
-    """Raise InputError where a folder holds something else, or runs that nobody goes on with."""
-    try:
-        planned = plan_file(out).exists()
-        foreign = out.exists() and holds_more_than_leftovers(out)
-    except OSError as error:
-        raise InputError(f"{out} cannot be read ({error.strerror}): give another folder") from error
-    if foreign and not planned:
-        raise InputError(f"{out} is not empty and holds no runs of ours: give another folder")
-    if planned and not resume:
+def check_resumed(out: Path, resume: bool) -> None:
+    """Raise InputError where a folder holds runs that nobody asked to resume."""
+    if plan_file(out).exists() and not resume:
         raise InputError(
             f"{out} holds runs already: go on with them (--resume) or give another folder"
         )

@@ -1,15 +1,13 @@
 """Does an agent or an environment keep its contract? Checked by shape, before any work.
 
 `plan` calls these for everything it is given, so a user's own agent or environment that breaks a
-rule is told which one before a run starts. The same for where runs are put, and how.
+rule is told which one before a run starts. The same for how runs are run.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -47,25 +45,6 @@ def check_running(workers: int | None, checkpoint_seconds: float = 60.0) -> None
     if workers is not None:
         plain_values.whole("workers", workers, 0, MAX_WORKERS)
     plain_values.number("checkpoint seconds", checkpoint_seconds, 0.0)
-
-
-def check_folder(out: Path) -> None:
-    """Raise InputError unless a folder is there, or can be made."""
-    if not out.is_absolute():
-        plain_values.current_folder()
-    try:
-        there = next(folder for folder in (out, *out.absolute().parents) if os.path.lexists(folder))
-        if not there.is_dir():
-            raise InputError(f"{there} is a file: give another folder than {out}")
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise InputError(f"{there} cannot be written to: give another folder than {out}")
-        (out / "runs").lstat()  # too long a name is told here
-    except (InputError, FileNotFoundError) as error:
-        if isinstance(error, InputError):
-            raise
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise InputError(f"{out} cannot be a folder: {reason or error}") from error
 
 
 @contextlib.contextmanager

@@ -8,8 +8,10 @@ equals an undisturbed one, bit for bit, on the CPU.
 
 from __future__ import annotations
 
-import shutil
+import contextlib
+import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +27,11 @@ from lcpo.run.store.segments import Segment
 from lcpo.types import Tree
 
 SCHEMA = 3
+
+_OWN = re.compile(
+    r"manifest\.json|(state|record)-\d+\.npz|segment-\d+-\d+-\d+\.npz|\.[0-9a-f]{16}\.part"
+)
+"""Names of the files of a checkpoint, and of one that was killed while it was written."""
 
 Identity = Mapping[str, Any]
 """Whose checkpoint it is, as plain values: a job's JSON, say. Another one's is not loaded."""
@@ -74,7 +81,7 @@ def save(
     save_document(files.manifest, SCHEMA, manifest)
     needed = {files.manifest.name, state.name, record.name}
     needed |= {files.segment(i, s.first, s.last).name for i, mine in enumerate(rows) for s in mine}
-    for file in files.folder.iterdir():
+    for file in _own_files(files):
         if file.name not in needed:
             file.unlink()
 
@@ -106,7 +113,7 @@ def load(run: RunFiles, identity: Identity, template: Callable[[int], Tree]) -> 
 
 def keep(run: RunFiles) -> None:
     """Let the last checkpoint stay after the run: it may go on one day."""
-    shutil.rmtree(run.kept.folder, ignore_errors=True)
+    _delete(run.kept)
     if run.checkpoint.manifest.exists():
         run.checkpoint.folder.replace(run.kept.folder)
 
@@ -177,7 +184,23 @@ def _useless(error: InputError, files: CheckpointFiles) -> InputError:
 
 def drop(run: RunFiles) -> None:
     """Delete the checkpoint of a finished run."""
-    shutil.rmtree(run.checkpoint.folder, ignore_errors=True)
+    _delete(run.checkpoint)
+
+
+def _delete(files: CheckpointFiles) -> None:
+    """The manifest first: without it, nothing of the rest is read."""
+    with contextlib.suppress(OSError):
+        files.manifest.unlink(missing_ok=True)
+        for file in _own_files(files):
+            file.unlink()
+        files.folder.rmdir()
+
+
+def _own_files(files: CheckpointFiles) -> list[Path]:
+    """What checkpoints have left in a folder; anything else in it is somebody's own."""
+    if not files.folder.is_dir():
+        return []
+    return [path for path in files.folder.iterdir() if _OWN.fullmatch(path.name)]
 
 
 def goes_on(found: Identity, wanted: Identity) -> bool:

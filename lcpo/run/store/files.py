@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import stat
 import zipfile
@@ -25,6 +26,13 @@ from lcpo.errors import InputError, MissingFile
 
 UNFINISHED = ".part"
 """End of the name of a file that is being written. A kill leaves it; `sweep` finds it."""
+_UNFINISHED = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(UNFINISHED)}")
+REGULAR = "regular file"
+KINDS = {
+    stat.S_IFREG: REGULAR, stat.S_IFDIR: "folder", stat.S_IFLNK: "symbolic link",
+    stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}  # fmt: skip
 LARGEST_JSON = 2**28
 ABOUT = "about"
 """Of a bundle: the array with the text that says what the others are."""
@@ -145,9 +153,12 @@ def save_bytes(path: Path, content: bytes) -> None:
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> str:
     """Let `write` fill a file, then put it in its place; folders are made as needed; its digest.
 
-    File and name are on the disk when it returns, whatever happens to the machine then.
+    File and name are on the disk when it returns, whatever happens to the machine then. Only a
+    regular file is replaced: not a folder, not a link, and not a device, which root could replace.
     """
     _make_folder(path.parent)
+    if (found := kind_of(path)) not in (None, REGULAR):
+        raise InputError(f"{path} is a {found}: give the path of a regular file, or a new one")
     temporary = path.parent / f".{secrets.token_hex(8)}{UNFINISHED}"
     handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less the user's umask
     try:
@@ -168,7 +179,22 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> str:
 def sweep(folder: Path) -> None:
     """Delete what a kill left half-written in a folder."""
     for file in folder.glob(f".*{UNFINISHED}"):
-        file.unlink(missing_ok=True)
+        if is_unfinished(file):
+            file.unlink(missing_ok=True)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether `write_whole` was writing a file; other programs, too, have some that end so."""
+    return _UNFINISHED.fullmatch(path.name) is not None and kind_of(path) == REGULAR
+
+
+def kind_of(path: Path) -> str | None:
+    """What a path holds, in words; None: nothing. A link is a link, wherever it leads."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return KINDS.get(stat.S_IFMT(mode), "special file")
 
 
 def digest(values: np.ndarray) -> str:

@@ -2,6 +2,8 @@
 
 OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
 OUT/study.json                                whose plan it is (`lcpo.study.folder`)
+OUT/slurm.sh                                  with `--engine slurm` (`lcpo.run.engines.slurm`)
+OUT/importing.json                            what an import has begun (`lcpo.study.imports`)
 OUT/.lock                                     who works in the folder (`lcpo.run.store.lock`)
 OUT/.running                                  which runs are run now (`lcpo.run.store.claims`)
 OUT/events.jsonl, OUT/tensorboard/            with `--track` (`lcpo.run.track`)
@@ -17,6 +19,7 @@ OUT/runs/NAME/state/                          the last checkpoint of a finished 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -61,10 +64,32 @@ def events_file(out: Path) -> Path:
     return out / "events.jsonl"
 
 
-def tensorboard_folder(out: Path) -> Path:
-    """What TensorBoard reads, with `--track tensorboard`."""
-    check_links(out, out / "tensorboard")
-    return out / "tensorboard"
+def tensorboard_folder(out: Path, run: str = "") -> Path:
+    """What TensorBoard reads, with `--track tensorboard`: of one run, or of all."""
+    folder = out / "tensorboard"
+    check_links(out, folder, folder / run)
+    return folder / run
+
+
+def slurm_file(out: Path) -> Path:
+    """The script that `--engine slurm` writes."""
+    return out / "slurm.sh"
+
+
+def import_file(out: Path) -> Path:
+    """Names the runs that are being imported; where an import was killed, it stays."""
+    return out / "importing.json"
+
+
+def fixed_files(out: Path) -> list[Path]:
+    """Every file that runs write beside the folders of runs."""
+    rest = [lock_file(out), running_file(out), slurm_file(out), events_file(out)]
+    return [plan_file(out), study_file(out), *rest]
+
+
+def fixed_folders(out: Path) -> list[Path]:
+    """Every folder that they write to."""
+    return [runs_folder(out), out / "logs", tensorboard_folder(out), out / "wandb"]
 
 
 def runs_folder(out: Path) -> Path:
@@ -135,13 +160,23 @@ def run_files(out: Path, name: str) -> RunFiles:
 
 
 def check_links(out: Path, *paths: Path) -> None:
-    """Refuse a link that leads out of an output folder: nothing is written elsewhere."""
+    """Refuse a link that leads out of a folder, or nowhere: nothing is written elsewhere."""
     for path in paths:
-        if path.is_symlink() and not path.resolve().is_relative_to(out.resolve()):
+        if not path.is_symlink():
+            continue
+        try:
+            inside = path.resolve(strict=True).is_relative_to(out.resolve())
+        except (OSError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
+            raise InputError(f"{path} is a link that leads nowhere: remove it") from error
+        if not inside:
             raise InputError(f"{path} is a link that leads out of {out}: refused")
 
 
 def ended_runs(out: Path) -> Iterator[RunFiles]:
-    """The runs below an output folder that have a manifest."""
+    """The runs below an output folder that have a manifest; InputError while some are imported."""
+    if os.path.lexists(import_file(out)):
+        raise InputError(
+            f"an import into {out} has not ended: wait for it, or repeat it if it was killed"
+        )
     found = sorted(runs_folder(out).glob(f"*/{_MANIFEST}"))
     return (run_files(out, path.parent.name) for path in found)
