@@ -86,12 +86,12 @@ def _check_out(name: str, options: Options) -> None:
     from lcpo.study.output import check_report, is_report
 
     by, out = f"lcpo reproduce {name}", options.folder(name)
-    check_study(options.plan or options.collect or out, name, options, [])
     if options.collect is not None:
         check_holds_runs(options.collect)
     else:
         check_runs_folder(options.plan or out)
         check_resumed(options.plan or out, options.resume)
+    check_study(options.plan or options.collect or out, name, options, [])
     if options.plan is not None:
         return
     if options.collect is not None and options.out is None:
