@@ -213,7 +213,8 @@ def test_what_a_kill_left_is_swept_away(base: Path, tmp_path: Path) -> None:
     shutil.copytree(base / "whole", tmp_path / "o")
     folder = sorted((tmp_path / "o" / "runs").iterdir())[0]
     (folder / "checkpoint").mkdir()
-    left = [tmp_path / "o/.a.part", folder / ".b.part", folder / "checkpoint/state-3.npz"]
+    part = f".{'a' * 16}.part"
+    left = [tmp_path / "o" / part, folder / part, folder / "checkpoint/state-3.npz"]
     for file in left:
         file.write_bytes(b"half")
     with pytest.MonkeyPatch.context() as patch:
