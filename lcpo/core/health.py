@@ -1,0 +1,140 @@
+"""Signs that an agent cannot learn any more, although all its metrics may still be finite.
+
+    OBSERVATION   networks are shown a number that float32 arithmetic cannot hold beside the others
+    REWARD        one reward is so much larger than the rest that nothing is left of the rest
+    DIVISOR       rewards are divided by a number that leaves nothing of them
+    STATE         the agent's state holds NaN or infinity that was not there before
+
+Each is 0 in a healthy update, and else the number that was found. Whoever runs the agent looks at
+them after every update (`find`), stops or drops the update, and says why (`explain`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.core.buffers import Reservoir
+from lcpo.core.replay import Replay
+from lcpo.types import Array, Metrics, Transition, Tree
+
+OBSERVATION, REWARD = "observation outlier", "reward outlier"
+DIVISOR, STATE = "reward divisor", "agent state"
+SIGNS = (OBSERVATION, REWARD, DIVISOR, STATE)
+"""Names no metric of an agent has."""
+
+LARGEST = 1e8
+"""What networks see must not be larger; no smaller number is an outlier."""
+OUTLIER = 1e4
+"""An outlier is so many times as large as what is typical."""
+SMALLEST, WIDE = 1e-6, 1e4
+"""Typical rewards are gone where less than this is left of them, divided by more than that."""
+UNSCALED = 1e14
+"""A divisor that leaves more than this of typical rewards has met its own limit."""
+
+_ADVICE = {
+    OBSERVATION: (
+        "a network cannot read it beside ordinary numbers: correct it where it comes from, or "
+        "scale observations (`normalise`) and contexts (`scale`)"
+    ),
+    REWARD: (
+        f"it is more than {OUTLIER:,.0f} times as large as the batch's other rewards, which would "
+        "have no effect beside it: correct or clip it where it comes from, or scale it down"
+    ),
+    DIVISOR: (
+        "rewards are divided by it, the spread of all returns so far, and those of this batch are "
+        "then too small or too large to learn from: clip outliers in the rewards, or rescale them"
+    ),
+    STATE: "the agent holds NaN or infinity: lower its learning rate, or scale what it is given",
+}
+
+
+def outlier(values: Array, size: Array | float = 0.0, columns: int = 0) -> Array:
+    """The largest magnitude in values [...] if it is an outlier, else 0; NaN where one is NaN.
+
+    `size`: a magnitude that is known to be usual. The last `columns` axes are kept.
+    """
+    over = tuple(range(values.ndim - columns))
+    largest = jnp.max(jnp.abs(values), axis=over)
+    usual = jnp.maximum(typical(values, columns), size)
+    return jnp.where((largest <= LARGEST) | (largest <= OUTLIER * usual), 0.0, largest)
+
+
+def typical(values: Array, columns: int = 0) -> Array:
+    """Geometric mean of the magnitudes that are not 0: one number among many hardly moves it."""
+    over, size = tuple(range(values.ndim - columns)), jnp.abs(values)
+    found = size > 0.0
+    logs = jnp.sum(jnp.where(found, jnp.log(jnp.where(found, size, 1.0)), 0.0), axis=over)
+    count = jnp.sum(found, axis=over).astype(jnp.float32)
+    return jnp.where(count > 0.0, jnp.exp(logs / jnp.maximum(count, 1.0)), 0.0)
+
+
+def too_large(*seen: Array) -> Array:
+    """The largest magnitude if networks cannot read it, else 0; NaN where one is NaN."""
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in seen]))
+    return jnp.where(largest <= LARGEST, 0.0, largest)
+
+
+def signs(batch: Transition, metrics: Metrics, reads_obs: bool) -> Metrics:
+    """All but STATE, after an update from `batch` that reported `metrics`.
+
+    An agent that shows its networks other numbers than the batch's has OBSERVATION in its metrics.
+    `reads_obs`: whether it has networks.
+    """
+    seen = metrics.get(OBSERVATION)
+    if seen is None:
+        seen = too_large(batch.obs, batch.next_obs) if reads_obs else jnp.float32(0.0)
+    found = {OBSERVATION: seen, REWARD: outlier(batch.reward), DIVISOR: jnp.float32(0.0)}
+    if "reward_scale" in metrics:
+        scale = metrics["reward_scale"]
+        left = typical(batch.reward) * scale
+        gone = (left < SMALLEST) & (scale * WIDE < 1.0) & jnp.any(batch.reward != 0.0)
+        found[DIVISOR] = jnp.where(gone | (left > UNSCALED), 1.0 / scale, 0.0)
+    return found
+
+
+def num_unusable(state: Tree) -> Array:
+    """How many numbers of an agent's state are NaN or infinite, large buffers left out.
+
+    Those hold what was observed, which is looked at when it comes.
+    """
+    parts = jax.tree.leaves(state, is_leaf=lambda x: isinstance(x, Replay | Reservoir))
+    floats = [x for x in parts if not isinstance(x, Replay | Reservoir) and _is_float(x)]
+    counts = [jnp.sum(~jnp.isfinite(x), dtype=jnp.int32) for x in floats]
+    return jnp.sum(jnp.stack(counts)) if counts else jnp.int32(0)
+
+
+def state_sign(before: Array, state: Tree) -> Array:
+    """STATE, given `num_unusable` of the state before."""
+    return jnp.where(num_unusable(state) > before, jnp.nan, 0.0)
+
+
+def find(metrics: Mapping[str, np.ndarray]) -> tuple[str, int] | None:
+    """Name and index of the first metric [updates] that is not finite, or sign that is not 0."""
+    bad: dict[str, int] = {}
+    for name in (*SIGNS, *metrics):
+        values = metrics.get(name)
+        if values is not None and name not in bad:
+            healthy = np.equal(values, 0.0) if name in SIGNS else np.isfinite(values)
+            if not healthy.all():
+                bad[name] = int(np.argmin(healthy))
+    first = min(bad, key=lambda name: bad[name], default=None)
+    return None if first is None else (first, bad[first])
+
+
+def without_signs(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The agent's own metrics."""
+    return {name: values for name, values in metrics.items() if name not in SIGNS}
+
+
+def explain(name: str) -> str:
+    """What a sign means and what to do, to be put behind its value; nothing for a metric."""
+    return f": {_ADVICE[name]}" if name in _ADVICE else ""
+
+
+def _is_float(x: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(x), jnp.floating)
