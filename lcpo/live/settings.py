@@ -27,6 +27,9 @@ def check_values(config: Any) -> dict[str, Any]:
     """Names and values; none where there is None."""
     if config is not None and not isinstance(config, Mapping):
         values.refuse("config", config, "a dict of names and values")
+    names = list(config or {})
+    if not all(isinstance(name, str) for name in names):
+        values.refuse("config", config, "a dict whose keys are names, such as {'gamma': 0.9}")
     return dict(config or {})
 
 
