@@ -56,20 +56,31 @@ _ADVICE = {
 def outlier(values: Array, size: Array | float = 0.0, columns: int = 0) -> Array:
     """The largest magnitude in values [...] if it is an outlier, else 0; NaN where one is NaN.
 
-    `size`: a magnitude that is known to be usual. The last `columns` axes are kept.
+    `size`: a magnitude that is known to be usual. The last `columns` axes are kept. Where all else
+    is 0, and nothing is known, there is nothing that could vanish.
     """
-    over = tuple(range(values.ndim - columns))
-    largest = jnp.max(jnp.abs(values), axis=over)
-    usual = jnp.maximum(typical(values, columns), size)
-    return jnp.where((largest <= LARGEST) | (largest <= OUTLIER * usual), 0.0, largest)
+    largest = jnp.max(jnp.abs(values), axis=tuple(range(values.ndim - columns)))
+    logs, count = _log_sizes(values, columns)
+    rest = logs - jnp.log(jnp.where(count > 0.0, largest, 1.0))
+    usual = jnp.maximum(_mean_size(rest, count - 1.0), size)
+    beside = (largest <= OUTLIER * usual) | (usual == 0.0)
+    return jnp.where((largest <= LARGEST) | beside, 0.0, largest)
 
 
-def typical(values: Array, columns: int = 0) -> Array:
+def typical(values: Array) -> Array:
     """Geometric mean of the magnitudes that are not 0: one number among many hardly moves it."""
+    return _mean_size(*_log_sizes(values, 0))
+
+
+def _log_sizes(values: Array, columns: int) -> tuple[Array, Array]:
+    """Sum of the logarithms of the magnitudes that are not 0, and their number."""
     over, size = tuple(range(values.ndim - columns)), jnp.abs(values)
     found = size > 0.0
     logs = jnp.sum(jnp.where(found, jnp.log(jnp.where(found, size, 1.0)), 0.0), axis=over)
-    count = jnp.sum(found, axis=over).astype(jnp.float32)
+    return logs, jnp.sum(found, axis=over).astype(jnp.float32)
+
+
+def _mean_size(logs: Array, count: Array) -> Array:
     return jnp.where(count > 0.0, jnp.exp(logs / jnp.maximum(count, 1.0)), 0.0)
 
 

@@ -1383,4 +1383,40 @@ MUTANTS = (
         ("tests/core/test_own_detectors.py::test_a_rule_that_is_broken_is_told",),
         "a detector that is wrong is found in the middle of a run, or never",
     ),
+    Mutant(
+        "outliers-pass", "lcpo/core/health.py",
+        "beside = (largest <= OUTLIER * usual) | (usual == 0.0)",
+        "beside = largest < jnp.inf",
+        ("tests/core/test_health.py::test_a_reward_beside_which_the_others_vanish",),
+        "one reward of 1e19 ends learning, and nobody is told",
+    ),
+    Mutant(
+        "divisor-passes", "lcpo/core/health.py",
+        "gone = (left < SMALLEST)",
+        "gone = (left < 0.0)",
+        ("tests/core/test_health.py::test_a_divisor_that_leaves_nothing_of_the_rewards",),
+        "rewards are divided until nothing is left of them, and nobody is told",
+    ),
+    Mutant(
+        "moments-overflow", "lcpo/core/stats.py",
+        "values = jnp.clip(values, -LARGEST, LARGEST)",
+        "values = jnp.clip(values, -jnp.inf, jnp.inf)",
+        ("tests/core/test_health.py::test_moments_survive_any_finite_number",),
+        "the running variance becomes infinite",
+    ),
+    Mutant(
+        "state-not-looked-at", "lcpo/run/drive/compiled.py",
+        ".at[count - 1].set(sign)",
+        ".at[count - 1].set(0.0)",
+        ("tests/run/test_poison.py::"
+         "test_a_state_that_is_not_finite_stops_a_run_whose_metrics_are",),
+        "a run whose agent holds NaN is finished",
+    ),
+    Mutant(
+        "learner-gives-its-state-away", "lcpo/live/learner.py",
+        "run, _copy(self._state), batch",
+        "run, self._state, batch",
+        ("tests/live/test_learner.py::test_an_update_that_raises_is_dropped",),
+        "a learner is of no use after an update that raised",
+    ),
 )  # fmt: skip
