@@ -45,7 +45,7 @@ class Poisoned:
 
     def reset(self, key: Array) -> tuple[State, Array]:
         side = jax.random.bernoulli(key).astype(jnp.float32)
-        return State(jnp.float32(0.0), side), self._show(side, jnp.float32(0.0))
+        return State(jnp.float32(0.0), side), _show(side, side)
 
     def step(self, state: State, action: Array, context: Array, key: Array) -> tuple[State, Step]:
         del context
@@ -56,12 +56,13 @@ class Poisoned:
         reward = jnp.where(right, 1.0, -1.0)
         reward = jnp.where(now & (self.in_reward > 0.0), value, reward)
         side = jax.random.bernoulli(key).astype(jnp.float32)
-        shown = self._show(side, jnp.where(now & (self.in_obs > 0.0), value, 0.0))
+        shown = _show(side, jnp.where(now & (self.in_obs > 0.0), value, side))
         no = jnp.bool_(False)
         return State(state.time + 1.0, side), Step(shown, reward, no, no)
 
-    def _show(self, side: Array, poison: Array) -> Array:
-        return jnp.stack([side, 1.0 - side, poison])
+
+def _show(side: Array, again: Array) -> Array:
+    return jnp.stack([side, 1.0 - side, again])
 
 
 @config
