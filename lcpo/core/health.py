@@ -1,12 +1,12 @@
 """Signs that an agent cannot learn any more, although all its metrics may still be finite.
 
-    OBSERVATION   networks are shown a number that float32 arithmetic cannot hold beside the others
-    REWARD        one reward is so much larger than the rest that nothing is left of the rest
-    DIVISOR       rewards are divided by a number that leaves nothing of them
+    OBSERVATION   a network is shown a number so large that float32 loses the others beside it
+    REWARD        one reward is so much larger than the others that these have no effect
+    DIVISOR       rewards are divided by a number so large that they have no effect
     STATE         the agent's state holds NaN or infinity that was not there before
 
-Each is 0 in a healthy update, and else the number that was found. Whoever runs the agent looks at
-them after every update (`find`), stops or drops the update, and says why (`explain`).
+Each is 0 in a healthy update; otherwise it is the number that was found. A driver checks them after
+every update (`find`), stops the run or drops the update, and reports the reason (`explain`).
 """
 
 from __future__ import annotations
@@ -25,31 +25,32 @@ from lcpo.types import Array, Metrics, Transition, Tree
 OBSERVATION, REWARD = "observation outlier", "reward outlier"
 DIVISOR, STATE = "reward divisor", "agent state"
 SIGNS = (OBSERVATION, REWARD, DIVISOR, STATE)
-"""Names no metric of an agent has."""
+"""No metric of an agent has one of these names."""
 
 LARGEST = 1e8
-"""What networks see must not be larger; no smaller number is an outlier."""
+"""Networks must not see larger numbers, and smaller ones are never outliers."""
 OUTLIER = 1e4
-"""An outlier is so many times as large as what is typical."""
+"""An outlier is more than this many times as large as what is typical."""
 SMALLEST, WIDE = 1e-6, 1e4
-"""Typical rewards are gone where less than this is left of them, divided by more than that."""
+"""A typical reward has vanished if it is below the first after a division by more than the second.
+Rewards that were as small before the division are the user's choice."""
 UNSCALED = 1e14
-"""A divisor that leaves more than this of typical rewards has met its own limit."""
+"""A typical reward above this after the division is beyond what `core.stats` can follow."""
 
 _ADVICE = {
     OBSERVATION: (
-        "a network cannot read it beside ordinary numbers: correct it where it comes from, or "
-        "scale observations (`normalise`) and contexts (`scale`)"
+        "float32 networks cannot learn from it: correct it at its source, or rescale observations "
+        "with `normalise` and contexts with `scale`"
     ),
     REWARD: (
-        f"it is more than {OUTLIER:,.0f} times as large as the batch's other rewards, which would "
-        "have no effect beside it: correct or clip it where it comes from, or scale it down"
+        f"it is more than {OUTLIER:,.0f} times as large as a typical reward of its batch, so that "
+        "all other rewards would have no effect: correct or clip it at its source"
     ),
     DIVISOR: (
-        "rewards are divided by it, the spread of all returns so far, and those of this batch are "
-        "then too small or too large to learn from: clip outliers in the rewards, or rescale them"
+        "rewards are divided by it, the spread of all returns so far, and the rewards of this "
+        "batch are then too small or too large to learn from: clip outliers, or rescale the rewards"
     ),
-    STATE: "the agent holds NaN or infinity: lower its learning rate, or scale what it is given",
+    STATE: "the agent holds NaN or infinity: lower its learning rate, or rescale its inputs",
 }
 
 

@@ -28,6 +28,7 @@ from lcpo.core import health
 from lcpo.envs.base import Advance
 from lcpo.errors import InputError, tell
 from lcpo.live import saving
+from lcpo.live.backup import Backup
 from lcpo.live.rollout import FilledRollout, Stream
 from lcpo.live.settings import check_values, make_config, plain_spec
 from lcpo.policy import find_policy, restore
@@ -57,9 +58,9 @@ class Learner:
     meanwhile is not learnt from; several that go in step should give `next_obs`, or the first of
     them is ahead by a step whenever a rollout is full.
 
-    An update that raises, or from which the agent could not go on (`core.health`), is dropped: the
-    state stays as it was before, a `RuntimeWarning` says why, and learning continues with the next
-    rollout.
+    An update that raises, or after which the agent could no longer learn (`core.health`), is
+    dropped: the learner keeps its previous state, warns (`RuntimeWarning`), and continues with the
+    next rollout.
     """
 
     def __init__(
@@ -101,15 +102,16 @@ class Learner:
         self.updates = 0
         """So far; it is the version of the policy."""
         self.dropped = 0
-        """Updates that were dropped; they do not count as updates."""
+        """Updates that were dropped; `updates` does not count them."""
         self.problem: str | None = None
-        """Why the newest of them was; None: there was none."""
+        """Why the newest of them was dropped; None if none was."""
         self.metrics: dict[str, float] = {}
         """Of the newest update that was not dropped."""
         self._state: Tree = self._functions.init(self._traced, self.seed)
         self._obs = np.zeros((1, self.spec.num_worlds, self.spec.obs_size), np.float32)
         zeros = np.zeros(self.spec.num_worlds, np.float32)
         self._sums = [zeros, zeros]  # of the unfinished episodes: return and length
+        self._backup: Backup | None = None
         self._prepare()
         like = self._gathered, self._obs, self._bits[0]
         extra = jax.eval_shape(self._functions.acting.act, *like)[1]
@@ -257,7 +259,7 @@ class Learner:
             raise InputError(
                 f"the agent in {source} holds NaN or infinity: use a file that was saved earlier"
             )
-        self._state = state
+        self._state, self._backup = state, None
         self._prepare()
 
     def _stream(self, name: str) -> Stream:
@@ -288,28 +290,34 @@ class Learner:
         """Update the agent, or drop the update and keep the state before it."""
         run = Run(self._traced, None, self.seed)  # pyright: ignore[reportArgumentType]
         index, batch = np.int32(self.updates + self.dropped), self._rollout.batch()
+        self._backup = self._backup or Backup(self._state)
+        self._backup.follow(self._state)
         try:
-            # `learn` takes the buffers that it is given, also where it fails.
-            state, sums, packed = self._functions.learn(
-                run, _copy(self._state), batch, self._sums, index
+            self._state, sums, packed = self._functions.learn(
+                run, self._state, batch, self._sums, index
             )
             names = self._functions.metrics
             metrics = dict(zip(names, np.asarray(packed).tolist(), strict=True))
             problem = _problem(metrics)
-        except Exception as error:  # of the agent, or of the device
+        except BaseException as error:  # of the agent or the device, or Ctrl-C
+            self._state = self._backup.restore()
+            if not isinstance(error, Exception):
+                raise
             problem = tell(error)
         else:
             if problem is None:
-                self._state, self._sums = state, [np.asarray(x) for x in sums]
+                self._sums = [np.asarray(x) for x in sums]
                 self.metrics = health.without_signs(metrics)
+            else:
+                self._state = self._backup.restore()
         self.updates += problem is None
         self.dropped += problem is not None
         self._rollout.begin()
         self._prepare()
         if problem is not None:
             self.problem = (
-                f"the update after {self.updates} was dropped, and the learner goes on with the "
-                f"state before it: {problem}"
+                f"update {self.updates + 1} was dropped, and the learner keeps its previous state: "
+                f"{problem}"
             )
             warnings.warn(self.problem, RuntimeWarning, stacklevel=4)
 
@@ -329,12 +337,6 @@ class Learner:
         if found.shape != (len(names),):
             values.refuse("readings", readings, f"one number for each of {names}")
         return found
-
-
-@jax.jit
-def _copy(state: Tree) -> Tree:
-    """The same numbers in buffers of their own."""
-    return jax.tree.map(jnp.copy, state)
 
 
 def _problem(metrics: Mapping[str, float]) -> str | None:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_agents import SMALL as SIZES
-from small_agents import assert_same, env_for, small_config
+from small_agents import assert_same, env_for, random_batch, small_config, started, updater
 
 import lcpo
 from lcpo import Learner
@@ -24,6 +24,7 @@ from lcpo.agents import AGENTS
 from lcpo.config import config, static, traced
 from lcpo.errors import InputError
 from lcpo.live import Decision
+from lcpo.live.backup import Backup
 from lcpo.live.saving import _arrays
 from lcpo.run.store.checkpoint import flatten, without_memory
 from lcpo.run.store.files import load_arrays, save_arrays, save_bundle
@@ -430,7 +431,7 @@ def test_an_update_that_is_not_finite_is_dropped(tmp_path: Path) -> None:
         learner.observe(t if t else 1e6)
         learner.act([6.0 + t], [0.0, 0.0])
     learner.observe(1.0)
-    with pytest.warns(RuntimeWarning, match="after 1 was dropped.* broken is inf") as told:
+    with pytest.warns(RuntimeWarning, match="update 2 was dropped.* broken is inf") as told:
         learner.act([9.0], [0.0, 0.0])
     assert told[0].filename == __file__
     assert (learner.updates, learner.dropped) == (1, 1)
@@ -464,7 +465,8 @@ def test_an_update_that_raises_is_dropped(tmp_path: Path) -> None:
     for round_number in range(3):
         for t in range(4):
             learner.act([float(t)], [0.0, 0.0])
-            end = {"next_obs": [0.0], "next_context": [0.0, 0.0]} if t == 3 else {}
+            last: dict[str, Any] = {"next_obs": [0.0], "next_context": [0.0, 0.0]}
+            end = last if t == 3 else {}
             if t == 3 and round_number == 1:
                 with pytest.warns(RuntimeWarning, match="was dropped.* disk of the user's is full"):
                     learner.observe(666.0, **end)
@@ -474,6 +476,22 @@ def test_an_update_that_raises_is_dropped(tmp_path: Path) -> None:
     assert (learner.updates, learner.dropped) == (2, 1)
     assert float(learner._state.total) == 8.0
     assert_same(_arrays(Learner.load(tmp_path / "x.npz", FRAGILE)), _arrays(learner))
+
+
+@pytest.mark.parametrize(
+    "agent",
+    ["ddqn", *(pytest.param(name, marks=pytest.mark.learn) for name in ("clear", "mbpo", "mbcd"))],
+)
+def test_the_backup_keeps_up_with_a_replay(agent: str) -> None:
+    """Of which it copies the new rows only, also where the ring closes."""
+    config, spec, state = started(AGENTS[agent])
+    backup = Backup(state)
+    for i in range(9):
+        if i % 4:  # now and then by several updates at a time
+            backup.follow(state)
+            assert_same(flatten(backup.restore()), flatten(state))
+        batch = random_batch(spec, jax.random.key(i))
+        state, _ = updater(AGENTS[agent])(config, spec, state, batch, jax.random.key(i))
 
 
 def test_a_refused_first_act_takes_no_streams_place() -> None:

@@ -1414,8 +1414,8 @@ MUTANTS = (
     ),
     Mutant(
         "learner-gives-its-state-away", "lcpo/live/learner.py",
-        "run, _copy(self._state), batch",
-        "run, self._state, batch",
+        "            self._state = self._backup.restore()\n            if not",
+        "            if not",
         ("tests/live/test_learner.py::test_an_update_that_raises_is_dropped",),
         "a learner is of no use after an update that raised",
     ),
