@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from pathlib import Path
@@ -160,6 +161,7 @@ def _mark(stream: Stream, name: str, marks: Any, num_steps: int) -> None:
 def _sweep(folder: Path) -> None:
     """Delete what a kill in the middle of a `save` has left, not what is still being written."""
     for file in folder.glob(f".*{UNFINISHED}"):
-        is_ours = re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(UNFINISHED)}", file.name)
-        if is_ours and time.time() - file.stat().st_mtime > ABANDONED:
-            file.unlink(missing_ok=True)
+        is_part = re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(UNFINISHED)}", file.name)
+        with contextlib.suppress(OSError):  # another process was faster
+            if is_part and time.time() - file.stat().st_mtime > ABANDONED:
+                file.unlink()
