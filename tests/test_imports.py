@@ -33,7 +33,7 @@ ALLOWED = {
     "study": {"study", "run", "agents", "envs", "gym", "contexts", "core", "bench",
               "examine"} | BASICS,
     "policy": {"run", "agents", "envs"} | BASICS,
-    "live": {"live", "policy", "run", "agents", "envs"} | BASICS,
+    "live": {"live", "policy", "run", "agents", "envs", "core"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
     "comparison": {"api", "study", "run"} | BASICS,
     "cli": {"cli", "api", "comparison", "study", "run", "agents", "envs", "gym", "contexts",

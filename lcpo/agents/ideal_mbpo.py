@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from lcpo.agents import mbpo, sac
 from lcpo.agents.mbpo import ImagineConfig, State
 from lcpo.config import config
-from lcpo.core import pendulum, replay
+from lcpo.core import health, pendulum, replay
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -41,7 +41,8 @@ def update(
         del key
         return predict(spec, data)
 
-    return mbpo.learn(config, spec, state, batch.reward.size, key, exact)
+    state, metrics = mbpo.learn(config, spec, state, batch.reward.size, key, exact)
+    return state, {**metrics, health.OBSERVATION: health.too_large(batch.obs, batch.next_obs)}
 
 
 def predict(spec: Spec, data: Transition) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import values as plain_values
-from lcpo.core import stats
+from lcpo.core import health, stats
 from lcpo.errors import InputError
 from lcpo.types import AnyAgent, Array, Metrics, Spec, Transition
 
@@ -142,7 +142,11 @@ def _functions(
         )
         before = _put_memory(state.inner, state.memory)
         after, metrics = update(config, spec, before, scaled, key)
-        moments = stats.moments_add(state.moments, batch.obs) if rule == RUNNING else state.moments
+        metrics[health.OBSERVATION] = health.too_large(scaled.obs, scaled.next_obs)
+        if rule != RUNNING:
+            return State(*_take_memory(after), state.moments), metrics
+        metrics[health.OBSERVATION] += outlier(state.moments, batch.obs)
+        moments = stats.moments_add(state.moments, batch.obs)
         return State(*_take_memory(after), moments), metrics
 
     def wrapped_probabilities(config: Any, spec: Spec, state: State, obs: Array) -> Array:
@@ -155,6 +159,15 @@ def _functions(
         "update": wrapped_update,
         "probabilities": probabilities and wrapped_probabilities,
     }
+
+
+def outlier(moments: stats.RunningMoments, obs: Array) -> Array:
+    """The largest entry of obs [T, N, D] beside which its column would vanish; 0: there is none.
+
+    What the agent sees is clipped, but the statistics would never recover.
+    """
+    usual = jnp.where(moments.weight > 0.0, jnp.abs(moments.mean) + jnp.sqrt(moments.var), 0.0)
+    return jnp.max(health.outlier(obs, usual, columns=1))
 
 
 def _take_memory(inner: Any) -> tuple[Any, Any]:

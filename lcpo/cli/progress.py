@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from lcpo.core import health
 from lcpo.errors import printable
 from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress
 from lcpo.run.plan.job import Job
@@ -21,7 +22,8 @@ def _reason(event: Failed | Crashed) -> str:
     if isinstance(event, Crashed):
         return event.reason
     where = " of the training" if event.phase == "training" else ""
-    return f"{event.quantity} is {event.value} at step {event.step:,}{where}"
+    what = f"{event.quantity} is {event.value} at step {event.step:,}{where}"
+    return what + health.explain(event.quantity)
 
 
 class RunProgress:

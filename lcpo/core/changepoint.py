@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import values as plain_values
+from lcpo.core.stats import LARGEST
 from lcpo.errors import InputError
 from lcpo.types import Array
 
@@ -65,7 +66,8 @@ class ChangePoints(NamedTuple):
     settings may be traced. The defaults are those of the paper's Figure 2.
 
     A stream that did not vary so far changes with the first number that differs. Nothing can be
-    said of one that holds NaN or infinity: `find_changes` refuses it.
+    said of one that holds NaN, infinity, or numbers whose squares are infinite: `find_changes`
+    refuses it.
     """
 
     sigmas: Array | float = 3.0
@@ -139,11 +141,12 @@ def _stream(values: Any) -> np.ndarray:
         )
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is told
         stream = array.astype(np.float32)
-    bad = np.flatnonzero(~np.isfinite(stream))
+    bad = np.flatnonzero(~(np.abs(stream) <= LARGEST))
     if len(bad):
         raise InputError(
             f"the stream holds {array[bad[0]]} at position {bad[0]:,} (counted from 0): every "
-            "number must be finite in float32; leave such rows out"
+            f"number must be between {-LARGEST:g} and {LARGEST:g}, so that its square is finite in "
+            "float32; leave such rows out"
         )
     return stream
 

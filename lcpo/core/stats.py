@@ -8,6 +8,9 @@ import jax.numpy as jnp
 
 from lcpo.types import Array
 
+LARGEST = 1e15
+"""Values beyond it, on either side, count as it: their squares, and sums of those, stay finite."""
+
 
 class RunningMoments(NamedTuple):
     """Mean, population variance and number of the values seen so far."""
@@ -25,7 +28,8 @@ def moments_init(shape: tuple[int, ...] = ()) -> RunningMoments:
 
 
 def moments_add(moments: RunningMoments, values: Array) -> RunningMoments:
-    """Merge a batch (Chan et al. 1979): values [..., *shape]."""
+    """Merge a batch (Chan et al. 1979): values [..., *shape], of any finite size."""
+    values = jnp.clip(values, -LARGEST, LARGEST)
     over = tuple(range(values.ndim - moments.mean.ndim))
     mean, var = jnp.mean(values, axis=over), jnp.var(values, axis=over)
     count = float(values.size // max(moments.mean.size, 1))

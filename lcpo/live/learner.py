@@ -12,6 +12,7 @@ fed by a simulator in lock step, a learner is what `lcpo train` makes of it, bit
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +24,11 @@ import numpy as np
 from lcpo import values
 from lcpo.agents import find_agent
 from lcpo.agents import normalise as scaling
+from lcpo.core import health
 from lcpo.envs.base import Advance
-from lcpo.errors import InputError, RunError
+from lcpo.errors import InputError, tell
 from lcpo.live import saving
+from lcpo.live.backup import Backup
 from lcpo.live.rollout import FilledRollout, Stream
 from lcpo.live.settings import check_values, make_config, plain_spec
 from lcpo.policy import find_policy, restore
@@ -54,6 +57,10 @@ class Learner:
     `config.rollout_length` steps. One that is ahead of the others is answered, but what it does
     meanwhile is not learnt from; several that go in step should give `next_obs`, or the first of
     them is ahead by a step whenever a rollout is full.
+
+    An update that raises, or after which the agent could no longer learn (`core.health`), is
+    dropped: the learner keeps its previous state, warns (`RuntimeWarning`), and continues with the
+    next rollout.
     """
 
     def __init__(
@@ -94,12 +101,17 @@ class Learner:
         self._traced: Tree = jax.tree.map(jnp.float32, self.config)
         self.updates = 0
         """So far; it is the version of the policy."""
+        self.dropped = 0
+        """Updates that were dropped; `updates` does not count them."""
+        self.problem: str | None = None
+        """Why the newest of them was dropped; None if none was."""
         self.metrics: dict[str, float] = {}
-        """Of the newest update."""
+        """Of the newest update that was not dropped."""
         self._state: Tree = self._functions.init(self._traced, self.seed)
         self._obs = np.zeros((1, self.spec.num_worlds, self.spec.obs_size), np.float32)
         zeros = np.zeros(self.spec.num_worlds, np.float32)
         self._sums = [zeros, zeros]  # of the unfinished episodes: return and length
+        self._backup: Backup | None = None
         self._prepare()
         like = self._gathered, self._obs, self._bits[0]
         extra = jax.eval_shape(self._functions.acting.act, *like)[1]
@@ -129,13 +141,13 @@ class Learner:
         learner = cls(about.agent, about.spec, given, seed, **rest)
         state = restore(about, lambda _, key: learner._init(key), arrays)
         memory = {"memory": learner._state.memory} if hasattr(state, "memory") else {}
-        learner._state = state._replace(**memory) if memory else state
-        learner._prepare()
+        learner.adopt(state._replace(**memory) if memory else state, str(source))
         return learner
 
     def __repr__(self) -> str:
         streams = ", ".join(self._rollout.streams) or "none yet"
-        return f"Learner({self.agent_name!r}: {self.updates} updates, streams: {streams})"
+        dropped = f" ({self.dropped} dropped)" if self.dropped else ""
+        return f"Learner({self.agent_name!r}: {self.updates} updates{dropped}, streams: {streams})"
 
     def act(self, obs: Any, context: Any = None, stream: str = "0") -> Decision:
         """What to do now.
@@ -152,6 +164,7 @@ class Learner:
                 "before the next act"
             )
         now = mine.history.join(mine.history.read(obs, context))
+        self._rollout.streams.setdefault(stream, mine)
         if mine.open:
             self._close(mine, now)
         t, i = (mine.step + mine.skipped) % self.config.rollout_length, mine.column
@@ -240,8 +253,17 @@ class Learner:
     def _init(self, key: Any) -> Tree:
         return self.agent.init(self.config, self.spec, key)
 
+    def adopt(self, state: Tree, source: str) -> None:
+        """Go on with the agent's state that a file held; InputError if it is of no use."""
+        if int(health.num_unusable(state)) > int(health.num_unusable(self._state)):
+            raise InputError(
+                f"the agent in {source} holds NaN or infinity: use a file that was saved earlier"
+            )
+        self._state, self._backup = state, None
+        self._prepare()
+
     def _stream(self, name: str) -> Stream:
-        """The stream, which may be a new one."""
+        """The stream, or a new one, which has no place in the rollout before it has acted."""
         streams, most = self._rollout.streams, self.spec.num_worlds
         if isinstance(name, str) and name in streams:
             return streams[name]
@@ -251,11 +273,11 @@ class Learner:
                 f"stream {name!r} is one too many: spec.num_worlds = {most}, and there is "
                 f"{', '.join(map(repr, streams))}; give a spec with as many worlds as streams"
             )
-        return self._rollout.add_stream(name)
+        return self._rollout.make_stream()
 
     def _prepare(self) -> None:
         """What acting needs until the next update: the policy, and the random bits of its steps."""
-        index = np.int32(self.updates)
+        index = np.int32(self.updates + self.dropped)
         self._gathered = self._functions.acting.gather((self._traced,), (self._state,), index)
         self._bits = np.asarray(self._functions.draws(np.array([self.seed]), index)[0])
 
@@ -265,21 +287,39 @@ class Learner:
             self._learn()
 
     def _learn(self) -> None:
+        """Update the agent, or drop the update and keep the state before it."""
         run = Run(self._traced, None, self.seed)  # pyright: ignore[reportArgumentType]
-        self._state, sums, packed = self._functions.learn(
-            run, self._state, self._rollout.batch(), self._sums, np.int32(self.updates)
-        )
-        self._sums = [np.asarray(x) for x in sums]
-        self.metrics = dict(zip(self._functions.metrics, np.asarray(packed).tolist(), strict=True))
-        self.updates += 1
+        index, batch = np.int32(self.updates + self.dropped), self._rollout.batch()
+        self._backup = self._backup or Backup(self._state)
+        self._backup.follow(self._state)
+        try:
+            self._state, sums, packed = self._functions.learn(
+                run, self._state, batch, self._sums, index
+            )
+            names = self._functions.metrics
+            metrics = dict(zip(names, np.asarray(packed).tolist(), strict=True))
+            problem = _problem(metrics)
+        except BaseException as error:  # of the agent or the device, or Ctrl-C
+            self._state = self._backup.restore()
+            if not isinstance(error, Exception):
+                raise
+            problem = tell(error)
+        else:
+            if problem is None:
+                self._sums = [np.asarray(x) for x in sums]
+                self.metrics = health.without_signs(metrics)
+            else:
+                self._state = self._backup.restore()
+        self.updates += problem is None
+        self.dropped += problem is not None
         self._rollout.begin()
         self._prepare()
-        bad = [name for name, value in self.metrics.items() if not np.isfinite(value)]
-        if bad:
-            raise RunError(
-                f"after update {self.updates} {bad[0]} is {self.metrics[bad[0]]}: the learner is "
-                "spoilt; load the last that was saved, and lower its learning rate"
+        if problem is not None:
+            self.problem = (
+                f"update {self.updates + 1} was dropped, and the learner keeps its previous state: "
+                f"{problem}"
             )
+            warnings.warn(self.problem, RuntimeWarning, stacklevel=4)
 
     def _check_action(self, action: Any) -> np.ndarray:
         counts = self.spec.num_actions
@@ -297,6 +337,12 @@ class Learner:
         if found.shape != (len(names),):
             values.refuse("readings", readings, f"one number for each of {names}")
         return found
+
+
+def _problem(metrics: Mapping[str, float]) -> str | None:
+    """Why the agent could not go on after an update with these metrics; None: it can."""
+    found = health.find({name: np.array([value]) for name, value in metrics.items()})
+    return found and f"{found[0]} is {metrics[found[0]]:g}{health.explain(found[0])}"
 
 
 def _functions(agent: AnyAgent, config: Any, spec: Spec) -> Functions:

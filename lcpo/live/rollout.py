@@ -59,11 +59,9 @@ class FilledRollout:
         for stream in self.streams.values():
             stream.step = stream.skipped = 0
 
-    def add_stream(self, name: str) -> Stream:
-        """The next column."""
-        history = ContextHistory(self.spec, self.advance)
-        self.streams[name] = Stream(len(self.streams), history)
-        return self.streams[name]
+    def make_stream(self) -> Stream:
+        """A stream of the next column, to be put among `streams`."""
+        return Stream(len(self.streams), ContextHistory(self.spec, self.advance))
 
     @property
     def is_full(self) -> bool:

@@ -25,9 +25,11 @@ def plain_spec(spec: Any) -> Spec:
 
 def check_values(config: Any) -> dict[str, Any]:
     """Names and values; none where there is None."""
-    if config is not None and not isinstance(config, Mapping):
-        values.refuse("config", config, "a dict of names and values")
-    return dict(config or {})
+    config = {} if config is None else config
+    is_named = isinstance(config, Mapping) and all(isinstance(name, str) for name in config)
+    return (
+        dict(config) if is_named else values.refuse("config", config, "a dict of names and values")
+    )
 
 
 def make_config(agent: AnyAgent, config: Any, steps: int | None) -> Any:

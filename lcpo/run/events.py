@@ -32,7 +32,7 @@ class Finished:
 
 @dataclasses.dataclass(frozen=True)
 class Failed:
-    """A run has ended: one of its metrics was not finite. It cannot be resumed."""
+    """A run has ended: it could not learn any more (`core.health`). It cannot be resumed."""
 
     job: str
     quantity: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,17 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_agents import SMALL as SIZES
-from small_agents import assert_same, env_for, small_config
+from small_agents import assert_same, env_for, random_batch, small_config, started, updater
 
 import lcpo
 from lcpo import Learner
 from lcpo.agents import AGENTS
 from lcpo.config import config, static, traced
-from lcpo.errors import InputError, RunError
+from lcpo.errors import InputError
 from lcpo.live import Decision
+from lcpo.live.backup import Backup
 from lcpo.live.saving import _arrays
 from lcpo.run.store.checkpoint import flatten, without_memory
-from lcpo.run.store.files import load_arrays, save_arrays
+from lcpo.run.store.files import load_arrays, save_arrays, save_bundle
 from lcpo.types import Agent, ContextSlice, Spec, Transition
 
 STEPS, LENGTH = 80, 16
@@ -194,6 +197,33 @@ def update(config: Config, spec: Spec, state: State, batch: Transition, key: Any
 
 
 SEES = Agent("sees", Config, init, act, update)
+
+
+def act_of_fragile(config: Config, spec: Spec, state: Any, obs: Any, key: Any) -> Any:
+    return jax.random.randint(key, (obs.shape[0], spec.action_size), 0, 3), ()
+
+
+class Total(NamedTuple):
+    total: Any
+
+
+def refuse(total: Any) -> Any:
+    if total > 600.0:
+        raise RuntimeError("the disk of the user's is full")
+    return total
+
+
+def add(config: Config, spec: Spec, state: Total, batch: Transition, key: Any) -> Any:
+    """A reward of 1e6 breaks a metric, one of -1e6 the state, one of 666 the process."""
+    total, most = jnp.sum(batch.reward), jnp.max(batch.reward)
+    shape = jax.ShapeDtypeStruct((), jnp.float32)
+    asked = jax.pure_callback(refuse, shape, jnp.where(most == 666.0, total, 0.0))
+    total = state.total + total + 0.0 * asked
+    spoilt = jnp.where(jnp.min(batch.reward) < -1e5, jnp.inf, total)
+    return Total(spoilt), {"broken": jnp.where(most > 1e5, jnp.inf, most)}
+
+
+FRAGILE = Agent("fragile", Config, lambda *_: Total(jnp.float32(0.0)), act_of_fragile, add)
 SPEC = Spec(1 + 4, ContextSlice(start=1, channels=2, lags=2), (3,), num_worlds=2)
 ONE = SPEC._replace(num_worlds=1)
 
@@ -390,12 +420,170 @@ def test_it_begins_with_what_a_run_has_learnt(runs: Callable[[str, str], Path]) 
     assert int(learner._state.num_steps) == STEPS + LENGTH
 
 
-def test_a_learner_that_is_spoilt_says_so() -> None:
-    learner = Learner(SEES, ONE, {"broken": 1.0})
+def test_an_update_that_is_not_finite_is_dropped(tmp_path: Path) -> None:
+    """The state stays, the file stays good, and the next rollout is learnt from."""
+    learner = Learner(FRAGILE, ONE)
     for t in range(4):
-        step(learner, float(t))
-    with pytest.raises(RunError, match="after update 1 broken is inf"):
+        step(learner, 1.0 + t)
+    learner.act([5.0], [0.0, 0.0])
+    good = flatten(learner._state)
+    for t in range(3):
+        learner.observe(t if t else 1e6)
+        learner.act([6.0 + t], [0.0, 0.0])
+    learner.observe(1.0)
+    with pytest.warns(RuntimeWarning, match="update 2 was dropped.* broken is inf") as told:
+        learner.act([9.0], [0.0, 0.0])
+    assert told[0].filename == __file__
+    assert (learner.updates, learner.dropped) == (1, 1)
+    assert np.isfinite(learner.metrics["broken"])
+    assert repr(learner) == "Learner('fragile': 1 updates (1 dropped), streams: 0)"
+    learner.save(tmp_path / "x.npz")
+    other = Learner.load(tmp_path / "x.npz", FRAGILE)
+    assert (other.updates, other.dropped) == (1, 1)
+    assert_same(flatten(other._state), good)
+    for one in (learner, other):
+        one.observe(2.0)
+        for t in range(4):
+            step(one, float(t))
+        assert (one.updates, one.dropped) == (2, 1)
+    assert_same(_arrays(other), _arrays(learner))
+
+
+def test_a_state_that_is_not_finite_is_dropped_though_metrics_are() -> None:
+    learner = Learner(FRAGILE, ONE)
+    for t in range(4):
+        step(learner, -1e6 if t == 2 else 1.0)
+    with pytest.warns(RuntimeWarning, match="agent state is nan: the agent holds NaN or infinity"):
         learner.act([4.0], [0.0, 0.0])
+    assert (learner.updates, learner.dropped) == (0, 1)
+    assert np.isfinite(learner._state.total)
+
+
+def test_an_update_that_raises_is_dropped(tmp_path: Path) -> None:
+    """Its buffers were donated by then: later updates and `save` need those of before."""
+    learner = Learner(FRAGILE, ONE)
+    for round_number in range(3):
+        for t in range(4):
+            learner.act([float(t)], [0.0, 0.0])
+            last: dict[str, Any] = {"next_obs": [0.0], "next_context": [0.0, 0.0]}
+            end = last if t == 3 else {}
+            if t == 3 and round_number == 1:
+                with pytest.warns(RuntimeWarning, match="was dropped.* disk of the user's is full"):
+                    learner.observe(666.0, **end)
+            else:
+                learner.observe(1.0, **end)
+        learner.save(tmp_path / "x.npz")
+    assert (learner.updates, learner.dropped) == (2, 1)
+    assert float(learner._state.total) == 8.0
+    assert_same(_arrays(Learner.load(tmp_path / "x.npz", FRAGILE)), _arrays(learner))
+
+
+@pytest.mark.parametrize(
+    "agent",
+    ["ddqn", *(pytest.param(name, marks=pytest.mark.learn) for name in ("clear", "mbpo", "mbcd"))],
+)
+def test_the_backup_keeps_up_with_a_replay(agent: str) -> None:
+    """Of which it copies the new rows only, also where the ring closes."""
+    config, spec, state = started(AGENTS[agent])
+    backup = Backup(state)
+    for i in range(9):
+        if i % 4:  # now and then by several updates at a time
+            backup.follow(state)
+            assert_same(flatten(backup.restore()), flatten(state))
+        batch = random_batch(spec, jax.random.key(i))
+        state, _ = updater(AGENTS[agent])(config, spec, state, batch, jax.random.key(i))
+
+
+def test_a_refused_first_act_takes_no_streams_place() -> None:
+    learner = Learner(SEES, SPEC)
+    for stream in ("a", "b", "c"):
+        with pytest.raises(InputError, match="not finite"):
+            learner.act([NAN], [0.0, 0.0], stream)
+    step(learner, 1.0, "d")
+    step(learner, 1.0, "e")
+    assert list(learner._rollout.streams) == ["d", "e"]
+
+
+def test_what_a_killed_save_left_is_swept(tmp_path: Path) -> None:
+    """Not what another process may still be writing, nor what only looks alike."""
+    left, busy = tmp_path / f".{'0' * 16}.part", tmp_path / f".{'1' * 16}.part"
+    foreign = tmp_path / ".download.part"
+    for file in (left, busy, foreign):
+        file.write_bytes(b"half")
+    for file in (left, foreign):
+        os.utime(file, (1e9, 1e9))
+    learner = Learner(SEES, ONE)
+    learner.save(tmp_path / "x.npz")
+    assert sorted(tmp_path.iterdir()) == sorted([busy, foreign, tmp_path / "x.npz"])
+
+
+def test_a_folder_is_no_file_to_save_to(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is a folder: give the name of a file in it"):
+        Learner(SEES, ONE).save(tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert not [x for x in tmp_path.parent.iterdir() if x.suffix == ".part"]
+
+
+def forged(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change what a learner's file says of itself, digest and all."""
+    arrays = load_arrays(file)
+    about = json.loads(arrays.pop("about").tobytes())
+    change(about)
+    rest = {k: v for k, v in about.items() if k not in ("schema", "digest", "arrays")}
+    save_bundle(file, about["schema"], rest, arrays)
+
+
+FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "updates": lambda about: about.update(updates=2**40),
+    "no updates": lambda about: about.update(updates=-1),
+    "updates flag": lambda about: about.update(updates=True),
+    "dropped": lambda about: about.update(dropped=2**40),
+    "metrics": lambda about: about.update(metrics={"x": "y"}),
+    "step": lambda about: about["streams"]["0"].update(step=1.5),
+    "step beyond": lambda about: about["streams"]["0"].update(step=5),
+    "no step left": lambda about: about["streams"]["0"].update(step=4, acted=1, kept=1),
+    "skipped": lambda about: about["streams"]["0"].update(skipped=2**40),
+    "column": lambda about: about["streams"]["0"].update(column=1),
+    "acted": lambda about: about["streams"]["0"].update(acted=[]),
+    "both": lambda about: about["streams"]["0"].update(acted=1, open=1),
+    "marks": lambda about: about["streams"].update({"0": [1]}),
+    "name": lambda about: about["streams"].update({"": about["streams"].pop("0")}),
+    "seed": lambda about: about.update(seed=2**40),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_files_are_refused(name: str, tmp_path: Path) -> None:
+    learner, file = Learner(SEES, ONE), tmp_path / "x.npz"
+    step(learner, 1.0)
+    learner.save(file)
+    forged(file, lambda about: None)
+    assert_same(_arrays(Learner.load(file, SEES)), _arrays(learner))
+    forged(file, FORGED[name])
+    with pytest.raises(InputError, match="no learner of this agent") as caught:
+        Learner.load(file, SEES)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_file_with_a_state_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+    learner, file = Learner(FRAGILE, ONE), tmp_path / "x.npz"
+    learner._state = learner._state._replace(total=jnp.float32(NAN))
+    learner.save(file)
+    with pytest.raises(InputError, match="holds NaN or infinity: use a file that was saved earl"):
+        Learner.load(file, FRAGILE)
+
+
+def test_policies_and_learners_are_not_mistaken_for_each_other(
+    runs: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "learner.npz"
+    Learner(SEES, ONE).save(file)
+    for load in (lcpo.load, Learner.from_run):
+        with pytest.raises(InputError, match=r"holds a learner.* use lcpo.Learner.load\("):
+            load(file)
+    (policy,) = runs("ddqn", "grid-world").glob("runs/*/policy.npz")
+    with pytest.raises(InputError, match=r"holds a policy.* use Learner.from_run\("):
+        Learner.load(policy)
 
 
 def test_sizes_that_depend_on_the_steps_are_asked_for() -> None:
@@ -441,6 +629,7 @@ BAD: dict[str, Callable[[Any], Any]] = {
     "spec": lambda x: Learner(SEES, (5, 1)),  # pyright: ignore
     "spec sizes": lambda x: Learner(SEES, ONE._replace(obs_size=2)),
     "config": lambda x: Learner(SEES, ONE, [1]),
+    "config keys": lambda x: Learner(SEES, ONE, {1: 2}),
     "config field": lambda x: Learner(SEES, ONE, {"rollout": 3}),
     "seed": lambda x: Learner(SEES, ONE, seed=-1),
     "steps": lambda x: Learner(SEES, ONE, steps=0),

@@ -1449,4 +1449,40 @@ MUTANTS = (
         """return f"'{cell}\"""", "return cell",
         (f"{OUTPUTS}no_cell_of_a_csv_file_is_a_formula",), "a spreadsheet runs what a cell says",
     ),
+    Mutant(
+        "outliers-pass", "lcpo/core/health.py",
+        "beside = (largest <= OUTLIER * usual) | (usual == 0.0)",
+        "beside = largest < jnp.inf",
+        ("tests/core/test_health.py::test_a_reward_beside_which_the_others_vanish",),
+        "one reward of 1e19 ends learning, and nobody is told",
+    ),
+    Mutant(
+        "divisor-passes", "lcpo/core/health.py",
+        "gone = (left < SMALLEST)",
+        "gone = (left < 0.0)",
+        ("tests/core/test_health.py::test_a_divisor_that_leaves_nothing_of_the_rewards",),
+        "rewards are divided until nothing is left of them, and nobody is told",
+    ),
+    Mutant(
+        "moments-overflow", "lcpo/core/stats.py",
+        "values = jnp.clip(values, -LARGEST, LARGEST)",
+        "values = jnp.clip(values, -jnp.inf, jnp.inf)",
+        ("tests/core/test_health.py::test_moments_survive_any_finite_number",),
+        "the running variance becomes infinite",
+    ),
+    Mutant(
+        "state-not-looked-at", "lcpo/run/drive/compiled.py",
+        ".at[count - 1].set(sign)",
+        ".at[count - 1].set(0.0)",
+        ("tests/run/test_poison.py::"
+         "test_a_state_that_is_not_finite_stops_a_run_whose_metrics_are",),
+        "a run whose agent holds NaN is finished",
+    ),
+    Mutant(
+        "learner-gives-its-state-away", "lcpo/live/learner.py",
+        "            self._state = self._backup.restore()\n            if not",
+        "            if not",
+        ("tests/live/test_learner.py::test_an_update_that_raises_is_dropped",),
+        "a learner is of no use after an update that raised",
+    ),
 )  # fmt: skip

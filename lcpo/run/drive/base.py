@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.core import returns
+from lcpo.core import health, returns
 from lcpo.envs.base import Advance, AnyEnv, ObsLayout, landmarks_of
 from lcpo.run.plan.phases import ONLINE, Mode
 from lcpo.run.store.checkpoint import Saved
@@ -183,7 +183,8 @@ def learn(
 ) -> tuple[RunState, Metrics]:
     """Count the episodes that ended in the batch and, where the mode says so, learn from it.
 
-    The config of `run` is that of this update. Nothing of `state.worlds` is read.
+    The config of `run` is that of this update. Nothing of `state.worlds` is read. The metrics hold
+    the signs of `core.health` as well, except for that of the agent's state.
     """
     state, episodes = _count_episodes(state, batch)
     metrics = {
@@ -197,7 +198,8 @@ def learn(
         return state, metrics
     agent, spec, _ = program
     agent_state, learnt = agent.update(run.config, spec, state.agent, batch, key)
-    return state._replace(agent=agent_state), {**learnt, **metrics}
+    signs = health.signs(batch, learnt, reads_obs=not agent.raw)
+    return state._replace(agent=agent_state), {**learnt, **metrics, **signs}
 
 
 def _count_episodes(state: RunState, batch: Transition) -> tuple[RunState, Metrics]:

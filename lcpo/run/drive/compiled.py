@@ -17,6 +17,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from lcpo import config as configs
+from lcpo.core import health
 from lcpo.run.drive import base
 from lcpo.run.drive.base import Program, Run, RunState
 from lcpo.run.drive.rollout import Contexts, init_run, load_contexts, restart_run, run_update
@@ -209,8 +210,13 @@ def make_chunk(
             return state, rows.at[i].set(jnp.stack([metrics[name] for name in names]))
 
         rows = jnp.zeros((max_updates, len(names)))
+        unusable = health.num_unusable(state.agent)
         state, rows = jax.lax.fori_loop(0, count, body, (state, rows))
-        return state, {name: rows[:, i] for i, name in enumerate(names)}
+        metrics = {name: rows[:, i] for i, name in enumerate(names)}
+        if program.mode.learns:  # once per chunk: what is not finite stays so
+            sign = health.state_sign(unusable, state.agent)
+            metrics[health.STATE] = jnp.zeros(max_updates).at[count - 1].set(sign)
+        return state, metrics
 
     def chunk_many(
         run: Run, state: RunState, contexts: Contexts, first: Array, count: Array

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lcpo.core import health
 from lcpo.run import events, stop
 from lcpo.run.drive.base import ChunkMetrics, Driver
 from lcpo.run.drive.choose import make_driver, state_shapes
@@ -126,16 +127,15 @@ class Group:
     def _collect(
         self, phase: Phase, block: int, metrics: ChunkMetrics, updates: range, rows: Rows
     ) -> None:
-        """Thin the metrics of a chunk; a run whose metrics are not finite has failed."""
+        """Thin the metrics of a chunk; a run that cannot learn any more has failed."""
         arrays = {k: np.asarray(v) for k, v in metrics.items()}
         for i, setup in enumerate(self.setups):
             if i in self.failed:
                 continue
             mine = {k: (v[i] if self.many else v)[: len(updates)] for k, v in arrays.items()}
-            bad = {k: int(np.argmin(np.isfinite(v))) for k, v in mine.items() if not _finite(v)}
-            if bad:
-                quantity = min(bad, key=lambda k: bad[k])
-                row = bad[quantity]
+            problem = health.find(mine)
+            if problem:
+                quantity, row = problem
                 self.failed[i] = events.Failed(
                     setup.job.name,
                     quantity,
@@ -144,6 +144,7 @@ class Group:
                     phase.name,
                 )
                 mine = {k: v[: row // block * block] for k, v in mine.items()}
+            mine = health.without_signs(mine)
             if len(mine["episodes"]):
                 rows[i].append(records.thin(mine, updates[0], block, phase.steps_per_update))
 
@@ -244,7 +245,3 @@ def _chunks(begin: int, end: int, size: int, cut: int) -> Iterator[tuple[int, in
             count = cut - first
         yield first, count
         first += count
-
-
-def _finite(values: np.ndarray) -> bool:
-    return bool(np.isfinite(values).all())

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lcpo.core import random
+from lcpo.core import health, random
 from lcpo.envs.base import HostEnv
 from lcpo.run.drive import base
 from lcpo.run.drive.base import Program, Run, RunState
@@ -84,7 +84,10 @@ class Functions:
         config = config_at(program.mode, run.config, update)
         run = Run(config, self.kind.env, run.seed)
         state = RunState(agent_state, None, *sums)  # pyright: ignore[reportArgumentType]
+        unusable = health.num_unusable(agent_state)
         state, metrics = base.learn(program, run, state, batch, key)
+        if program.mode.learns:
+            metrics[health.STATE] = health.state_sign(unusable, state.agent)
         self.metrics = tuple(metrics)  # traced before it is called
         packed = jnp.stack([jnp.float32(x) for x in metrics.values()])
         return state.agent, (state.episode_return, state.episode_length), packed

@@ -70,6 +70,8 @@ def load_policy(path: Path, digest: str | None = None) -> tuple[About, dict[str,
         schema = values.pop("schema")
     except (KeyError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is no policy of ours: nothing says what it holds") from error
+    if "streams" in values:
+        raise InputError(f"{path} holds a learner, no policy: use lcpo.Learner.load({str(path)!r})")
     if schema not in READS:
         raise InputError(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
     try:
