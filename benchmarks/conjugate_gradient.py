@@ -148,7 +148,9 @@ def main() -> None:
         for name in WAYS
     ]  # fmt: skip
     header = ["", *(f"weights x {scale:g}" for scale in scales), "time"]
-    print(Table(header, rows, "lrrrr").to_markdown(), end="")
+    print(Table(header, rows, "lrrrr").to_markdown())
+    ratios = [np.divide(off[s]["library"], off[s]["hessian"]) for s in scales]
+    print(f"library over hessian, problem by problem: {np.min(ratios):.2g} to {np.max(ratios):.2g}")
 
 
 if __name__ == "__main__":
