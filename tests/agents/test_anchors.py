@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_agents import T, random_batch, small_config, updater
 
-from lcpo.agents import AGENTS
+from lcpo.agents import AGENTS, anchors
 from lcpo.core import buffers, ood
 from lcpo.envs.pendulum import Pendulum
 from lcpo.types import ContextSlice
@@ -80,3 +80,32 @@ def test_the_newest_rollouts_count_as_recent(name: str) -> None:
     expected = [[1, 1, 1], [2, 1, 1], [3, 2, 1], [4, 3, 2], [5, 4, 3]]
     assert [sorted(rows) for rows in SEEN] == [sorted(np.repeat(e, T)) for e in expected]
     assert shares == [0.0, 1.0, 1.0, 1.0, 1.0]
+    assert state.memory.past.seen == 5 * T, "each rollout enters the reservoir once"
+
+
+def counted(context: ContextSlice, recent: jax.Array, data: jax.Array) -> jax.Array:
+    """Distances of a detector that writes down how much it is asked to judge."""
+    jax.debug.callback(lambda: ASKED.append((len(recent), len(data))))
+    return ood.everything(context, recent, data)
+
+
+ASKED: list[tuple[int, int]] = []
+
+
+@pytest.mark.parametrize(("rounds", "batches"), [(1, 1), (3, 1), (7, 4)])
+def test_a_batch_of_anchors_is_wanted_from_so_many_draws_each(rounds: int, batches: int) -> None:
+    """However much counts as recent; and a share 1/rounds that is OOD is enough to find them."""
+    config = small_config(
+        AGENTS["lcpo"], sampling_rounds=rounds, recent_batches=batches,
+        detector=f"{__name__}:counted", buffer_size=4000,
+    )  # fmt: skip
+    past = buffers.reservoir_init(4000, (SPEC.obs_size,))
+    past = buffers.reservoir_add(past, jnp.ones((4000, SPEC.obs_size)), KEY)
+    batch, recent = jnp.zeros((T, SPEC.obs_size)), jnp.zeros((batches * T, SPEC.obs_size))
+    ASKED.clear()
+    found, _ = anchors.recall(config, SPEC, past, batch, recent, KEY, KEY)
+    jax.effects_barrier()
+    assert set(ASKED) == {(batches * T, rounds * T)}
+    assert found.obs.shape == batch.shape
+    np.testing.assert_array_equal(found.obs, 1.0)
+    assert bool(found.found)

@@ -104,6 +104,20 @@ def test_the_newest_block_is_on_policy_and_blocks_do_not_meet(blocks: Any) -> No
     assert np.abs(one - other)[:T].min() > 0.1
 
 
+def test_a_step_that_lasted_is_discounted_for_as_long(blocks: Any) -> None:
+    """Steps of length 3 at gamma are steps of length 1 at gamma^3, in both blocks."""
+    config, learner, fresh, past = blocks
+    lasting = [block._replace(elapsed=3.0 * block.elapsed) for block in (fresh, past)]
+    found = estimate(config, learner, *lasting)[0]
+    cubed = dataclasses.replace(config, gamma=config.gamma**3)
+    expected = estimate(cubed, learner, fresh, past)[0]
+    close(found.target, expected.target, rtol=1e-4, atol=1e-5)
+    close(found.advantage, expected.advantage, rtol=1e-4, atol=1e-5)
+    apart = np.abs(found.target - estimate(config, learner, fresh, past)[0].target)
+    is_past = np.asarray(found.is_past, bool)
+    assert min(apart[is_past].max(), apart[~is_past].max()) > 1e-2
+
+
 def test_losses_are_those_of_the_docstring(blocks: Any) -> None:
     config, learner, fresh, past = blocks
     networks = on_policy.make_networks(config, SPEC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -58,6 +59,43 @@ def test_nothing_is_scored_early_or_where_members_disagree() -> None:
     unsure = jnp.where(jnp.arange(T) % 2 == 0, 2.9, 3.1)
     change = find(CONFIG, SPEC, fresh(), seen([0.0, 1.0, NONE, 0.0], disagreement=unsure))
     np.testing.assert_allclose(change.scores[1], T / 2)
+
+
+THREE = SPEC._replace(num_worlds=3)
+
+
+def test_of_several_worlds_each_step_counts() -> None:
+    """Interactions are counted in all worlds; what is forgotten is divided among them."""
+    steps = jnp.array([0, 60, 0], jnp.int32)
+    change = find(CONFIG, THREE, fresh(steps=steps), seen([0.0, 1.0, NONE, 0.0]))
+    np.testing.assert_allclose(change.scores[1], T - 2.0)  # 0 and 3 before it are too few
+
+    config = dataclasses.replace(CONFIG, buffer_size=200)
+    batch = random_batch(THREE, jax.random.key(1))
+    state = mbcd.init(config, THREE, jax.random.key(0))
+    state = state._replace(steps=jnp.array([48, 60, 0], jnp.int32), num_models=jnp.int32(2))
+    state = enter(config, THREE, state, batch, STAYS)
+    before, state = state, enter(config, THREE, state, batch, changed(2, 1, True))
+    np.testing.assert_array_equal(state.steps, [48 + 3 * T, 60, 3 * (T - 1)])
+    kept = state.memory.rollouts.blocks
+    np.testing.assert_array_equal(kept.first[:2], [0, 1])
+    # Five are forgotten, which is two steps of each world: one here, one in the rollout before.
+    np.testing.assert_array_equal(kept.size[:2], [T - 1, T - 1])
+    due = functools.partial(mbcd.num_due, dataclasses.replace(config, max_trainings=100), THREE)
+    assert due(before, state, changed(2, 1, True)) == 4  # at 10, 20, 30 and 40 of 45
+    start = before._replace(steps=jnp.array([48, 60, 0], jnp.int32))
+    assert due(start, before, STAYS) == 5  # at 50, ..., 90 of 96
+
+
+def test_densities_are_sums_over_worlds() -> None:
+    """Three worlds that see the same: three times the evidence of one, and as much agreement."""
+    one = random_batch(SPEC, jax.random.key(2))
+    three = jax.tree.map(lambda x: jnp.repeat(x, 3, axis=1), one)
+    alone = mbcd.observe(CONFIG, SPEC, fresh(), one)
+    together = mbcd.observe(CONFIG, THREE, fresh(), three)
+    np.testing.assert_allclose(together.log_density[:2], 3.0 * alone.log_density[:2], rtol=1e-4)
+    np.testing.assert_allclose(together.log_density_new, 3.0 * alone.log_density_new, rtol=1e-4)
+    np.testing.assert_allclose(together.disagreement, alone.disagreement, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,31 @@ def test_imagined_steps_start_where_real_ones_did_and_end_as_they_did() -> None:
     assert metrics[0]["sample_age"] == pytest.approx(0.5, abs=0.1)
 
 
+def test_one_member_imagines_at_a_time_and_each_takes_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A member that is drawn anew at each update, among all of them."""
+    used: list[int] = []
+    one_member = dynamics.one_member
+
+    def noted(model: dynamics.Model, index: jax.Array) -> dynamics.Model:
+        jax.debug.callback(lambda i: used.append(int(i)), index)
+        return one_member(model, index)
+
+    monkeypatch.setattr(dynamics, "one_member", noted)
+    monkeypatch.setattr(mbpo, "learn", lambda config, spec, state, *rest: (state, {}))
+    agent = AGENTS["mbpo"]
+    config = jax.tree.map(jnp.float32, small_config(agent, ensemble_size=3))
+    state = agent.init(config, SPEC, jax.random.key(0))
+    update = jax.jit(mbpo.update, static_argnums=1)
+    for number in range(24):
+        batch = random_batch(SPEC, jax.random.key(number))
+        state, _ = update(config, SPEC, state, batch, jax.random.key(100 + number))
+    jax.effects_barrier()
+    assert len(used) == 24
+    assert np.bincount(used, minlength=3).min() >= 3
+
+
 def test_the_second_replay_closes_and_entropy_is_that_of_real_states() -> None:
     """The real replay holds the newest rollout alone, the second half of what was before it."""
     others = [random_batch(SPEC, jax.random.key(i), False) for i in range(2)]

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from small_agents import assert_same, random_batch, small_config
 
@@ -87,6 +88,20 @@ def test_steps_go_down_the_loss_and_with_the_fault_up() -> None:
 
     assert change(config) < -1e-5
     assert change(dataclasses.replace(config, faults=(sliding_ogd.ASCENT,))) > 1e-5
+
+
+def test_policy_and_critics_have_steps_of_their_own_length() -> None:
+    config = small_config(sliding_ogd.agent, learning_rate=1e-3, value_learning_rate=5e-2)
+    learner = sliding_ogd.take_out(sliding_ogd.init(config, SPEC, KEY)).learner
+    data = jax.tree.map(lambda x: x[:, 0], random_batch(SPEC, KEY))
+    after, _ = jax.jit(sliding_ogd.step, static_argnums=1)(config, SPEC, learner, data)
+
+    def length(new: Any, old: Any) -> float:
+        return float(optax.tree.norm(jax.tree.map(jnp.subtract, new, old)))
+
+    assert length(after.policy, learner.policy) == pytest.approx(1e-3, rel=1e-3)
+    for new, old in zip(after.critics, learner.critics, strict=True):
+        assert length(new, old) == pytest.approx(5e-2, rel=1e-4)
 
 
 def test_directions_stand_in_the_memory_and_are_counted() -> None:

@@ -27,6 +27,11 @@ def file(folder: Path, text: str) -> str:
     ("1,10,2024/01/01 00:00\n2,20,2024/01/01 00:05\n", ("3",)),
     ("Time (local),rate,size\nMon 3pm,1,10\nMon 4pm,2,20\n", ("Time (local)",)),
     ("unix_time,rate,size\n100,1,10\n160,2,20\n", ("unix_time",)),
+    ("ts,rate,size\n100,1,10\n160,2,20\n", ("ts",)),
+    ("Date (UTC),rate,size\n20240101,1,10\n20240102,2,20\n", ("Date (UTC)",)),
+    ("start_datetime,rate,size\n1,1,10\n2,2,20\n", ("start_datetime",)),
+    ("rate,size,clock\n1,10,23:59:00\n2,20,00:04:00\n", ("clock",)),
+    ("from,rate,size,time\n2024-01-01,1,10,3pm\n2024-01-02,2,20,4pm\n", ("from", "time")),
 ])  # fmt: skip
 def test_the_time_is_left_out(tmp_path: Path, text: str, time: tuple[str, ...]) -> None:
     name = file(tmp_path, text)
@@ -36,6 +41,9 @@ def test_the_time_is_left_out(tmp_path: Path, text: str, time: tuple[str, ...]) 
 
 @pytest.mark.parametrize("text", [
     "time,rate\n100,1\n90,2\n",  # goes back
+    "time,rate\n100,1\n100,2\n160,3\n",  # stands still
+    "requests,rate\n1,100\n2,160\n",  # ends in "ts"
+    "candidate,rate\n1,100\n2,160\n",
     "rate,time\n1,100\n2,160\n",  # not the first
     "runtime,rate\n1,100\n2,160\n",
     "time\n1\n2\n",  # there is nothing else

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import csv
+import hashlib
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from lcpo import contexts
 from lcpo.contexts import families, files, generators, paper
 from lcpo.errors import InputError
-from lcpo.study import trace_figure
+from lcpo.study import drawn, trace_figure
 
 GENERATORS = {
     "ou": generators.ornstein_uhlenbeck,
@@ -52,6 +54,18 @@ def test_members_of_a_family_differ(kind: str) -> None:
     (key, *_) = [key for key in ("levels", "mean", "radius") if key in members[0]]
     spread = [float(np.mean(m[key])) for m in members]
     assert np.std(spread) > 0.1
+
+
+def test_the_drawn_traces_of_the_studies_are_pinned() -> None:
+    """`results/rivals` and `results/anchors` were measured on these 90 traces and no others."""
+    with (Path(__file__).parent / "data" / "drawn-traces.csv").open() as lines:
+        pinned = {row["trace"]: row["sha256"] for row in csv.DictReader(lines)}
+    names = drawn.DrawnOptions().contexts()
+    assert list(pinned) == names
+    for name in names:
+        # Rounded, so that the last bit of another machine's exponential does not count.
+        rows = np.round(contexts.get(name, 200_000)[::97].astype(np.float64), 4) + 0.0
+        assert hashlib.sha256(rows.tobytes()).hexdigest()[:16] == pinned[name], name
 
 
 # Statistics of the processes
@@ -110,6 +124,21 @@ def test_bursts_circle_through_the_origin() -> None:
     assert set(np.rint(bursts / 5_000)) == {1, 2}
     assert 10_000 <= edges[0] <= 30_000
     assert np.linalg.matrix_rank(values[active], tol=1e-2) == 2
+
+
+def test_sinusoids_have_drawn_phases() -> None:
+    """Uniform on the circle, and each channel its own."""
+    first = np.array(
+        [generators.sinusoids(1001, periods=4_000, amplitude=3.0, noise=0.0, seed=seed)[[0, 1000]]
+         for seed in range(200)]
+    )  # fmt: skip  # [seeds, now and a quarter of a period later, channels]
+    np.testing.assert_allclose(np.sum(first**2, axis=1), 9.0, rtol=1e-5)
+    phases = np.arctan2(first[:, 0], first[:, 1]) % (2.0 * np.pi)
+    for quarter in range(4):
+        inside = (phases >= 0.5 * np.pi * quarter) & (phases < 0.5 * np.pi * (quarter + 1))
+        np.testing.assert_allclose(inside.mean(axis=0), 0.25, atol=0.1)
+    apart = (phases[:, 0] - phases[:, 1]) % (2.0 * np.pi)
+    assert 0.4 < np.mean(apart < np.pi) < 0.6
 
 
 def test_sinusoids_have_their_periods() -> None:

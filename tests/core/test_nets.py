@@ -60,6 +60,20 @@ def test_without_elements_it_is_an_mlp() -> None:
     assert shapes == [((32, 5), (5,)), ((5, 3), (3,))]
 
 
+def test_fresh_weights_are_uniform_and_as_small_as_a_layer_has_inputs() -> None:
+    """U(-1/sqrt(inputs), 1/sqrt(inputs)), weights and biases, in every layer."""
+    params = nets.mlp((100, 400, 25, 300)).init(KEY)
+    for layer, inputs in zip(params, (100, 400, 25), strict=True):
+        for values in layer:
+            scaled = np.sort(np.ravel(values)) * inputs**0.5
+            expected = 2.0 * (np.arange(len(scaled)) + 0.5) / len(scaled) - 1.0
+            assert np.abs(scaled).max() <= 1.0
+            # Kolmogorov and Smirnov's distance: larger in one case of ten thousand.
+            assert np.abs(scaled - expected).max() < 2 * 2.25 / len(scaled) ** 0.5
+        correlation = np.corrcoef(np.abs(layer.w).mean(axis=0), np.abs(layer.b))[0, 1]
+        assert abs(correlation) < 4.0 / len(layer.b) ** 0.5, "a bias is drawn by itself"
+
+
 def test_outputs_by_action() -> None:
     """Unequal numbers of actions: [..., A, K], and what does not exist is padded."""
     spec = Spec(2, ContextSlice(2, 0, 0), (4, 2))

@@ -315,6 +315,28 @@ def test_index_cost_is_the_reachers_only_fault() -> None:
     np.testing.assert_allclose(rewards[0] - rewards[1], 64.0 - (1.0 + 1.0 / 49.0), rtol=1e-5)
 
 
+@pytest.mark.parametrize("faults", [(), (INDEX_COST,)])
+def test_an_input_of_the_grid_is_its_index(faults: tuple[str, ...]) -> None:
+    """From the first to the last, at its cost; between two of them the index is a fraction."""
+    task, still = Reacher(faults=faults, num_bins=5), np.zeros((5, 2))
+    grid = np.linspace(-task.max_input, task.max_input, 5)
+    by_index, by_input = (task.open(5, range(5)) for _ in range(2))
+    action = np.column_stack([np.arange(5), 4 - np.arange(5)])
+    for worlds in (by_index, by_input):
+        worlds.reset(np.ones(5, bool))
+    expected, found = by_index.step(action, still), by_input.step_inputs(grid[action], still)
+    np.testing.assert_array_equal(found.reward, expected.reward)
+    np.testing.assert_array_equal(found.obs, expected.obs)
+    between, away = (task.open(1, [0]) for _ in range(2))
+    rewards = []
+    for worlds, chosen in ((between, 0.25), (away, -1.0)):
+        worlds.reset(np.ones(1, bool))
+        step = worlds.step_inputs(np.full((1, 2), chosen), still[:1])
+        rewards.append(float(step.reward[0]))
+    cost = -2 * 2.5**2 if faults else 2 * (1.0 - 0.25**2)
+    assert rewards[0] - rewards[1] == pytest.approx(cost, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("action", "wind", "message"),
     [

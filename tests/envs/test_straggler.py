@@ -18,6 +18,7 @@ from toy_cluster import Cluster
 from lcpo.config import make, to_json
 from lcpo.contexts import workloads
 from lcpo.envs.base import WorldError
+from lcpo.envs.straggler import jobs as sources
 from lcpo.envs.straggler import task
 from lcpo.envs.straggler.jobs import BLOCK, ArrayJobs, Block, PoissonJobs
 from lcpo.envs.straggler.task import (
@@ -283,6 +284,35 @@ def test_slow_servers_are_slow_for_a_while() -> None:
         assert all(np.ptp(f) < 1e-6 for f in found)
         periods += [f[0] > 5.0 for f in found]
     close(np.mean(periods), 0.1, atol=0.02)
+
+
+def test_servers_are_slow_each_by_itself() -> None:
+    """Two requests at once go to two servers: both are slow in one period of a hundred."""
+    env = Straggler(num_servers=2, slow_ms=500.0)
+    worlds, slow = opened(env, 40, ArrayJobs([1.0, 1.0], [0.0, 500.0])), []
+    for _ in range(100):
+        play(worlds)
+        pairs = [worlds.answers(i)[0] for i in range(40)]
+        slow += [np.count_nonzero(latency > 5.0) for latency in pairs if len(latency) == 2]
+    assert len(slow) > 3900
+    shares = np.bincount(slow, minlength=3) / len(slow)
+    close(shares, [0.81, 0.18, 0.01], atol=0.02)
+    assert 0.0 < shares[2] < 0.02
+
+
+def test_slow_copies_have_random_numbers_of_their_own() -> None:
+    """Drawn from the stream of gaps and sizes, or of starts, they would depend on them."""
+    env = Straggler(rate=20.0, size=80.0)
+    worlds = opened(env, 2)
+    for world, seed in enumerate((0, 1)):
+        jobs = worlds.arrays.jobs[world]
+        coins = np.stack([jobs["slow"], jobs["second_slow"]], axis=1)
+        close(coins.mean(axis=0), env.slow_share, atol=0.02)
+        used = [sources.generator(seed, 0, stream).random((BLOCK, 2)) for stream in (0, 2)]
+        assert all(0.15 < np.mean(coins != (u < env.slow_share)) < 0.21 for u in used)
+        sizes, gaps, _ = env.jobs.block(seed, 0, 0.0)
+        for values in (sizes, gaps):
+            assert abs(np.corrcoef(values, coins[:, 0])[0, 1]) < 0.06
 
 
 # Readings

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from golden_files import (
+    amplified,
     assert_params,
     batch_of,
     cases,
@@ -149,7 +150,8 @@ def test_ood_mahalanobis(case: Path) -> None:
 def test_ood_mahalanobis_full(case: Path) -> None:
     """With the fault: `raw` is -1/2 of our distance, and every decision is the published one.
 
-    Without it: the same where all columns vary, others where some do not.
+    Without it, the distance is that of all columns that vary, as float64 has it: the published one
+    where all of them do, another where the published code leaves some out.
     """
     g, context, recent, data = ood_inputs(case)
     limit = -2.0 * float(g["threshold"])  # sigma^2
@@ -157,10 +159,24 @@ def test_ood_mahalanobis_full(case: Path) -> None:
     close(found, -2.0 * g["raw"], rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(found > limit, g["mask"])
     ours = ood.mahalanobis_full(context, recent, data)
+    exact = mahalanobis_in_float64(g["base"], g["data"])
+    close(ours, exact, rtol=1e-3, atol=1e-5)
+    is_clear = np.abs(exact - limit) > 2e-3 * limit
+    np.testing.assert_array_equal((ours > limit)[is_clear], (exact > limit)[is_clear])
     if g["kept_columns"].all():
         close(ours, -2.0 * g["raw"], rtol=1e-4, atol=1e-5)
     else:
-        assert 0.25 < np.mean((ours > limit) != g["mask"]) < 0.55  # docs/agents/lcpo.md
+        assert ((exact > limit) != g["mask"])[is_clear].any(), "the fault has an effect"
+
+
+def mahalanobis_in_float64(recent: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """d^2 per column of those that vary in `recent`."""
+    varies = recent.std(axis=0, dtype=np.float64) > 1e-6
+    recent, data = (x[:, varies].astype(np.float64) for x in (recent, data))
+    mean, std = recent.mean(axis=0), recent.std(axis=0, ddof=1)
+    recent, data = (recent - mean) / std, (data - mean) / std
+    covariance = np.cov(recent.T) + ood.RIDGE * np.eye(len(std))
+    return np.sum(data * np.linalg.solve(covariance, data.T).T, axis=1) / len(std)
 
 
 def ood_inputs(case: Path) -> tuple[dict[str, np.ndarray], ContextSlice, jax.Array, jax.Array]:
@@ -247,7 +263,8 @@ def test_lcpo_step_by_step(case: Path) -> None:
         lambda params: policy.apply(params, anchors), state.policy, jnp.float32(g["damping"])
     )
     close(product(flat(g, "fvp_vec")), flat(g, "fvp_out"), rtol=0, atol=3e-6)
-    solution = trust_region.conjugate_gradient(product, -gradient)
-    close_vector(solution, g, "cg", 2e-4)
+    solve = jax.jit(lambda target: trust_region.conjugate_gradient(product, target))
+    share = max(2e-5, amplified(solve, -gradient))
+    close_vector(solve(-gradient), g, "cg", share)
     step = trust_region.constrained_step(product, gradient, jnp.float32(g["trpo_kl_out"]))
-    close_vector(step, g, "full_step", 2e-4)
+    close_vector(step, g, "full_step", share)

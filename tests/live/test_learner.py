@@ -273,14 +273,24 @@ def test_successors_are_never_of_another_episode() -> None:
     np.testing.assert_array_equal(batch.obs[3, 0, 1:3], [5, 2])
 
 
-def test_contexts_may_move_by_episode() -> None:
+def test_contexts_may_move_by_episode(tmp_path: Path) -> None:
+    """All steps of an episode, its last successor too, have the contexts of it and of the last."""
     learner = Learner(SEES, ONE, advance="episode")
-    learner.act([0.0], [1.0, 1.0])
-    learner.observe(0.0, [0.0], next_context=[1.0, 1.0])
-    learner.act([0.0], [1.0, 1.0])
-    learner.observe(0.0, [0.0], terminated=True, next_context=[1.0, 1.0])
-    learner.act([0.0], [7.0, 7.0])
-    np.testing.assert_array_equal(learner._obs[0, 0], [0, 7, 1, 7, 1])
+    ends: list[dict[str, Any]] = [{"terminated": True}, {"truncated": True}, {}]
+    for number, end in enumerate(ends, start=1):
+        now, before = float(number), max(1.0, number - 1.0)
+        for last in (False, False, True):
+            learner.act([0.0], [now, -now])
+            seen = [0.0, now, before, -now, -before]
+            np.testing.assert_array_equal(learner._obs[0, 0], seen)
+            if not last or not end:
+                learner.observe(0.0)
+            else:
+                learner.observe(0.0, [0.0], next_context=[now, -now], **end)
+            if learner.updates == 1:  # after the first step of the second episode
+                np.testing.assert_array_equal(batch_of(learner).next_obs[2, 0], [0, 1, 1, -1, -1])
+        learner.save(tmp_path / "learner.npz")
+        learner = Learner.load(tmp_path / "learner.npz", SEES)
 
 
 def test_streams_stay_apart() -> None:

@@ -50,6 +50,14 @@ HISTORY = "tests/envs/test_history.py::test_"
 LEARNER = "tests/live/test_learner.py::test_"
 POLICY = "tests/test_policy.py::test_"
 LOOP = f"{CORE}advantages_and_returns_against_a_loop[plain]"
+CONTEXTS = "tests/contexts/test_contexts.py::test_"
+PINNED = f"{CONTEXTS}the_drawn_traces_of_the_studies_are_pinned"
+PHASES = f"{CONTEXTS}sinusoids_have_drawn_phases"
+GAINS = "tests/study/test_drawn.py::test_gains_are_over_traces_in_each_window"
+ROUNDS = f"{ANCHORS}a_batch_of_anchors_is_wanted_from_so_many_draws_each"
+WEIGHTS = (
+    "tests/core/test_nets.py::test_fresh_weights_are_uniform_and_as_small_as_a_layer_has_inputs"
+)
 CODE = "update_lcpo_first_d1"
 """The golden case of LCPO that is quickest to run."""
 
@@ -1484,5 +1492,220 @@ MUTANTS = (
         "            if not",
         ("tests/live/test_learner.py::test_an_update_that_raises_is_dropped",),
         "a learner is of no use after an update that raised",
+    ),
+    Mutant(
+        "revisit-winds-closer", "lcpo/contexts/families.py",
+        "levels = [rng.normal(0.0, 1.5, 2)]", "levels = [rng.normal(0.0, 1.4, 2)]",
+        (PINNED,), "the drawn traces are not those that results were measured on",
+    ),
+    Mutant(
+        "drift-as-often-fast-as-slow", "lcpo/contexts/families.py",
+        '"relaxation": _steps(rng, 300_000, 5_000_000)',
+        '"relaxation": _steps(rng, 300_000, 4_000_000)',
+        (PINNED,), "drifts are not those that results were measured on",
+    ),
+    Mutant(
+        "bursts-are-noisier", "lcpo/contexts/families.py",
+        '"noise": rng.uniform(0.1, 0.4)', '"noise": rng.uniform(0.1, 0.5)',
+        (PINNED,), "bursts are not those that results were measured on",
+    ),
+    Mutant(
+        "families-share-their-seeds", "lcpo/contexts/families.py",
+        "np.random.default_rng([*kind.encode(), seed])", "np.random.default_rng([seed])",
+        (PINNED,), "members of two families with one seed are alike",
+    ),
+    Mutant(
+        "gain-of-the-wrong-window", "lcpo/study/drawn_tables.py",
+        'whole, late = returns(members, "whole"), returns(members, "after")',
+        'whole, late = returns(members, "after"), returns(members, "whole")',
+        (GAINS,), "returns after warm-up are called those of the whole run",
+    ),
+    Mutant(
+        "work-of-the-wrong-window", "lcpo/study/paper/rivals.py",
+        'late, whole = (_gain(cases, more, less, field) for field in ("after", "whole"))',
+        'late, whole = (_gain(cases, more, less, field) for field in ("after", "after"))',
+        (GAINS,), "what more steps gain after warm-up is called the gain of the whole run",
+    ),
+    Mutant(
+        "intervals-over-seeds-alone", "lcpo/study/drawn_tables.py",
+        "return stats.hierarchical_ci(", "return stats.stratified_ci(",
+        (GAINS,), "intervals say nothing of other traces",
+    ),
+    Mutant(
+        "gains-over-seeds-alone", "lcpo/study/stats/bootstrap.py",
+        'return hierarchical_ci(pairs, "mean", level, resamples, seed)',
+        'return stratified_ci(pairs, "mean", level, resamples, seed)',
+        (f"{OVER_TASKS}differences_take_what_both_have",), "gains say nothing of other traces",
+    ),
+    Mutant(
+        "mean-by-percentiles", "lcpo/study/stats/bootstrap.py",
+        'if measure != "mean":', "if measure:",
+        (f"{OVER_TASKS}hierarchical_intervals_hold[30-0.64-3.0]",),
+        "intervals of skewed differences are too narrow",
+    ),
+    Mutant(
+        "student-for-studentised", "lcpo/study/stats/bootstrap.py",
+        "if n < FEWEST_STUDENTISED or", "if n < 10**9 or",
+        (f"{OVER_TASKS}the_mean_over_tasks_has_a_studentised_interval",),
+        "intervals do not widen with skewness",
+    ),
+    Mutant(
+        "wins-of-pairs-of-seeds", "lcpo/study/stats/bootstrap.py",
+        'np.einsum("bi,ij,bj->b", times[0], won, times[1], optimize=True) / len(tasks)',
+        'np.einsum("bi,ij,bj->b", times[0], won, times[1], optimize=True)',
+        (f"{OVER_TASKS}improvement_over_tasks_draws_the_seeds_of_both",),
+        "the interval of several tasks is that of their sum",
+    ),
+    Mutant(
+        "one-side-drawn", "lcpo/study/stats/bootstrap.py",
+        "times = [rng.multinomial(k, np.full(k, 1 / k), resamples) / k for k in won.shape]",
+        "times = [rng.multinomial(k, np.full(k, 1 / k), resamples) / k for k in won.shape]; "
+        "times[1] = np.full_like(times[1], 1 / won.shape[1])",
+        (f"{OVER_TASKS}improvement_over_tasks_draws_the_seeds_of_both",),
+        "the luck of the other agent's seeds is not counted",
+    ),
+    Mutant(
+        "coins-of-the-sizes", "lcpo/envs/straggler/worlds.py",
+        "rng = sources.generator(seed, index, stream=1)",
+        "rng = sources.generator(seed, index, stream=0)",
+        (f"{STRAGGLER}slow_copies_have_random_numbers_of_their_own",),
+        "whether a copy is slow depends on when requests arrive",
+    ),
+    Mutant(
+        "servers-slow-together", "lcpo/envs/straggler/events.py",
+        "math.floor(now / rules.slow_ms) * 1024 + server",
+        "math.floor(now / rules.slow_ms) * 1024",
+        (f"{STRAGGLER}servers_are_slow_each_by_itself",), "a second copy never helps",
+    ),
+    Mutant(
+        "plan-of-the-judged-seeds", "lcpo/study/hedging.py",
+        "SEEDS = (1_000_000, 1_000_001, 1_000_002, 1_000_003)", "SEEDS = (0, 1, 2, 3)",
+        ("tests/study/test_straggler_study.py::test_the_hourly_plan_is_made_on_other_seeds",),
+        "the hourly plan knows the runs that it is judged on",
+    ),
+    Mutant(
+        "mbcd-counts-one-world", "lcpo/agents/mbcd.py",
+        "mine = spec.num_worlds * (batch.reward.shape[0] - first)",
+        "mine = batch.reward.shape[0] - first",
+        (f"{MBCD}of_several_worlds_each_step_counts",), "models are trained too late",
+    ),
+    Mutant(
+        "mbcd-forgets-in-each-world", "lcpo/agents/mbcd.py",
+        "-(-config.forget // spec.num_worlds)", "config.forget",
+        (f"{MBCD}of_several_worlds_each_step_counts",), "more is forgotten than asked for",
+    ),
+    Mutant(
+        "mbcd-waits-for-one-world", "lcpo/agents/mbcd.py",
+        "spec.num_worlds * jnp.arange(length)", "jnp.arange(length)",
+        (f"{MBCD}of_several_worlds_each_step_counts",), "changes are found too late",
+    ),
+    Mutant(
+        "mbcd-averages-worlds", "lcpo/agents/mbcd.py",
+        "density = jnp.sum(dynamics.log_density(ask(index)[0], y), axis=1)",
+        "density = jnp.mean(dynamics.log_density(ask(index)[0], y), axis=1)",
+        (f"{MBCD}densities_are_sums_over_worlds",), "evidence of several worlds is lost",
+    ),
+    Mutant(
+        "mbpo-first-member", "lcpo/agents/mbpo.py",
+        "index = jax.random.randint(keys[1], (), 0, config.ensemble_size)",
+        "index = jnp.int32(0)",
+        (f"{MBPO}one_member_imagines_at_a_time_and_each_takes_its_turn",),
+        "one member of the ensemble imagines everything",
+    ),
+    Mutant(
+        "clear-without-elapsed", "lcpo/agents/clear.py",
+        "returns.discounts(config.gamma, both.elapsed)",
+        "returns.discounts(config.gamma, 0.0 * both.elapsed + 1.0)",
+        (f"{CLEAR}a_step_that_lasted_is_discounted_for_as_long",),
+        "long steps are discounted as short ones",
+    ),
+    Mutant(
+        "anchors-for-all-that-is-recent", "lcpo/agents/anchors.py",
+        "        batch.shape[0],\n        config.sampling_rounds,",
+        "        recent.shape[0],\n        config.sampling_rounds,",
+        (ROUNDS,), "more anchors than the batch has states",
+    ),
+    Mutant(
+        "recent-rollouts-are-one", "lcpo/agents/anchors.py",
+        "lambda data: distance(spec.context, recent, data)",
+        "lambda data: distance(spec.context, batch, data)",
+        (ROUNDS,), "only the newest rollout counts as recent",
+    ),
+    Mutant(
+        "always-five-rounds", "lcpo/agents/anchors.py",
+        "        config.sampling_rounds,\n        sample_key,",
+        "        5,\n        sample_key,",
+        (ROUNDS,), "sampling_rounds has no effect",
+    ),
+    Mutant(
+        "critics-take-the-policy-s-rate", "lcpo/agents/sliding_ogd.py",
+        "critic = orthogonal(config, config.value_learning_rate)",
+        "critic = orthogonal(config, config.learning_rate)",
+        (f"{OGD}policy_and_critics_have_steps_of_their_own_length",),
+        "value_learning_rate has no effect",
+    ),
+    Mutant(
+        "fresh-weights-twice-as-large", "lcpo/core/nets.py",
+        "draw = draw / jnp.sqrt(float(inputs))", "draw = draw / jnp.sqrt(float(outputs))",
+        (WEIGHTS,), "fresh networks are not those of the paper",
+    ),
+    Mutant(
+        "fresh-weights-positive", "lcpo/core/nets.py",
+        "minval=-1.0, maxval=1.0", "minval=0.0, maxval=1.0",
+        (WEIGHTS,), "fresh weights are all positive",
+    ),
+    Mutant(
+        "live-contexts-by-step", "lcpo/live/rollout.py",
+        "history = ContextHistory(self.spec, self.advance)",
+        "history = ContextHistory(self.spec)",
+        (f"{LEARNER}contexts_may_move_by_episode",),
+        "the history of a context that moves by episode is one of steps",
+    ),
+    Mutant(
+        "loaded-learner-moves-by-step", "lcpo/live/saving.py",
+        'advance=about["advance"],', "",
+        (f"{LEARNER}contexts_may_move_by_episode",), "a loaded learner keeps another history",
+    ),
+    Mutant(
+        "input-between-two-indices", "lcpo/envs/mujoco/worlds.py",
+        "index = (chosen + high) / (2.0 * high) * (self.task.num_bins - 1)",
+        "index = (chosen + high) / (2.0 * high) * self.task.num_bins",
+        ("tests/envs/test_mujoco.py::test_an_input_of_the_grid_is_its_index",),
+        "an input has the index of another one",
+    ),
+    Mutant(
+        "sines-begin-together", "lcpo/contexts/generators.py",
+        "phase = phase_rng.uniform(0.0, 2.0 * np.pi, channels)",
+        "phase = np.full(channels, phase_rng.uniform(0.0, 2.0 * np.pi))",
+        (PHASES,), "the channels of a sinusoid have one phase",
+    ),
+    Mutant(
+        "half-of-all-phases", "lcpo/contexts/generators.py",
+        "phase = phase_rng.uniform(0.0, 2.0 * np.pi, channels)",
+        "phase = phase_rng.uniform(0.0, np.pi, channels)",
+        (PHASES,), "every sinusoid begins above zero",
+    ),
+    Mutant(
+        "time-stands-still", "lcpo/contexts/columns.py",
+        "np.all(np.diff(values[:, 0]) > 0)", "np.all(np.diff(values[:, 0]) >= 0)",
+        (f"{COLUMNS}what_is_no_time_stays",), "a context that is called time is left out",
+    ),
+    Mutant(
+        "requests-are-a-time", "lcpo/contexts/columns.py",
+        '(?<![a-z])(time|timestamp|datetime|date|ts)(?![a-z])',
+        '(time|timestamp|datetime|date|ts)(?![a-z])',
+        (f"{COLUMNS}what_is_no_time_stays",), "a column of requests is left out",
+    ),
+    Mutant(
+        "ts-is-no-time", "lcpo/contexts/columns.py",
+        "(time|timestamp|datetime|date|ts)", "(time|timestamp|datetime|date)",
+        (f"{COLUMNS}the_time_is_left_out",), "a time becomes a context",
+    ),
+    Mutant(
+        "distance-per-column-of-any-kind", "lcpo/core/ood.py",
+        "return squared / jnp.maximum(varies.sum(), 1).astype(jnp.float32)",
+        "return squared / varies.size",
+        (f"{GOLDEN}ood_mahalanobis_full[ood_reacher_mahala_full_0]",),
+        "columns that do not vary make all distances smaller",
     ),
 )  # fmt: skip

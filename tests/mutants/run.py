@@ -7,14 +7,17 @@
 A mutant is a copy of the package with one change. Its tests must fail there, with pytest's exit
 code 1: an error before the tests, or no test at all, does not count. First the same tests must pass
 with a copy that is unchanged. Exit code 1 if a mutant survives.
+
+Tests run in processes that are forked from one which has imported JAX and pytest. What was compiled
+for the unchanged package, small programs included, is read from disk.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,9 +25,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import inside
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
+PRELOADED = ("jax.numpy", "optax", "pytest", "scipy.special", "numba")
+"""Imported once. None of them starts a thread: a process that has some cannot be forked."""
 LIMIT = 300.0
 """Seconds for the tests of one mutant."""
 UNCHANGED = 1200.0
@@ -43,6 +49,7 @@ def main(names: Sequence[str]) -> int:
     began, cores = time.monotonic(), min(2, os.cpu_count() or 1)
     with tempfile.TemporaryDirectory(prefix="lcpo-mutants-") as folder:
         judge = Judge(Path(folder))
+        os.environ.update(inside.SETTINGS, JAX_COMPILATION_CACHE_DIR=str(Path(folder, "compiled")))
         with ThreadPoolExecutor(cores) as pool:
             tests = sorted({test for mutant in chosen for test in mutant.tests})
             wrong = [w for w in pool.map(judge.unchanged, halves(tests)) if w]
@@ -74,6 +81,8 @@ class Judge:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.processes = multiprocessing.get_context("forkserver")
+        self.processes.set_forkserver_preload([*PRELOADED])
 
     def unchanged(self, tests: Sequence[str]) -> str | None:
         """None if the tests pass with a plain copy."""
@@ -101,24 +110,16 @@ class Judge:
     def _pytest(self, copy: Path, arguments: Sequence[str], limit: float) -> tuple[int, str]:
         """(exit code, the end of what it says); the copy, and no other package, was imported."""
         said_by, imported = copy / "output", copy / "imported"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "imported"]
+        command = ["-q", "-p", "no:cacheprovider"]
         command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
         command += [a if a.startswith("-") else str(ROOT / a) for a in arguments]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(copy), str(Path(__file__).parent)]),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "LCPO_IMPORTED": str(imported),
-            "JAX_COMPILATION_CACHE_DIR": str(self.folder / "compiled"),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
-        }
-        with said_by.open("w") as output:
-            try:
-                code = subprocess.run(  # in the copy: `python -m` puts its folder first
-                    command, cwd=copy, env=environment, stdout=output, stderr=output, timeout=limit
-                ).returncode
-            except subprocess.TimeoutExpired:
-                code = -1
+        process = self.processes.Process(target=inside.run_pytest, args=(copy, command, said_by))
+        process.start()
+        process.join(limit)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        code = process.exitcode if process.exitcode is not None else -1
         said = said_by.read_text()[-2000:]
         if code in (0, 1):
             assert imported.exists(), f"the tests did not run:\n{said}"

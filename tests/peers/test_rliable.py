@@ -38,8 +38,13 @@ def _same_resamples_each_time() -> None:
     np.random.seed(0)  # rliable draws from the global generator
 
 
-@pytest.mark.parametrize("draw_tasks", [False, True])
-@pytest.mark.parametrize("measure", THEIRS)
+@pytest.mark.parametrize(
+    ("measure", "draw_tasks"),
+    [  # the mean over drawn tasks has a studentised interval, which rliable does not have
+        (measure, tasks) for measure in THEIRS for tasks in (False, True)
+        if not (measure == "mean" and tasks)
+    ],
+)  # fmt: skip
 def test_aggregates_and_their_intervals(measure: Measure, draw_tasks: bool) -> None:
     """Values to rounding; bounds to a few per cent of the width, as two draws of resamples do."""
     scores = draw(decimals=4)

@@ -15,10 +15,12 @@ from lcpo.config import published_faults
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
-from lcpo.study import drawn, html_runs
+from lcpo.study import drawn, drawn_tables, html_runs, stats, tables
 from lcpo.study.drawn import DrawnOptions
+from lcpo.study.drawn_tables import Returns
 from lcpo.study.html_folder import Run
 from lcpo.study.paper import STUDIES, anchors, faults, rivals
+from lcpo.study.seeds import seeds_table
 from lcpo.study.study import Picture
 
 SMALL = DrawnOptions(drawn=2, seeds=2)
@@ -30,23 +32,45 @@ def planned(name: str, **options: object) -> list[Job]:
         return study.plan(dataclasses.replace(study.Options(seeds=2), **options))
 
 
+def levels(job: Job) -> tuple[float, float]:
+    """Returns in the first quarter of a made-up run, and later.
+
+    Later on more gradient steps are worth 10, anchors of the whole past 100, longer steps 7, and on
+    each further trace a third more; in the first quarter half as much. Options of LCPO, traces and
+    seeds are worth something, too.
+    """
+    number = int(str(job.trace).rpartition(":")[2].partition("@")[0] or 0)
+    level = -500.0 + job.seed + 20.0 * number + 3.0 * job.config.get("dual", False)
+    worth = 100.0 * (job.agent == "lcpo-uniform") + 7.0 * (job.config.get("c_anchor") == 1e-3)
+    steps = max(job.config.get(name, 1) for name in ("value_steps", "updates_per_rollout"))
+    worth += 10.0 * (steps > 1)
+    worth *= 1.0 + number / 3.0 + 0.02 * job.seed
+    return level - 80.0 + 0.5 * worth, level + worth
+
+
 def made_up(jobs: list[Job]) -> list[Result]:
-    """More gradient steps are worth 10, anchors of the whole past 100, longer steps 7; options of
-    LCPO, traces and seeds something, too."""
+    """Runs with the returns of `levels`."""
     found = []
     for job in jobs:
-        level = -500.0 + 100.0 * (job.agent == "lcpo-uniform") + job.seed
-        level += 10.0 * (
-            max(job.config.get(k, 1) for k in ("value_steps", "updates_per_rollout")) > 1
-        )
-        level += 7.0 * (job.config.get("c_anchor") == 1e-3) + 3.0 * job.config.get("dual", False)
-        level += 20.0 * int(str(job.trace).rpartition(":")[2].partition("@")[0] or 0)
         step = np.arange(1, 9) * (job.steps // 8)
-        returns = np.where(step > job.steps // 4, level, level - 80.0)
+        early, late = levels(job)
+        returns = np.where(step > job.steps // 4, late, early)
         record = {"step": step, "updates": np.ones(8, int), "epochs": np.ones(8, int),
                   "epoch_return": returns, "episodes": np.ones(8),
                   "episode_return_sum": returns}  # fmt: skip
         found.append(Result(job, "finished", None, record, 1.0, {"device": "cpu:cpu"}, Path()))
+    return found
+
+
+def returns_of(results: list[Result], agent: str, **values: float) -> list[Returns]:
+    """Of an agent with these values, [whole runs, after a quarter], by trace and seed."""
+    found: list[Returns] = [{}, {}]
+    for result in results:
+        job = result.job
+        if job.agent == agent and values.items() <= job.config.items() and result.record:
+            early, late = levels(job)
+            for returns, value in zip(found, (0.25 * early + 0.75 * late, late), strict=True):
+                returns.setdefault(str(job.trace), {})[job.seed] = value
     return found
 
 
@@ -66,6 +90,44 @@ def test_runs_of_all_traces_and_step_sizes_are_one_program() -> None:
     assert len(shared) == 4 * 3 * 2 * 2
 
 
+def test_gains_are_over_traces_in_each_window() -> None:
+    """Traces differ more than seeds, and what a case gains after warm-up is not what it gains over
+    the whole run: a wrong window, or an interval over seeds alone, has other numbers."""
+    results = made_up(planned("rivals", drawn=6, families="burst", agents="lcpo,lcpo-uniform"))
+    runs = drawn_tables.runs_of(seeds_table(results, drawn.seed_numbers))
+    paper = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=1)
+    more = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=5)
+    past = returns_of(results, "lcpo-uniform", c_anchor=1e-3, value_steps=5)
+
+    def gains(a: list[Returns], b: list[Returns]) -> tuple[str, str]:
+        whole, late = (
+            tables.plus_minus(stats.hierarchical_difference(x, y), sign=True)
+            for x, y in zip(a, b, strict=True)
+        )
+        assert "± 0" not in whole
+        assert whole != late
+        return whole, late
+
+    table = rivals.summary(runs)
+    rows = {tuple(row[1:3]): row[4:] for row in table.rows}
+    own = [
+        tables.plus_minus(stats.hierarchical_ci({t: list(x[t].values()) for t in x})) for x in past
+    ]
+    whole, late = gains(past, paper)
+    assert rows["lcpo-uniform", "c anchor 0.001, value steps 5"] == [
+        "12",
+        *own[::-1],
+        whole,
+        "6 of 6",
+    ]
+    rows = {row[1]: row[4:] for row in rivals.more_work(runs).rows}
+    whole, late = gains(more, paper)
+    assert rows["lcpo, c_anchor 0.0001"] == [late, whole, "6 of 6"]
+    rows = {tuple(row[1:3]): row[4:] for row in rivals.beside(runs, rivals.RECOMMENDED, "").rows}
+    whole, late = gains(past, more)
+    assert rows["lcpo", "c anchor 0.0001, value steps 5"] == [whole, "6 of 6", late, "6 of 6"]
+
+
 def test_report_of_rivals_from_a_table_of_seeds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,20 +137,17 @@ def test_report_of_rivals_from_a_table_of_seeds(
     report = rivals.study.report(SMALL, results)
     cells = {tuple(row[:3]): list(row[3:]) for row in report.tables["table"].rows}
     past = cells["all", "lcpo-uniform", "c anchor 0.001, value steps 5"]
-    assert (past[1], past[4], past[5]) == ("8", "+117 ± 0", "4 of 4")
+    assert (past[1], past[5]) == ("8", "4 of 4")
+    assert past[4].startswith("+120 ± ")
     own = cells["revisit", "lcpo", "c anchor 0.0001, value steps 1"]
-    assert own[1:2] + own[4:] == ["4", "-", "-"]
-    assert own[2].startswith("-490 ± "), "the mean over traces and seeds after a quarter"
-    assert own[3].startswith("-510 ± ")
+    assert own == ["14.7", "4", "-490 ± -", "-510 ± -", "-", "-"], "of two traces there is none"
     assert cells["burst", "sac", "updates per rollout 10"][1] == "3 of 4"
     work = {tuple(row[:2]): list(row[2:]) for row in report.tables["work"].rows}
     assert work["revisit", "sac"][0] == "1 to 10"
-    assert work["revisit", "sac"][2:] == ["+10.0 ± 0.0", "+10.0 ± 0.0", "2 of 2"]
+    assert work["revisit", "sac"][2:] == ["+11.8 ± -", "+10.3 ± -", "2 of 2"]
     best = report.tables["best"]
     assert "lcpo-uniform, c anchor 0.001, value steps 5, best over all whole runs" in best.title
-    beside = {tuple(row[:3]): list(row[4:]) for row in best.rows}
     assert len(best.rows) == 3 * (4 + 4 + 2 - 1), "two families and all; not beside itself"
-    assert beside["all", "lcpo", "c anchor 0.001, value steps 1"] == ["+110 ± 0", "4 of 4"] * 2
     assert "recommended" not in report.tables, "it is the best"
     with monkeypatch.context() as patch:
         patch.setattr(rivals, "RECOMMENDED", rivals.PAPER)
@@ -96,7 +155,8 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert "lcpo, c anchor 0.0001, value steps 1, recommended" in table.title
     beside = {tuple(row[:3]): list(row[4:]) for row in table.rows}
     past = beside["all", "lcpo-uniform", "c anchor 0.001, value steps 5"]
-    assert past == ["-117 ± 0", "0 of 4"] * 2
+    assert past[0].startswith("-120 ± ")
+    assert past[1::2] == ["0 of 4", "0 of 4"]
     assert report.figures["cost"].png.startswith(b"\x89PNG")
     settings = html_runs.find_settings([Run(r.job, r.status) for r in results])
     commands = html_runs.row_commands(report.tables["table"], settings)
@@ -156,8 +216,11 @@ def test_anchors_are_compared_at_the_same_limit() -> None:
     results = made_up(planned("anchors", drawn=2, families="revisit,burst"))
     report = anchors.study.report(SMALL, results)
     rows = {tuple(row[:4]): list(row[4:]) for row in report.tables["table"].rows}
-    assert rows["burst", "whole past", "lcpo-uniform", "0.001"][3] == "+100 ± 0"
-    assert rows["burst", "none", "trpo", "0.0001"][3] == "+0.00 ± 0.00"
+    # 100 on the first trace, a third more on the second, 2 % more with the second seed; of the
+    # first quarter only half counts.
+    gain = (0.25 * 0.5 + 0.75) * 100.0 * (7 / 6 + 0.01)
+    assert rows["burst", "whole past", "lcpo-uniform", "0.001"][3] == f"{gain:+.0f} ± -"
+    assert rows["burst", "none", "trpo", "0.0001"][3] == "+0.00 ± -"
     assert rows["all", "OOD", "lcpo", "0.0001"][3:] == ["-", "-"]
 
 

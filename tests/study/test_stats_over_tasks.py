@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -54,8 +55,8 @@ def test_intervals_of_two_seeds_and_of_two_tasks_worked() -> None:
     assert stats.stratified_ci(scores) == (0.5, 0.0, 1.0, 2)
     assert stats.stratified_ci(scores, level=0.4) == (0.5, 0.5, 0.5, 2)
     tasks = {"a": [0.0, 0.0], "b": [1.0, 1.0]}
-    assert stats.hierarchical_ci(tasks) == (0.5, 0.0, 1.0, 4)
-    assert stats.hierarchical_ci(tasks, level=0.4) == (0.5, 0.5, 0.5, 4)
+    assert stats.hierarchical_ci(tasks, "median") == (0.5, 0.0, 1.0, 4)
+    assert stats.hierarchical_ci(tasks, "median", level=0.4) == (0.5, 0.5, 0.5, 4)
     assert stats.stratified_ci(tasks) == (0.5, 0.5, 0.5, 4)  # these tasks: nothing varies
 
 
@@ -65,22 +66,55 @@ def test_resampled_variances() -> None:
     scores = {
         t: 3.0 * rng.standard_normal() + rng.standard_normal(n) for t, n in enumerate([3, 8, 5, 4])
     }
+    within = np.mean([np.var(x) / len(x) for x in scores.values()]) / len(scores)
+    found = stats.stratified_ci(scores, level=0.68)
+    assert 0.5 * (found.high - found.low) == pytest.approx(0.994 * math.sqrt(within), rel=0.1)
+    # A score that is never above 1 lacks as much as its mean says: the gap is a mean, too.
+    scores = {t: x[:3] - 10.0 for t, x in scores.items()}
     means = [np.mean(x) for x in scores.values()]
     within = np.mean([np.var(x) / len(x) for x in scores.values()]) / len(scores)
     between = np.var(means) / len(scores)
-    for found, variance in (
-        (stats.stratified_ci(scores, level=0.68), within),
-        (stats.hierarchical_ci(scores, level=0.68), between + within),
-    ):
-        assert 0.5 * (found.high - found.low) == pytest.approx(0.994 * math.sqrt(variance), rel=0.1)
+    found = stats.hierarchical_ci(scores, "optimality-gap", level=0.68)
+    half = 0.994 * math.sqrt(between + within)
+    assert 0.5 * (found.high - found.low) == pytest.approx(half, rel=0.1)
+
+
+def test_the_mean_over_tasks_has_a_studentised_interval() -> None:
+    """Of six means all resamples can be listed; the 95 % quantile of their |t| is what is taken."""
+    means = np.array([1.0, 2.0, 2.5, 4.0, 5.0, 30.0])
+    drawn = means[np.stack(np.meshgrid(*[range(6)] * 6), axis=-1).reshape(-1, 6)]
+    spread = drawn.std(axis=1, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.abs(drawn.mean(axis=1) - means.mean()) / (spread / 6**0.5)
+    t = np.sort(np.where(spread > 0.0, t, np.inf))
+    half = t[round(0.95 * len(t))] * means.std(ddof=1) / 6**0.5
+    scores = {task: [mean - 1.0, mean + 1.0] for task, mean in enumerate(means)}
+    found = stats.hierarchical_ci(scores, resamples=100_000)
+    assert (found.mean, found.n) == (pytest.approx(means.mean()), 12)
+    assert found.high - found.mean == pytest.approx(half, rel=0.02)
+    assert found.mean - found.low == pytest.approx(half, rel=0.02)
+    student = stats.mean_ci(means)
+    assert half > 1.5 * (student.high - student.mean), "it widens with the skewness"
+    fewer = {task: scores[task] for task in range(5)}
+    assert stats.hierarchical_ci(fewer)[:3] == stats.mean_ci(means[:5])[:3]
+    assert stats.hierarchical_ci({task: [2.0] for task in range(8)}) == (2.0, 2.0, 2.0, 8)
+    one_differs = stats.hierarchical_ci({task: [float(task == 0)] for task in range(30)})
+    assert one_differs.mean == pytest.approx(1 / 30)
+    assert math.isnan(one_differs.low), "a resample without it has no spread: every third one"
 
 
 def test_what_has_no_interval() -> None:
     def bounds(found: stats.Estimate) -> tuple[bool, bool]:
         return math.isnan(found.mean), math.isnan(found.low) and math.isnan(found.high)
 
-    assert bounds(stats.hierarchical_ci({"a": [1.0, 2.0, 3.0]})) == (False, True)  # one task
-    assert bounds(stats.hierarchical_ci({"a": [1.0], "b": [2.0]})) == (False, False)
+    two, three = {"a": [1.0], "b": [2.0]}, {"a": [1.0], "b": [2.0], "c": [4.0]}
+    assert bounds(stats.hierarchical_ci(two)) == (False, True)
+    assert bounds(stats.hierarchical_ci(three)) == (False, False)
+    assert bounds(stats.hierarchical_ci({"a": [1.0, 2.0, 3.0]}, "iqm")) == (False, True)  # one task
+    assert bounds(stats.hierarchical_ci(two, "iqm")) == (False, False)
+    infinite = stats.hierarchical_ci({t: [-np.inf, 1.0] for t in range(8)})
+    assert infinite.mean == -np.inf
+    assert math.isnan(infinite.high)
     assert bounds(stats.stratified_ci({"a": [1.0], "b": [2.0, 3.0]})) == (False, True)
     for scores in ({}, {"a": []}, {"a": [1.0, math.nan], "b": [1.0, 2.0]}):
         assert bounds(stats.hierarchical_ci(scores)) == (True, True)
@@ -91,11 +125,13 @@ def test_what_has_no_interval() -> None:
 
 
 def test_differences_take_what_both_have() -> None:
-    a = {"x": {0: 5.0, 1: 7.0, 9: 100.0}, "y": {3: 4.0}, "z": {0: 1.0}, "mine": {0: 1.0}}
-    b = {"y": {3: 1.0, 4: -100.0}, "x": {1: 6.0, 0: 2.0}, "z": {1: 1.0}, "theirs": {0: 1.0}}
+    a = {"w": {0: 2.0}, "x": {0: 5.0, 1: 7.0, 9: 100.0}, "y": {3: 4.0}, "z": {0: 1.0},
+         "mine": {0: 1.0}}  # fmt: skip
+    b = {"y": {3: 1.0, 4: -100.0}, "x": {1: 6.0, 0: 2.0}, "w": {0: 1.0}, "z": {1: 1.0},
+         "theirs": {0: 1.0}}  # fmt: skip
     found = stats.hierarchical_difference(a, b)
-    assert found == stats.hierarchical_ci({"x": [3.0, 1.0], "y": [3.0], "z": []})
-    assert (found.mean, found.n) == (2.5, 3)
+    assert found == stats.hierarchical_ci({"w": [1.0], "x": [3.0, 1.0], "y": [3.0], "z": []})
+    assert (found.mean, found.n) == (2.0, 4)
 
 
 def test_pairs_on_shared_traces_tell_more() -> None:
@@ -125,6 +161,22 @@ def test_improvement_over_tasks_worked() -> None:
     assert math.isnan(one.low)
 
 
+def test_improvement_over_tasks_draws_the_seeds_of_both() -> None:
+    """Every resample of 3 seeds against 2, with a task that does not vary, can be listed."""
+    a, b = {"x": [1.0, 3.0, 4.0], "y": [9.0, 9.0]}, {"x": [2.0, 3.0], "y": [1.0, 2.0]}
+    drawn = [
+        0.5 + 0.5 * np.mean([(x > y) + 0.5 * (x == y) for x in mine for y in theirs])
+        for mine in itertools.product(a["x"], repeat=3)
+        for theirs in itertools.product(b["x"], repeat=2)
+    ]
+    for level in (0.95, 0.7, 0.4):
+        found = stats.improvement_over_tasks(a, b, level, resamples=20_000)
+        tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+        expected = np.quantile(drawn, tails, method="inverted_cdf")
+        assert found[1:3] == pytest.approx(expected)
+    assert found.mean == pytest.approx((3.5 / 6 + 1.0) / 2)
+
+
 def test_performance_profile_worked() -> None:
     scores = {"a": [0.0, 0.5], "b": [0.5, 1.0, -np.inf]}
     found = stats.performance_profile(scores, [-1.0, 0.0, 0.5, 1.0])
@@ -152,24 +204,30 @@ def test_regret_adds_up_what_prescience_would_have_gained() -> None:
     assert np.isnan(cumulative_regret({**own, "step": np.array([200, 400, 700])}, best)[2])
 
 
-@pytest.mark.learn
 @pytest.mark.parametrize(
-    ("tasks", "share", "least", "most"),
+    ("tasks", "shape", "ratio"),
     [
-        # Where traces differ more than seeds it holds less often than it says, of few traces above
-        # all; where seeds differ more it holds more often. docs/statistics.md has these numbers.
-        (4, 3.0, 0.75, 0.90), (10, 3.0, 0.88, 0.95), (30, 3.0, 0.92, 0.97),
-        (4, 0.3, 0.86, 0.98), (10, 0.3, 0.94, 1.0), (30, 0.3, 0.96, 1.0),
+        (30, None, 3.0),
+        (30, 0.64, 3.0),
+        pytest.param(30, None, 0.3, marks=pytest.mark.learn),
+        pytest.param(30, 1.0, 3.0, marks=pytest.mark.learn),
+        pytest.param(10, None, 3.0, marks=pytest.mark.learn),
+        pytest.param(10, 4.0, 3.0, marks=pytest.mark.learn),
     ],
-)  # fmt: skip
-def test_hierarchical_intervals_cover_the_mean(
-    tasks: int, share: float, least: float, most: float
-) -> None:
-    """`share`: standard deviation of traces over that of the 4 seeds of each."""
+)
+def test_hierarchical_intervals_hold(tasks: int, shape: float | None, ratio: float) -> None:
+    """Of skewed differences, too: percentiles of resamples hold in 91 % of the second case.
+
+    `shape`: of the gamma distribution of traces, None for a normal one; `ratio`: how much traces
+    differ over how much the 4 seeds of each do. benchmarks/coverage.py has more cases.
+    """
     rng = np.random.default_rng(0)
     held = []
-    for _ in range(1000):
-        values = share * rng.standard_normal((tasks, 1)) + rng.standard_normal((tasks, 4))
-        found = stats.hierarchical_ci(dict(enumerate(values)), resamples=500)
+    for seed in range(1000):
+        x = rng.standard_normal((tasks, 1))
+        if shape is not None:
+            x = (rng.gamma(shape, size=(tasks, 1)) - shape) / shape**0.5
+        x = x + rng.standard_normal((tasks, 4)) / ratio
+        found = stats.hierarchical_ci(dict(enumerate(x)), resamples=199, seed=seed)
         held.append(found.low <= 0.0 <= found.high)
-    assert least <= np.mean(held) <= most
+    assert 0.93 <= np.mean(held) <= 0.97

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -123,3 +124,18 @@ def test_plan_and_report_agree_on_names(monkeypatch: pytest.MonkeyPatch):
     runs = [Result(dataclasses.replace(j), "finished", None, record, 1.0, {}, Path()) for j in jobs]
     table = straggler.make_report(options, runs).tables["table"]
     assert sorted(row[1] for row in table.rows) == ["hedge-hourly", "lcpo-agg", "lcpo-cons"]
+
+
+def test_the_hourly_plan_is_made_on_other_seeds(monkeypatch: pytest.MonkeyPatch):
+    """The best of nine timeouts on the judged runs themselves would be the luckiest, too."""
+    played: list[int] = []
+
+    def played_on(task: object, num_windows: int, seeds: Sequence[int], note: object) -> np.ndarray:
+        played.extend(seeds)
+        return np.ones((9, len(seeds), num_windows // hedging.BUCKET))
+
+    monkeypatch.setattr(hedging, "fixed_latency", played_on)
+    options = straggler.StragglerOptions(agents="hedge-hourly", seeds=20, workloads="workload-1")
+    jobs = straggler.plan_runs(options)
+    assert played
+    assert not set(played) & {job.seed for job in jobs}

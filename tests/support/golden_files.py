@@ -7,6 +7,7 @@ no test is left out in silence.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,19 @@ def rounding(g: dict[str, np.ndarray], group: str, least: float) -> float:
     iterations loses orthogonality in float32, and two sums of another order end 1e-3 apart.
     """
     return max(least, 10.0 * float(np.max(g[f"dev64_{group}"])))
+
+
+def amplified(solve: Callable[[jax.Array], jax.Array], target: jax.Array) -> float:
+    """How far two float32 solutions of one problem may be apart, as a share of the largest entry.
+
+    Conjugate gradient that has not converged amplifies rounding, by how much is a property of the
+    problem: it shows where the last bits of the target change. Two programs round every operation
+    in their own way, and not the target alone: four times the largest of eight such changes.
+    """
+    expected, rng = np.asarray(solve(target)), np.random.default_rng(0)
+    bits = 1.0 + np.finfo(np.float32).eps * rng.choice([-1.0, 1.0], (8, target.size))
+    moved = [solve(target * jnp.asarray(b, jnp.float32)) - expected for b in bits]
+    return 4.0 * float(np.max(np.abs(moved)) / np.max(np.abs(expected)))
 
 
 def close_vector(found: jax.Array, g: dict[str, np.ndarray], name: str, share: float) -> None:

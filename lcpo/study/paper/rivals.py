@@ -45,19 +45,23 @@ def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
     """The table, and returns against cost."""
     seeds, made = drawn.seeds_of(options, results, drawn.chosen_cases(options, CASES))
     runs = drawn_tables.runs_of(seeds)
+    shown = {"table": summary(runs), "work": more_work(runs)}
+    best = best_of(runs)
+    shown["best"] = beside(runs, best, "best over all whole runs")
+    if best != RECOMMENDED and RECOMMENDED in drawn_tables.groups(runs):
+        shown["recommended"] = beside(runs, RECOMMENDED, "recommended where time counts")
+    return Report(seeds, shown, figures={"cost": draw(runs)}, made=made)
+
+
+def summary(runs: Sequence[Run]) -> tables.Table:
+    """A row per family and case, with what it costs."""
     table = drawn_tables.summary(
         runs, ["agent", "setting", "microseconds"], describe, lambda key: PAPER, "the paper's LCPO"
     )
     note = "microseconds of one core per interaction on the Pendulum, by benchmarks/rivals_cost.py"
     if any(run.env != "pendulum" for run in runs):
         note += "; another environment adds the same to all agents"
-    table = table._replace(notes=[note])
-    shown = {"table": table, "work": more_work(runs)}
-    best = best_of(runs)
-    shown["best"] = beside(runs, best, "best over all whole runs")
-    if best != RECOMMENDED and RECOMMENDED in drawn_tables.groups(runs):
-        shown["recommended"] = beside(runs, RECOMMENDED, "recommended where time counts")
-    return Report(seeds, shown, figures={"cost": draw(runs)}, made=made)
+    return table._replace(notes=[note])
 
 
 def describe(key: Key) -> list[str]:

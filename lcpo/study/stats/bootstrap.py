@@ -1,14 +1,17 @@
-"""Intervals by resampling, over tasks and their seeds: percentiles of what resamples give.
+"""Intervals by resampling, over tasks and their seeds.
 
-Two questions, two ways to resample:
+Two questions, two kinds of interval:
 
 stratified     these tasks, other seeds: each task's seeds are drawn anew, with replacement
-hierarchical   other tasks of their kind, other seeds: first tasks are drawn with replacement,
-               then, for each task drawn, as many of its seeds as it has
+hierarchical   other tasks of their kind, other seeds: tasks are drawn anew
 
 The second is for traces that were drawn from a family. It says less than the first of these very
-traces, and more of the next one. Every interval is a function of its arguments: `seed` is that of
-the resamples. Tasks must be given in the same order to get the same interval to the last digit.
+traces, and more of the next one. Bounds are percentiles of what resamples give, except for the
+hierarchical interval of the mean. That one is studentised: percentiles are too narrow where the
+means of tasks are skewed, as differences between agents often are.
+
+Every interval is a function of its arguments: `seed` is that of the resamples. Tasks must be given
+in the same order to get the same interval to the last digit.
 """
 
 from __future__ import annotations
@@ -18,13 +21,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo.study.stats.intervals import NAN, Estimate
+from lcpo.study.stats.intervals import NAN, Estimate, half_width
 from lcpo.study.stats.scores import MEASURES, Measure, Scores, pad
 
 RESAMPLES = 5000
 """The bounds of a 95 % interval then vary with `seed` by about 1 % of its width."""
 BLOCK = 1_000_000
 """Values drawn at a time: bounds memory, whatever the number of runs."""
+FEWEST_STUDENTISED = 6
+"""Tasks behind a studentised interval: at four it is more than twice as wide as Student's."""
 
 
 def stratified_ci(
@@ -51,10 +56,21 @@ def hierarchical_ci(
 ) -> Estimate:
     """A measure of all tasks with its interval for other tasks of their kind and other seeds.
 
-    No interval (NaN) of one task only; tasks with one seed each will do. Of few tasks it is too
-    narrow: docs/statistics.md says how often it holds.
+    The mean has a symmetric studentised interval over the means of tasks, and Student's where
+    there are fewer than six of them; of one or two tasks it has none (NaN). Other measures have
+    percentiles of resamples, for which first tasks are drawn and then as many seeds of each as it
+    has; of one task they have none. Tasks with one seed each will do. docs/statistics.md says how
+    often the intervals hold.
     """
-    return _interval(scores, MEASURES[measure], True, level, resamples, seed)
+    if measure != "mean":
+        return _interval(scores, MEASURES[measure], True, level, resamples, seed)
+    table = pad(scores)
+    n = sum(map(len, scores.values()))
+    if table is None:
+        return Estimate(NAN, NAN, NAN, n)
+    means = np.nanmean(table, axis=1)
+    mean, half = float(np.mean(means)), _half_width(means, level, resamples, seed)
+    return Estimate(mean, mean - half, mean + half, n)
 
 
 def hierarchical_difference(
@@ -161,6 +177,30 @@ def _resampled(
         return function(table), np.array(NAN), np.array(NAN)
     drawn = [function(x) for x in _draw(table, draw_tasks, resamples, seed)]
     return function(table), *_percentiles(np.concatenate(drawn), level)
+
+
+def _half_width(means: np.ndarray, level: float, resamples: int, seed: int) -> float:
+    """Of the symmetric studentised interval of a mean: the level's quantile of |t*| s / sqrt(n).
+
+    t* = (m* - m) / (s* / sqrt(n)) of resamples takes the place of Student's t, so that the interval
+    widens with the skewness of the values. A resample without spread has an infinite t*. Where that
+    happens so often that the quantile is infinite, as with one value that differs from all others,
+    there is no interval (NaN).
+    """
+    n = len(means)
+    if not np.isfinite(means).all():
+        return NAN
+    if n < FEWEST_STUDENTISED or np.ptp(means) == 0.0:
+        return float(half_width(means, level))
+    x = means - np.mean(means)
+    # How often each value is drawn tells all: a resample's mean is a product with these shares.
+    shares = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples) / n
+    first = shares @ x
+    spread = np.sqrt(np.maximum(shares @ x**2 - first**2, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(spread > 1e-9 * np.std(x), np.abs(first) / spread, np.inf)
+    half = np.quantile(t, level, method="inverted_cdf") * np.std(x)
+    return float(half) if np.isfinite(half) else NAN
 
 
 def _draw(table: np.ndarray, draw_tasks: bool, resamples: int, seed: int) -> Iterator[np.ndarray]:
