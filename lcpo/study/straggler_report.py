@@ -12,7 +12,7 @@ from lcpo.agents.constant import HEDGES
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import figures, gradient_steps, latency, stats, tables
+from lcpo.study import figures, gradient_steps, latency, latency_pairs, stats, tables
 from lcpo.study.compare import finished_runs
 from lcpo.study.curves import COLOURS, STYLES
 from lcpo.study.paper_numbers import paper_number
@@ -29,6 +29,8 @@ STEPS = 20_736_000
 TRAINING = 3_072_000
 """Interactions that the paper's prescient agents are trained on; TRPO has fewer."""
 TRPO_TRAINING = 2_457_600
+REFERENCES = ("lcpo-agg", "lcpo-med", "lcpo-cons", "lcpo-uniform-fast")
+"""Agents that all others are compared with, seed by seed."""
 PAPER_VARIANTS = {"lcpo-agg": "agg;sigma=5", "lcpo-med": "med;sigma=6", "lcpo-cons": "cons;sigma=7"}
 
 
@@ -159,7 +161,19 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
         notes,
     )
     seeds = seeds_table(results, lambda r: _numbers(judged[r.job.name]))
-    return Report(seeds, {"table": table}, figures={"figure": draw(parts)})
+    pairs = latency_pairs.table(
+        {part.workload: by_seed(part, judged) for part in parts}, REFERENCES
+    )
+    return Report(seeds, {"table": table, "pairs": pairs}, figures={"figure": draw(parts)})
+
+
+def by_seed(part: Part, judged: Mapping[str, Judged]) -> dict[str, dict[int, Judged]]:
+    """What is compared seed by seed: all agents but the fixed timeouts that hedge."""
+    return {
+        name: {r.job.seed: judged[r.job.name] for r in finished_runs(runs)}
+        for name, runs in part.groups.items()
+        if name == NEVER or name not in FIXED
+    }
 
 
 def _numbers(judged: Judged) -> dict[str, float | None]:

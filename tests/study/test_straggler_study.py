@@ -88,6 +88,27 @@ def test_what_is_made_of_records():
     assert report.figures["figure"].png.startswith(b"\x89PNG")
 
 
+def test_agents_are_compared_with_lcpo_seed_by_seed():
+    found = part()
+    mine = [[9.0] * HOURS + [4, 8, 12, 10 + 8 * seed] for seed in (0, 1)]  # means of 8.5 and 10.5
+    groups = {**found.groups, "lcpo-med": [result("lcpo", mine[s], s) for s in (0, 1)]}
+    groups["lcpo-med"] = [
+        run._replace(job=dataclasses.replace(run.job, name=f"med-{run.job.seed}"))
+        for run in groups["lcpo-med"]
+    ]
+    found = found._replace(groups=groups)
+    runs = [r for group in groups.values() for r in group]
+    table = make_report([found], runs, published=False).tables["pairs"]
+    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    assert sorted(rows) == ["a2c", "hedge-hourly", "never-hedge"]  # no timeout that hedges
+    assert {row["minus"] for row in rows.values()} == {"lcpo-med"}
+    assert rows["a2c"]["p95"].startswith("-1.0")
+    assert rows["a2c"]["p99.9"].startswith("-3.0")
+    assert rows["a2c"]["lower p95 on"] == "1 of 2"  # 8.5 and 8.5 are no different
+    assert rows["hedge-hourly"]["lower p95 on"] == "2 of 2"
+    assert rows["never-hedge"]["p95"].startswith("+0.5")
+
+
 def test_a_run_that_failed_is_counted():
     found = part()
     broken = found.groups["a2c"][1]._replace(status="failed")
