@@ -154,7 +154,7 @@ def test_every_learner_has_the_same_share_of_the_papers_gradient_steps():
         if name == "mbcd":
             assert found.model == pytest.approx(0.846, abs=0.015)
         elif name == "mbpo":  # its model takes too long: the row says so
-            assert found.model == pytest.approx(0.0846, abs=0.0015)
+            assert found.model == pytest.approx(0.0423, abs=0.0008)
         else:
             assert found.model is None
     for job in planned(straggler.PRESCIENT).values():
@@ -220,9 +220,9 @@ def test_the_table_says_each_share():
     report = make_report([found], everything, published=False)
     table = report.tables["table"]
     rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
-    # 58,200 windows: 454.7 rollouts of 128, each with 20 steps, and 2 trainings of a model.
+    # 58,200 windows: 454.7 rollouts of 128, each with 20 steps, and a training of a model.
     assert (rows["sac"]["budget %"], rows["sac"]["model %"]) == ("5.61", "-")
-    assert (rows["mbpo"]["budget %"], rows["mbpo"]["model %"]) == ("5.61", "0.56")
+    assert (rows["mbpo"]["budget %"], rows["mbpo"]["model %"]) == ("5.61", "0.28")
     assert rows["never-hedge (best fixed)"]["budget %"] == "-"
     assert {"budget", "model_budget"} <= set(report.seeds.header)
 

@@ -77,8 +77,8 @@ class StragglerOptions(Options):
     replay_steps: int = 20
     """Gradient steps per rollout of agents with replay, at most. A pass that is 20 times shorter
     than the paper's needs 20; fewer suit slower machines."""
-    model_trainings: int = 2
-    """Trainings of MBPO's model per rollout, at most: each takes as long as some 20 gradient steps
+    model_trainings: int = 1
+    """Trainings of MBPO's model per rollout, at most: each takes as long as some 15 gradient steps
     of the policy."""
     training_steps: int = TRAINING
     """Interactions that prescient agents are trained on before."""
