@@ -201,8 +201,7 @@ def replayed(
     if hasattr(config, "averaging_rate"):  # is per gradient step, which there are more of
         rate = found.get("averaging_rate", config.averaging_rate)
         values["averaging_rate"] = rate / steps
-    if hasattr(config, "model_samples"):
-        values["model_samples"] = steps * config.model_samples
+    if hasattr(config, "model_samples"):  # MBPO, whose model learns after each rollout
         trainings = min(wanted, options.model_trainings)
         values["model_batches"] = trainings * config.model_batches
     return values
