@@ -13,7 +13,7 @@ import pytest
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import gradient_steps, hedging
+from lcpo.study import costs, gradient_steps, hedging
 from lcpo.study.paper import straggler
 from lcpo.study.straggler_report import (
     Part,
@@ -192,6 +192,16 @@ def test_fewer_gradient_steps_suit_slower_machines():
     paper = straggler.StragglerOptions(scale="paper")
     assert straggler.shortened("sac", paper) == {"updates_per_rollout": 1}
     assert straggler.shortened("online-ewc", paper)["averaging_rate"] == 7e-5
+
+
+def test_a_model_costs_what_its_own_gradient_steps_do():
+    """Not as many times more as the policy takes steps: MBPO would have been put at hours a run."""
+    jobs = planned("sac,mbpo,mbcd")
+    sac, mbpo, mbcd = (costs.microseconds(jobs[name]) for name in ("sac", "mbpo", "mbcd"))
+    model = costs.AGENT_US["mbpo"] - costs.AGENT_US["sac"]  # for a training per 200 interactions
+    assert mbpo - sac == pytest.approx(model * 200 / 128)
+    model = costs.AGENT_US["mbcd"] - costs.AGENT_US["sac"]
+    assert mbcd - sac == pytest.approx(20 * model)  # trained every 100 interactions, not 2000
 
 
 def test_the_recommended_setting_is_a_row():
