@@ -80,6 +80,7 @@ _ALL: tuple[AnyAgent, ...] = (
     *constant.HEDGES,
     hedging.p95,
     hedging.sketch,
+    hedging.cap,
     hedging.table,
     hedging.hourly,
     prescient(a2c.agent, rollout_length=3200),

@@ -2,6 +2,7 @@
 
     hedge-p95      the 95th percentile of response times, within a budget of second copies
     hedge-sketch   the 90th, slowly forgotten, with a token bucket; a variant of hedge-p95
+    hedge-cap      the delay at which a given share of the requests is sent twice
     hedge-table    a multiple of the mean service time, by load
     hedge-hourly   a timeout for each hour, from a plan that was made beforehand
 
@@ -48,6 +49,16 @@ class Config:
         1.0, "tokens that a request adds; a hedge costs 1, below 1 token there is none", low=0.0
     )
     capacity: float = traced(100.0, "tokens at most, and at the start", low=1.0)
+
+
+@config
+class CapConfig:
+    """Hedge after the delay that spends a given share of second copies."""
+
+    rollout_length: int = static(10, "windows per update, for which a timeout holds", low=1)
+    cap: float = traced(0.05, "share of the requests that are sent twice", low=0.0, high=1.0)
+    memory: float = traced(120.0, "windows that counts are kept for, on average", low=1.0)
+    capacity: float = traced(100.0, "second copies that can be saved up", low=1.0)
 
 
 @config
@@ -117,15 +128,36 @@ def update(
     """The smallest timeout that no more than 1 - quantile of the requests were slower than."""
     del key
     sums, read = _remember(config.memory, spec, state.sums, batch)
-    new = dict(zip(spec.readings, jnp.sum(batch.readings, (0, 1)), strict=True))
-    # Hedges of a rollout are known at its end: it may leave a debt, which is paid back.
-    tokens = state.tokens + config.refill * new["arrived"] - new["hedged"]
-    tokens = jnp.minimum(tokens, config.capacity)
+    tokens = _spend(state.tokens, config.refill, config.capacity, spec, batch)
     share = _ratio(read["hedged"], read["arrived"])
-    slower = jnp.stack([read[f"{SLOWER}{ms:g}"] for ms in _timeouts(spec)])
-    fits = slower <= (1.0 - config.quantile) * read["served"]
-    may = (share <= config.budget) & (tokens >= 1.0) & (read["served"] > 0.0) & jnp.any(fits)
-    action = jnp.where(may, jnp.argmax(fits).astype(jnp.int32), _never(spec))
+    delay = _shortest(spec, read, 1.0 - config.quantile)
+    may = (share <= config.budget) & (tokens >= 1.0) & (read["served"] > 0.0)
+    action = jnp.where(may, delay, _never(spec))
+    metrics = {**_in_force(spec, action), "share_hedged": share, "tokens": tokens}
+    return State(sums, tokens, action), metrics
+
+
+def cap_init(config: CapConfig, spec: Spec, key: Array) -> State:
+    """Nothing is known or saved up: never hedge."""
+    del config, key
+    return State(_no_sums(spec), jnp.float32(0.0), _never(spec))
+
+
+def cap_update(
+    config: CapConfig, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """The shortest timeout within the cap; while second copies are left over, the one before it.
+
+    Timeouts are a grid, so that none spends the cap exactly: in turn, the two around it do.
+    """
+    del key
+    sums, read = _remember(config.memory, spec, state.sums, batch)
+    tokens = _spend(state.tokens, config.cap, config.capacity, spec, batch)
+    delay = _shortest(spec, read, config.cap)
+    shorter = jnp.maximum(delay - 1, 0)
+    action = jnp.where(tokens > 0.0, shorter, delay)
+    action = jnp.where(read["served"] > 0.0, action, _never(spec))
+    share = _ratio(read["hedged"], read["arrived"])
     metrics = {**_in_force(spec, action), "share_hedged": share, "tokens": tokens}
     return State(sums, tokens, action), metrics
 
@@ -204,6 +236,21 @@ def _remember(
     return sums, dict(zip((*spec.readings, ELAPSED), sums, strict=True))
 
 
+def _shortest(spec: Spec, read: dict[str, Array], share: Array | float) -> Array:
+    """The smallest timeout that no more than this share of requests was slower than, or never."""
+    slower = jnp.stack([read[f"{SLOWER}{ms:g}"] for ms in _timeouts(spec)])
+    fits = slower <= share * read["served"]
+    return jnp.where(jnp.any(fits), jnp.argmax(fits).astype(jnp.int32), _never(spec))
+
+
+def _spend(
+    tokens: Array, refill: Array | float, capacity: Array | float, spec: Spec, batch: Transition
+) -> Array:
+    """The tokens after a rollout. Its hedges are known at its end only: it may leave a debt."""
+    new = dict(zip(spec.readings, jnp.sum(batch.readings, (0, 1)), strict=True))
+    return jnp.minimum(tokens + refill * new["arrived"] - new["hedged"], capacity)
+
+
 def _ratio(a: Array, b: Array) -> Array:
     """a / b, and 0 where there is nothing to divide by."""
     return jnp.where(b > 0.0, a / jnp.where(b > 0.0, b, 1.0), 0.0)
@@ -246,6 +293,10 @@ p95 = Agent(
     check=check_hedges, probabilities=probabilities, raw=True,
 )  # fmt: skip
 sketch = p95.variant("hedge-sketch", quantile=0.9, memory=2400.0, budget=1.0, refill=0.1)
+cap = Agent(
+    "hedge-cap", CapConfig, cap_init, act, cap_update,
+    check=check_hedges, probabilities=probabilities, raw=True,
+)  # fmt: skip
 table = Agent(
     "hedge-table", TableConfig, table_init, act, table_update,
     check=table_check, probabilities=probabilities, raw=True,

@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from lcpo.agents import common, off_policy, sac
 from lcpo.config import config, static, traced
 from lcpo.core import blocks, changepoint, dists, dynamics
+from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 INHERITS_POLICY = "inherits-policy"
@@ -41,9 +41,6 @@ MEMORY_STAYS = "memory-stays"
 TIES_GO_FIRST = "ties-go-first"
 """Fault: where no more models may be made and none does better, the first model is taken."""
 FAULTS = (sac.TARGET_AT_S, INHERITS_POLICY, ENTROPY_TWICE, MEMORY_STAYS, TIES_GO_FIRST)
-
-TRAIN_EVERY = ((250, 10), (5_000, 100), (40_000, 250), (60_000, 5_000), (2**31 - 1, 2_000))
-"""(until, every): how often a model is trained, in interactions of its context."""
 
 
 @config
@@ -62,6 +59,14 @@ class Config(common.ModelConfig, sac.Config):
     max_models: int = static(7, "contexts that are told apart", low=1)
     forget: int = static(100, "transitions before a change that belong to no context", low=0)
     model_memory: int = static(100_000, "newest transitions that a model is trained on", low=1)
+    train_every: tuple[int, ...] = static(
+        (10, 100, 250, 5_000, 2_000), "interactions of a context between trainings of its model",
+        low=1,
+    )  # fmt: skip
+    train_until: tuple[int, ...] = static(
+        (250, 5_000, 40_000, 60_000), "interactions at which the next of `train_every` takes over",
+        low=1,
+    )  # fmt: skip
     max_trainings: int = static(2, "trainings of a model per update", low=1)
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
 
@@ -268,15 +273,15 @@ def model_blocks(config: Config, state: State) -> Array:
 
 
 def num_due(config: Config, spec: Spec, before: State, state: State, change: Change) -> Array:
-    """How often `TRAIN_EVERY` asks for a training in the steps of the context in use.
+    """How often the schedule asks for a training in the steps of the context in use.
 
     Those after a change are at least one, and more than `max_trainings` are not made.
     """
     last = state.steps[state.current]
     first = before.steps[state.current]
     number = last - jnp.arange(config.rollout_length * spec.num_worlds)
-    until, every = np.array(TRAIN_EVERY, np.int32).T
-    period = jnp.asarray(every)[jnp.searchsorted(jnp.asarray(until), number, side="right")]
+    until, every = (jnp.asarray(x, jnp.int32) for x in (config.train_until, config.train_every))
+    period = every[jnp.searchsorted(until, number, side="right")]
     due = jnp.sum((number % period == 0) & (number > first), dtype=jnp.int32)
     return jnp.clip(due, change.found.astype(jnp.int32), config.max_trainings)
 
@@ -320,4 +325,15 @@ def _choose(first: Array, one: Any, other: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(first, a, b), one, other)
 
 
-agent = Agent("mbcd", Config, init, act, update, probabilities=probabilities)
+def check(config: Config, spec: Spec) -> None:
+    """The schedule of trainings has a period for each stage, and stages follow one another."""
+    del spec
+    every, until = config.train_every, config.train_until
+    if len(every) != len(until) + 1 or list(until) != sorted(until):
+        raise InputError(
+            f"train_every = {list(every)}, train_until = {list(until)}: needs train_until in "
+            "rising order, and one more entry in train_every"
+        )
+
+
+agent = Agent("mbcd", Config, init, act, update, check=check, probabilities=probabilities)

@@ -18,7 +18,7 @@ C = TypeVar("C")
 WHOLE = Fraction(1)
 FEWER = (
     "buffer_size", "epsilon_steps", "forget", "min_steps", "model_memory", "permanent_period",
-    "random_steps", "threshold", "window",
+    "random_steps", "threshold", "train_every", "train_until", "window",
 )  # fmt: skip
 """Counted in interactions or in updates, or growing with them (MBCD's evidence of a change)."""
 AT_LEAST = {"permanent_period": "batch_size"}
@@ -38,7 +38,10 @@ def shorten(config: C, fraction: Fraction) -> C:
             least = max(1, field.metadata.get("low") or 0)
             if field.name in AT_LEAST:
                 least = min(value, getattr(config, AT_LEAST[field.name]))
-            values[field.name] = type(value)(max(least, round(value * fraction)))
+            if isinstance(value, tuple):
+                values[field.name] = tuple(max(least, round(x * fraction)) for x in value)
+            else:
+                values[field.name] = type(value)(max(least, round(value * fraction)))
         elif field.name in FASTER:
             values[field.name] = min(1.0, float(value / fraction))
     return dataclasses.replace(config, **values)  # pyright: ignore[reportArgumentType]

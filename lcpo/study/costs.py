@@ -14,6 +14,7 @@ from lcpo import contexts
 from lcpo.agents import AGENTS
 from lcpo.run.plan.job import Job
 from lcpo.run.store.record import KEPT_ROWS, block_size
+from lcpo.study import gradient_steps
 
 AGENT_US = {
     "a2c": 3.5, "lcpo": 14.2, "trpo": 12.6, "ppo": 8.5, "lcpo-p": 13.5, "clear": 6.6, "ddqn": 4.4,
@@ -52,14 +53,23 @@ def microseconds(job: Job) -> float:
     """Per interaction of a run."""
     agent = AGENTS.get(job.agent)
     name = agent.root.name if agent else job.agent
-    return AGENT_US.get(name, OTHER_US) * _batches(job) + ENV_US.get(job.env, 0.0)
+    return _learning(job, AGENT_US.get(name, OTHER_US)) + ENV_US.get(job.env, 0.0)
 
 
-def _batches(job: Job) -> float:
-    """Agents with replay take as much longer as they take gradient steps per interaction more."""
-    steps, length = job.config.get("updates_per_rollout", 1), job.config["rollout_length"]
-    on_policy = "batch_size" not in job.config
-    return 1.0 if on_policy else max(1.0, 200.0 * steps / length)
+def _learning(job: Job, us: float) -> float:
+    """Agents with replay take as much longer as they take gradient steps per interaction more.
+
+    What they take on the Pendulum is for a step per 200 interactions. Where there is a model of the
+    environment, all but SAC's part of that is the model's.
+    """
+    if "batch_size" not in job.config:
+        return us
+    steps = gradient_steps.count(job.config, 200)
+    if steps.model is None:
+        return us * max(1.0, steps.policy)
+    usual = 2.5 if "train_every" in job.config else 25.0  # MBCD's model learns more rarely
+    model = max(1.0, steps.model / usual)
+    return AGENT_US["sac"] * max(1.0, steps.policy) + (us - AGENT_US["sac"]) * model
 
 
 def cost(jobs: Sequence[Job]) -> Cost:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lcpo.agents.constant import HEDGES
+from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import figures, latency, stats, tables
+from lcpo.study import figures, gradient_steps, latency, latency_pairs, stats, tables
 from lcpo.study.compare import finished_runs
 from lcpo.study.curves import COLOURS, STYLES
 from lcpo.study.paper_numbers import paper_number
@@ -23,6 +24,13 @@ NEVER, ORACLE = "never-hedge", "hedge-hourly"
 FIXED = tuple(agent.name for agent in HEDGES)
 SHOWN = ("lcpo-cons", "lcpo-uniform", "a2c", "sac", "hedge-table")
 """Curves of the figure, beside the best fixed timeout and the hourly plan."""
+STEPS = 20_736_000
+"""Interactions of the paper's runs."""
+TRAINING = 3_072_000
+"""Interactions that the paper's prescient agents are trained on; TRPO has fewer."""
+TRPO_TRAINING = 2_457_600
+REFERENCES = ("lcpo-agg", "lcpo-med", "lcpo-cons", "lcpo-uniform-fast")
+"""Agents that all others are compared with, seed by seed."""
 PAPER_VARIANTS = {"lcpo-agg": "agg;sigma=5", "lcpo-med": "med;sigma=6", "lcpo-cons": "cons;sigma=7"}
 
 
@@ -63,6 +71,10 @@ class Judged(NamedTuple):
     """Percent of LCPO's updates."""
     ood: float | None
     """Percent of what LCPO draws from its reservoir."""
+    budget: float | None
+    """Gradient steps, in percent of the paper's; None: nothing is learned."""
+    model_budget: float | None
+    """The same of a learned model."""
 
 
 def best_fixed(part: Part) -> str | None:
@@ -82,7 +94,8 @@ def judge(part: Part, result: Result, best: str | None) -> Judged:
     never, fixed = (_hours_of(part, name, result.job.seed) for name in (NEVER, best))
     first = part.pass_hours
     percents = (records.mean_metric(record, x, after) for x in ("constraint_active", "ood_share"))
-    active, ood = (None if x is None else 100.0 * x for x in percents)
+    shares = budget(result.job, int(record["step"][-1])) or (None, None)
+    active, ood, learned, model = (None if x is None else 100.0 * x for x in (*percents, *shares))
     return Judged(
         p95=latency.mean_latency(record, after, latency.P95),
         p99=latency.mean_latency(record, after, latency.P99),
@@ -93,7 +106,17 @@ def judge(part: Part, result: Result, best: str | None) -> Judged:
         hours_until=stats.NAN if fixed is None else latency.hours_until_better(mine, fixed, first),
         active=active,
         ood=ood,
+        budget=learned,
+        model_budget=model,
     )
+
+
+def budget(job: Job, steps: int) -> gradient_steps.Counts | None:
+    """Gradient steps of a run that has taken so many interactions, as a share of the paper's."""
+    if job.training is None:
+        return gradient_steps.share(job, steps, STEPS)
+    paper = TRPO_TRAINING if job.agent == "prescient-trpo" else TRAINING
+    return gradient_steps.share(job, job.training["steps"], paper)
 
 
 def make_report(parts: Sequence[Part], results: Sequence[Result], published: bool) -> Report:
@@ -109,7 +132,8 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
         rows, notes = rows + mine, notes + said
     header = [
         "workload", "agent", "seeds", "p95", "minus best fixed", "p99", "p99.9", "extra load %",
-        "worst hour", "worse hours %", "hours until", "of the way %", "active %", "OOD %", "paper",
+        "worst hour", "worse hours %", "hours until", "of the way %", "active %", "OOD %",
+        "budget %", "model %", "paper",
     ]  # fmt: skip
     setting = "as published, with its faults" if published else "faults corrected"
     first = parts[0]
@@ -124,6 +148,8 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
         "than with the best fixed timeout",
         "of the way: from the best fixed timeout to the hourly plan, which was made by simulation "
         "with other seeds",
+        "budget: gradient steps in percent of those that the agent takes in the paper; model: the "
+        "same of its model of the environment",
         "paper: its workloads are private, these are twins; to be compared in order, not in value",
     ]
     shown = [i for i in range(len(header)) if any(row[i] != tables.NONE for row in rows)]
@@ -135,7 +161,19 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
         notes,
     )
     seeds = seeds_table(results, lambda r: _numbers(judged[r.job.name]))
-    return Report(seeds, {"table": table}, figures={"figure": draw(parts)})
+    pairs = latency_pairs.table(
+        {part.workload: by_seed(part, judged) for part in parts}, REFERENCES
+    )
+    return Report(seeds, {"table": table, "pairs": pairs}, figures={"figure": draw(parts)})
+
+
+def by_seed(part: Part, judged: Mapping[str, Judged]) -> dict[str, dict[int, Judged]]:
+    """What is compared seed by seed: all agents but the fixed timeouts that hedge."""
+    return {
+        name: {r.job.seed: judged[r.job.name] for r in finished_runs(runs)}
+        for name, runs in part.groups.items()
+        if name == NEVER or name not in FIXED
+    }
 
 
 def _numbers(judged: Judged) -> dict[str, float | None]:
@@ -173,6 +211,7 @@ def _rows(
                 tables.NONE if name in FIXED else tables.number(way),
                 cell("active"),
                 cell("ood"),
+                *(_percent([getattr(j, field) for j in js]) for field in Judged._fields[-2:]),
                 printed(part.workload, name),
             ]
         )
@@ -207,6 +246,12 @@ def hindsight(part: Part) -> Estimate | None:
     if len(fixed) < 2 or not whole:
         return None
     return stats.mean_ci([float(np.nanmean(np.nanmin(v, axis=0))) for v in whole])
+
+
+def _percent(values: Sequence[float | None]) -> str:
+    """The mean; it depends on no seed."""
+    known = [x for x in values if x is not None]
+    return tables.number(float(np.mean(known))) if known else tables.NONE
 
 
 def _until(hours: Sequence[float]) -> str:

@@ -97,6 +97,37 @@ def test_the_bucket_is_filled_by_requests_and_emptied_by_hedges() -> None:
     assert play(hedging.sketch, windows(300, **late))[1]["tokens"] == 100.0  # it is full
 
 
+def test_the_delay_follows_from_the_cap() -> None:
+    """Of 100 requests 6 are slower than 60 ms, 4 than 100: after 100 ms, or 60 with tokens left."""
+    action, metrics = play(hedging.cap, windows(10, hedged=5, **LATE))
+    assert (action, metrics["tokens"]) == (4, pytest.approx(0.0, abs=1e-4))
+    action, metrics = play(hedging.cap, windows(10, hedged=4, **LATE))
+    assert (action, metrics["tokens"]) == (3, pytest.approx(10.0, abs=1e-4))
+    assert play(hedging.cap, windows(10, hedged=6, **LATE))[0] == 4
+    assert play(hedging.cap, windows(10, hedged=60, **LATE), cap=0.5)[0] == 2  # 30 ms: half are
+    slow = {**LATE, "slower": (100,) * 8}
+    assert play(hedging.cap, windows(10, hedged=9, **slow))[0] == NEVER
+    assert play(hedging.cap, windows(900, **LATE))[1]["tokens"] == 100.0  # no more are saved up
+    assert play(hedging.cap) == (NEVER, {})
+    assert play(hedging.cap, windows(10, arrived=5))[0] == NEVER  # none was served
+
+
+@pytest.mark.parametrize("cap", [0.01, 0.05, 0.2])
+def test_the_cap_is_spent_though_no_timeout_spends_it(cap: float) -> None:
+    """Where the share slower than K ms is exp(-K / 40), as it then is of the hedged."""
+    slower = [100 * float(np.exp(-ms / 40)) for ms in SLOWER_MS]
+    config = hedging.cap.config(cap=cap)
+    state, total = hedging.cap.init(config, SPEC, KEY), 0.0
+    update = jax.jit(lambda state, batch: hedging.cap.update(config, SPEC, state, batch, KEY)[0])
+    shares = np.append(slower, 0.0) / 100
+    for _ in range(300):
+        hedged = 100 * shares[int(state.action)]
+        total += 10 * hedged
+        state = update(state, windows(10, arrived=100, served=100, slower=slower, hedged=hedged))
+    assert total / (300 * 10 * 100) == pytest.approx(cap, abs=0.002)
+    assert min(abs(shares - cap)) > 0.002
+
+
 def test_the_table_goes_by_load_to_the_nearest_timeout() -> None:
     """Two servers, 1000 ms of them in a window; 100 ms of service for each request."""
     table: Any = {"loads": (0.2, 0.5), "multiples": (0.5, 2.0)}

@@ -289,7 +289,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "mbcd": {
         **SAC, **MODEL, "threshold": 1000.0, "new_stds": 2.0, "max_disagreement": 3.0,
         "min_steps": 5000, "max_models": 7, "forget": 100, "model_memory": 100_000,
-        "max_trainings": 2,
+        "max_trainings": 2, "train_every": [10, 100, 250, 5000, 2000],
+        "train_until": [250, 5000, 40_000, 60_000],
     },
     # The value table and its rate are ours; the rest is the published grid world's.
     "tabular-a2c": {
@@ -308,6 +309,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         for name, i in HEDGES.items()
     },
     "hedge-p95": HEDGE,
+    "hedge-cap": {"rollout_length": 10, "cap": 0.05, "memory": 120.0, "capacity": 100.0},
     "hedge-sketch": {**HEDGE, "quantile": 0.9, "memory": 2400.0, "budget": 1.0, "refill": 0.1},
     "hedge-table": {
         "rollout_length": 10, "memory": 100.0,

@@ -14,6 +14,7 @@ from small_agents import T, random_batch, small_config
 
 from lcpo.agents import AGENTS, mbcd, sac
 from lcpo.envs.pendulum import Pendulum
+from lcpo.errors import InputError
 
 SPEC = Pendulum().spec
 CONFIG: mbcd.Config = small_config(AGENTS["mbcd"], threshold=100.0, min_steps=4, forget=5)
@@ -196,6 +197,17 @@ def test_trainings_become_rare() -> None:
     assert [due(n) for n in (59_800, 60_000, 61_800)] == [1, 0, 1]
     assert due(0, max_trainings=2) == 2
     assert due(60_000, changed(0, 3, False)) == 1  # after a change at least one
+    assert due(60_000, train_every=(7, 50), train_until=(60_000,)) == 4
+    assert due(60_000, train_every=(50,), train_until=()) == 4
+
+
+@pytest.mark.parametrize(("every", "until"), [((10,), (5,)), ((10, 20), ()), ((1, 2, 3), (20, 10))])
+def test_a_schedule_of_trainings_needs_a_period_for_each_stage(
+    every: tuple[int, ...], until: tuple[int, ...]
+) -> None:
+    config = dataclasses.replace(CONFIG, train_every=every, train_until=until)
+    with pytest.raises(InputError, match="one more entry in train_every"):
+        mbcd.check(config, SPEC)
 
 
 def test_no_policy_learns_in_a_rollout_with_a_change_and_entropy_is_tuned_once() -> None:

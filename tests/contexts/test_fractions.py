@@ -66,7 +66,7 @@ def test_names(tmp_path) -> None:
 
 
 SAME = {
-    "action", "actions", "batch_size", "budget", "c_anchor", "c_recent", "capacity",
+    "action", "actions", "batch_size", "budget", "c_anchor", "c_recent", "cap", "capacity",
     "chain_length", "clip", "damping", "detector", "dual", "ensemble_size", "entropy_coef",
     "entropy_learning_rate",
     "entropy_target", "epsilon", "faults", "flow", "forget_factor", "gamma", "hidden", "kappa",
@@ -107,6 +107,8 @@ def test_what_counts_steps_is_shortened() -> None:
     assert changed("pt-dqn", "1/20")["permanent_period"] == 1000
     assert changed("pt-dqn", "1/400")["permanent_period"] == 512, "a batch"
     assert changed("mbcd", "1/20")["threshold"] == 50.0
+    assert changed("mbcd", "1/20")["train_every"] == (1, 5, 12, 250, 100)
+    assert changed("mbcd", "1/20")["train_until"] == (12, 250, 2000, 3000)
     assert changed("sliding-ogd", "1/20")["window"] == 50
     assert changed("lcpo", "1/20") == {}, "its reservoir is a share of the steps"
     assert changed("sac", "1") == {}

@@ -42,6 +42,7 @@ IMPORTS = "tests/study/test_import_results.py::test_"
 OUTPUTS = "tests/study/test_outputs.py::test_"
 LATENCY = "tests/study/test_latency.py::test_"
 OVER_TASKS = "tests/study/test_stats_over_tasks.py::test_"
+STRAGGLER_STUDY = "tests/study/test_straggler_study.py::test_"
 STRAGGLER = "tests/envs/test_straggler.py::test_"
 GOLDEN_STRAGGLER = "tests/golden/test_golden_straggler.py::test_windows_are_the_published_ones"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
@@ -1114,8 +1115,8 @@ MUTANTS = (
     # Rules for hedging.
     Mutant(
         "hedge-percentile", "lcpo/agents/hedging.py",
-        "(1.0 - config.quantile) * read",
-        "config.quantile * read",
+        "_shortest(spec, read, 1.0 - config.quantile)",
+        "_shortest(spec, read, config.quantile)",
         (f"{HEDGING}the_percentile_is_rounded_up_to_a_timeout",),
         "the timeout is the 5th percentile: nearly all requests are hedged",
     ),
@@ -1707,5 +1708,29 @@ MUTANTS = (
         "return squared / varies.size",
         (f"{GOLDEN}ood_mahalanobis_full[ood_reacher_mahala_full_0]",),
         "columns that do not vary make all distances smaller",
+    ),
+    Mutant(
+        "replay-starves", "lcpo/study/paper/straggler.py",
+        "steps * config.updates_per_rollout", "config.updates_per_rollout",
+        (f"{STRAGGLER_STUDY}every_learner_has_the_same_share_of_the_papers_gradient_steps",),
+        "agents with replay learn 20 times less than those that they are compared with",
+    ),
+    Mutant(
+        "share-of-updates", "lcpo/study/gradient_steps.py",
+        'updates * config.get("updates_per_rollout", 1) * parts', "updates * parts",
+        (f"{STRAGGLER_STUDY}the_papers_gradient_steps_are_counted_by_hand",),
+        "the table hides how much each agent has learned",
+    ),
+    Mutant(
+        "cap-rounded-up", "lcpo/agents/hedging.py",
+        "jnp.where(tokens > 0.0, shorter, delay)", "delay",
+        (f"{HEDGING}the_cap_is_spent_though_no_timeout_spends_it[0.05]",),
+        "the share of second copies is what the grid of timeouts makes of the cap",
+    ),
+    Mutant(
+        "models-starve", "lcpo/agents/steps.py",
+        '"threshold", "train_every", "train_until",', '"threshold",',
+        (f"{STRAGGLER_STUDY}every_learner_has_the_same_share_of_the_papers_gradient_steps",),
+        "MBCD's models are trained 20 times too rarely in short runs",
     ),
 )  # fmt: skip

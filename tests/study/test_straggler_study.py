@@ -6,15 +6,24 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import hedging
+from lcpo.study import costs, gradient_steps, hedging
 from lcpo.study.paper import straggler
-from lcpo.study.straggler_report import Part, best_fixed, hindsight, judge, make_report
+from lcpo.study.straggler_report import (
+    Part,
+    best_fixed,
+    budget,
+    hindsight,
+    judge,
+    make_report,
+)
 
 HOUR = 7200
 HOURS = 4
@@ -80,6 +89,27 @@ def test_what_is_made_of_records():
     assert report.figures["figure"].png.startswith(b"\x89PNG")
 
 
+def test_agents_are_compared_with_lcpo_seed_by_seed():
+    found = part()
+    mine = [[9.0] * HOURS + [4, 8, 12, 10 + 8 * seed] for seed in (0, 1)]  # means of 8.5 and 10.5
+    groups = {**found.groups, "lcpo-med": [result("lcpo", mine[s], s) for s in (0, 1)]}
+    groups["lcpo-med"] = [
+        run._replace(job=dataclasses.replace(run.job, name=f"med-{run.job.seed}"))
+        for run in groups["lcpo-med"]
+    ]
+    found = found._replace(groups=groups)
+    runs = [r for group in groups.values() for r in group]
+    table = make_report([found], runs, published=False).tables["pairs"]
+    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    assert sorted(rows) == ["a2c", "hedge-hourly", "never-hedge"]  # no timeout that hedges
+    assert {row["minus"] for row in rows.values()} == {"lcpo-med"}
+    assert rows["a2c"]["p95"].startswith("-1.0")
+    assert rows["a2c"]["p99.9"].startswith("-3.0")
+    assert rows["a2c"]["lower p95 on"] == "1 of 2"  # 8.5 and 8.5 are no different
+    assert rows["hedge-hourly"]["lower p95 on"] == "2 of 2"
+    assert rows["never-hedge"]["p95"].startswith("+0.5")
+
+
 def test_a_run_that_failed_is_counted():
     found = part()
     broken = found.groups["a2c"][1]._replace(status="failed")
@@ -99,13 +129,118 @@ def test_what_is_counted_in_interactions_is_shortened():
     assert values("lcpo") == {"rollout_length": 230}
     assert values("trpo") == {"rollout_length": 512}
     assert values("ppo") == {"rollout_length": 234}  # whole minibatches
-    assert values("ddqn") == {"rollout_length": 128, "random_steps": 6400, "epsilon_steps": 32_000}
-    assert values("online-ewc")["averaging_rate"] == pytest.approx(20 * 7e-5)
+    assert values("ddqn") == {
+        "updates_per_rollout": 20, "random_steps": 6400, "epsilon_steps": 32_000,
+    }  # fmt: skip
     assert values("mbcd")["threshold"] == 15_000.0
     assert values("prescient-ddqn")["random_steps"] == 256_000
     assert values("never-hedge") == {}
     own = straggler.StragglerOptions(scale="paper", shorten_agents=20.0)
     assert straggler.shortened("lcpo", own) == {"rollout_length": 230}
+
+
+def planned(agents: str, **values: Any) -> dict[str, Job]:
+    """The job of each agent on workload 1, by the agent's name."""
+    options = straggler.StragglerOptions(agents=agents, seeds=1, workloads="workload-1", **values)
+    with counted():  # programs are not tried out
+        return dict(zip(agents.split(","), straggler.plan_runs(options), strict=True))
+
+
+def test_every_learner_has_the_same_share_of_the_papers_gradient_steps():
+    """DDQN, SAC and EWC had 2.1 %, MBPO and MBCD 0.26 %, where LCPO had 85 %."""
+    for name, job in planned(straggler.LEARNERS, passes=5).items():
+        found = budget(job, job.steps)
+        assert found is not None
+        assert found.policy == pytest.approx(0.846, abs=0.015), name
+        if name == "mbcd":
+            assert found.model == pytest.approx(0.846, abs=0.015)
+        elif name == "mbpo":  # its model takes too long: the row says so
+            assert found.model == pytest.approx(0.0423, abs=0.0008)
+        else:
+            assert found.model is None
+    for job in planned(straggler.PRESCIENT).values():
+        found = budget(job, job.steps)
+        assert found is not None
+        assert found.policy == pytest.approx(1.25 if job.agent == "prescient-trpo" else 1.0)
+    (rule,) = planned("hedge-cap").values()
+    assert budget(rule, rule.steps) is None
+
+
+def test_the_papers_gradient_steps_are_counted_by_hand():
+    """Its runs have 20,736,000 interactions: 162,000 rollouts of 128, or 4500 of 4608."""
+    job = planned("ddqn")["ddqn"]
+    for steps, share in ((20_736_000 // 20, 1.0), (128 * 81, 0.01)):
+        found = budget(job, steps)
+        assert found is not None
+        assert found.policy == pytest.approx(share)  # 20 gradient steps after each rollout
+    own = dataclasses.replace(job, config={**job.config, "updates_per_rollout": 1})
+    assert budget(own, 876_928) == (pytest.approx(6851 / 162_000), None)
+    ppo = {**planned("ppo")["ppo"].config, "passes": 6}  # the paper's are 3
+    assert gradient_steps.count(ppo, 234) == (54, None)
+    mbcd = planned("mbcd")["mbcd"].config
+    assert gradient_steps.count(mbcd, 128 * 100) == (100 * 20, 128 * 25)  # trained every 100
+
+
+def test_fewer_gradient_steps_suit_slower_machines():
+    half = straggler.StragglerOptions(replay_steps=10, model_trainings=3)
+    assert straggler.shortened("sac", half)["updates_per_rollout"] == 10
+    mbpo = straggler.shortened("mbpo", half)
+    assert (mbpo["updates_per_rollout"], mbpo["model_batches"]) == (10, 15)
+    # The past is averaged over as much of a run, whatever the number of steps.
+    for options, rate in ((half, 2 * 7e-5), (straggler.StragglerOptions(), 7e-5)):
+        found = straggler.shortened("online-ewc", options)["averaging_rate"]
+        assert found == pytest.approx(rate)
+    paper = straggler.StragglerOptions(scale="paper")
+    assert straggler.shortened("sac", paper) == {"updates_per_rollout": 1}
+    assert straggler.shortened("online-ewc", paper)["averaging_rate"] == 7e-5
+
+
+def test_a_model_costs_what_its_own_gradient_steps_do():
+    """Not as many times more as the policy takes steps: MBPO would have been put at hours a run."""
+    jobs = planned("sac,mbpo,mbcd")
+    sac, mbpo, mbcd = (costs.microseconds(jobs[name]) for name in ("sac", "mbpo", "mbcd"))
+    model = costs.AGENT_US["mbpo"] - costs.AGENT_US["sac"]  # for a training per 200 interactions
+    assert mbpo - sac == pytest.approx(model * 200 / 128)
+    model = costs.AGENT_US["mbcd"] - costs.AGENT_US["sac"]
+    assert mbcd - sac == pytest.approx(20 * model)  # trained every 100 interactions, not 2000
+
+
+def test_the_recommended_setting_is_a_row():
+    job = planned("lcpo-uniform-fast")["lcpo-uniform-fast"]
+    assert job.agent == "lcpo-uniform"
+    assert (job.config["c_anchor"], job.config["value_steps"]) == (1e-3, 5)
+    assert job.config["detector"] == "everything"
+    options = straggler.StragglerOptions(agents="lcpo-uniform-fast", workloads="workload-1")
+    record = result("lcpo", [1.0] * 150).record
+    run = Result(job, "finished", None, record, 1.0, {}, Path())
+    table = straggler.make_report(options, [run]).tables["table"]
+    assert table.rows[0][1] == "lcpo-uniform-fast"
+
+
+def test_the_table_says_each_share():
+    """Of the steps that were run, which are the last of the record."""
+    found = part()
+    jobs = planned("sac,mbpo")
+    names = {"a2c": None, "sac": jobs["sac"], "mbpo": jobs["mbpo"]}
+    runs = {
+        name: [replaced(found.groups["a2c"][0], job)] if job else found.groups[name]
+        for name, job in names.items()
+    }
+    found = found._replace(groups={**found.groups, **runs})
+    everything = [r for group in found.groups.values() for r in group]
+    report = make_report([found], everything, published=False)
+    table = report.tables["table"]
+    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    # 58,200 windows: 454.7 rollouts of 128, each with 20 steps, and a training of a model.
+    assert (rows["sac"]["budget %"], rows["sac"]["model %"]) == ("5.61", "-")
+    assert (rows["mbpo"]["budget %"], rows["mbpo"]["model %"]) == ("5.61", "0.28")
+    assert rows["never-hedge (best fixed)"]["budget %"] == "-"
+    assert {"budget", "model_budget"} <= set(report.seeds.header)
+
+
+def replaced(run: Result, job: Job) -> Result:
+    """The run as one of another job."""
+    return run._replace(job=dataclasses.replace(job, seed=run.job.seed))
 
 
 def test_plan_and_report_agree_on_names(monkeypatch: pytest.MonkeyPatch):

@@ -48,7 +48,7 @@ SMALL_OF = {
 }
 """Of one agent: a pass over `permanent_period` transitions takes whole batches; the newest step is
 among those that imagination starts from; rules for hedging need something to play."""
-RULES = ("random", "constant", "hedge-p95", "hedge-table", "hedge-hourly")
+RULES = ("random", "constant", "hedge-p95", "hedge-cap", "hedge-table", "hedge-hourly")
 """Agents that learn nothing: neither rewards nor observations reach their states."""
 READINGS = (
     "arrived", "hedged", "first_ms", "work_ms", "unsafe", "served", "service_ms", "slower_3",

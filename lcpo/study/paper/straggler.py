@@ -3,8 +3,10 @@
 Learners, fixed timeouts and rules, in front of ten servers (docs/envs/straggler.md). A workload is
 passed over several times; the first pass is the warm-up. A pass of the paper takes some 500 hours;
 shortened, it has the same rates and sizes in less time, and whatever an agent counts in
-interactions is shortened with it: rollouts, random phases, memories. The number of updates per pass
-is then that of the paper, but for agents with replay, which take as many as they are given.
+interactions is shortened with it: rollouts, random phases, memories. Agents with replay keep the
+rollouts of the paper and take several gradient steps after each. Every agent then has the paper's
+number of gradient steps per pass, unless an option limits them; the table says what share of the
+paper's each has had (`lcpo.study.gradient_steps`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from lcpo.agents import AGENTS, find_agent, on_policy, presets
+from lcpo.agents import AGENTS, find_agent, presets
 from lcpo.agents.steps import shorten
 from lcpo.contexts import workloads
 from lcpo.envs.straggler.task import WINDOW_MS, Straggler
@@ -28,14 +30,15 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.study import hedging, straggler_report
 from lcpo.study.seeds import name_part
+from lcpo.study.straggler_report import TRAINING
 from lcpo.study.study import Options, Report, Study, listed, names
 from lcpo.values import number, whole
 
 ENV = "straggler"
 FIXED = ",".join(straggler_report.FIXED)
-RULES = "hedge-p95,hedge-sketch,hedge-table,hedge-hourly"
+RULES = "hedge-p95,hedge-sketch,hedge-cap,hedge-table,hedge-hourly"
 LEARNERS = (
-    "lcpo-agg,lcpo-med,lcpo-cons,lcpo-uniform,a2c,a2c-entropy,trpo,ppo,"
+    "lcpo-agg,lcpo-med,lcpo-cons,lcpo-uniform,lcpo-uniform-fast,a2c,a2c-entropy,trpo,ppo,"
     "ddqn,sac,online-ewc,mbcd,mbpo"
 )
 PRESCIENT = "prescient-a2c,prescient-trpo,prescient-ddqn,prescient-sac"
@@ -43,10 +46,10 @@ SETTINGS = {
     "lcpo-agg": ("lcpo", {"sigma": 10.0**0.5}),
     "lcpo-med": ("lcpo", {"sigma": 12.0**0.5}),
     "lcpo-cons": ("lcpo", {"sigma": 14.0**0.5}),
+    "lcpo-uniform-fast": ("lcpo-uniform", {"c_anchor": 1e-3, "value_steps": 5}),
 }
-"""LCPO's three: a squared Mahalanobis distance over 20, 24 and 28, of two dimensions."""
-TRAINING = 3_072_000
-"""Interactions that the paper's prescient agents are trained on."""
+"""LCPO's three, a squared Mahalanobis distance over 20, 24 and 28, of two dimensions; and the
+setting that the library recommends."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,10 +74,12 @@ class StragglerOptions(Options):
     """Mean requests per second; default: the workload's own."""
     size: float | None = None
     """Mean service time in ms of a request that is not slow; default: the workload's own."""
-    replay_rollout: int = 128
-    """Interactions per update of agents with replay; the paper's, not shortened."""
-    model_rollout: int = 512
-    """The same of those that learn a model, which takes most of their time; the paper has 128."""
+    replay_steps: int = 20
+    """Gradient steps per rollout of agents with replay, at most. A pass that is 20 times shorter
+    than the paper's needs 20; fewer suit slower machines."""
+    model_trainings: int = 1
+    """Trainings of MBPO's model per rollout, at most: each takes as long as some 15 gradient steps
+    of the policy."""
     training_steps: int = TRAINING
     """Interactions that prescient agents are trained on before."""
 
@@ -108,6 +113,8 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
     if options.shorten_agents is not None:
         number("shorten_agents", options.shorten_agents, 1.0, 1e6)
     whole("passes", options.passes, 2)
+    whole("replay_steps", options.replay_steps, 1)
+    whole("model_trainings", options.model_trainings, 1)
     agents = chosen_agents(options)
     others = [name for name in agents if name != "hedge-hourly"]
     if (
@@ -181,16 +188,28 @@ def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
         return shorter(Fraction(options.training_steps, TRAINING))
     factor = options.shorten_agents or options.shorten
     found = shorter(1 / Fraction(str(factor)))
-    if issubclass(chosen.Config, on_policy.Config):
+    if "batch_size" in values:
+        return found | replayed(config, found, options, factor)
+    if "gamma" in values:
         parts = values.get("minibatches", 1)
         found["rollout_length"] = max(1, round(values["rollout_length"] / factor / parts)) * parts
-    elif "batch_size" in values:
-        length = options.model_rollout if "model_hidden" in values else options.replay_rollout
-        found["rollout_length"] = length
-        per_update = length / values["rollout_length"]
-        if "averaging_rate" in found:
-            found["averaging_rate"] = min(1.0, found["averaging_rate"] * per_update)
     return found
+
+
+def replayed(
+    config: Any, found: dict[str, Any], options: StragglerOptions, factor: float
+) -> dict[str, Any]:
+    """More gradient steps after rollouts of the same length, and what depends on their number."""
+    wanted = max(1, round(factor))
+    steps = min(wanted, options.replay_steps)
+    values: dict[str, Any] = {"updates_per_rollout": steps * config.updates_per_rollout}
+    if hasattr(config, "averaging_rate"):  # is per gradient step, which there are more of
+        rate = found.get("averaging_rate", config.averaging_rate)
+        values["averaging_rate"] = rate / steps
+    if hasattr(config, "model_samples"):  # MBPO, whose model learns after each rollout
+        trainings = min(wanted, options.model_trainings)
+        values["model_batches"] = trainings * config.model_batches
+    return values
 
 
 def make_report(options: StragglerOptions, results: Sequence[Result]) -> Report:
