@@ -21,8 +21,8 @@ import quoted_pages as pages
 NAMES = [
     "README.md", "docs/results.md", "docs/which_agent.md", "docs/deviations.md", "docs/compare.md",
     "docs/reproduce.md", "docs/theory.md", "docs/envs/grid_world.md", "docs/envs/mujoco.md",
-    *sorted(f"docs/agents/{path.name}" for path in (cells.ROOT / "docs/agents").glob("*.md")
-            if path.name != "hedging.md"),
+    "docs/envs/straggler.md",
+    *sorted(f"docs/agents/{path.name}" for path in (cells.ROOT / "docs/agents").glob("*.md")),
 ]  # fmt: skip
 STATES = re.compile(
     r"±|(?<!\w)(?<!\d )\d+ of (?:the |those )?\d+(?!e)|\b(?:ahead|behind|told apart|significant)\b"

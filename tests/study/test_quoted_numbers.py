@@ -14,8 +14,6 @@ import quoted_pages as pages
 
 ROOT = cells.ROOT
 NAMES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
-TO_COME = {"docs/envs/straggler.md", "docs/agents/hedging.md"}
-"""Whose numbers have no comments yet: they need only stand in a table of the straggler task."""
 
 
 def text_of(name: str) -> str:
@@ -26,25 +24,12 @@ def page_of(name: str) -> pages.Page:
     return pages.parse(text_of(name), pages.notes_of(name))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in TO_COME])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_result_names_its_cells(name: str) -> None:
     problems = checks.check(name, text_of(name), pages.notes_of(name))
     hint = f"""results/README.md says how to quote a result. python tests/support/quoted.py {name}
     proposes entries and seals claims; `NUMBER = no result: WHY` is for examples."""
     assert not problems, "\n".join([*problems, hint])
-
-
-@pytest.mark.parametrize("name", sorted(TO_COME))
-def test_results_without_a_comment_stand_in_some_table(name: str) -> None:
-    files = [str(path.relative_to(cells.RESULTS)) for path in cells.RESULTS.glob("straggler*/*.md")]
-    shown = {cell for file in files for row in cells.read(file).rows for cell in row}
-    shown |= {cells.flipped(cell) for cell in shown if cell}
-    text = "\n".join((cells.RESULTS / file).read_text() for file in files)
-    page = page_of(name)
-    assert [problem for copy in page.copies for problem in checks.check_copy(copy)] == []
-    for block in page.blocks:
-        for number in checks.results_in(block.text):
-            assert {number, f"+{number}"} & shown or number in text, f"{block.section}: {number}"
 
 
 def test_every_source_says_how_it_was_made() -> None:

@@ -29,7 +29,7 @@ def results_in(text: str) -> list[str]:
 def is_of_results(page: str, section: str) -> bool:
     """Does a section compare agents, so that what it says without a number needs cells, too?"""
     if page == "README.md":
-        return section in ("## What it shows", "## Speed")
+        return section.startswith(("## What it shows", "## Speed"))
     return page in OF_RESULTS or section.startswith("## Results")
 
 
@@ -56,7 +56,8 @@ def check_block(block: Block, verdicts: bool) -> list[str]:
         if needed:
             return [f"{missing} of {', '.join(needed)}"]
         wanted = block.measured or LINK.search(block.text) or (verdicts and words.compares(text))
-        return [f"{missing} that this rests on"] if wanted else []
+        bare = block.seal == words.seal("")  # a link, and no claim
+        return [f"{missing} that this rests on"] if wanted and not bare else []
     problems, placed = _check_numbers(text, note.numbers)
     problems += _without_a_line(text, placed)
     evidence: list[cells.Cell] = []

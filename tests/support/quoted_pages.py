@@ -145,7 +145,8 @@ def _parse(text: str) -> Page:
         if line.lstrip().startswith("```"):
             number = _end(lines, number + 1, lambda x: x.lstrip().startswith("```")) + 1
         elif line.startswith("#"):
-            section, source, number = line, None, number + 1
+            above = section.split(" ### ")[0] if line.startswith("### ") else ""
+            section, source, number = f"{above} {line}".lstrip(), None, number + 1
         elif marker:
             source, caption, number = marker[1], "", number + 1
         elif line.lstrip().startswith("<!--"):
