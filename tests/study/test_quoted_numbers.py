@@ -144,6 +144,19 @@ def test_blocks_with_one_seal_take_entries_in_order_and_share_the_last() -> None
     assert page.unused == []
 
 
+def test_a_shared_entry_is_written_once() -> None:
+    again = "- So after 6M steps of trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.\n"
+    entries, left = quoted.annotate("page.md", PAGE + again, sealed(PAGE))
+    assert left == []
+    assert entries == sealed(PAGE).replace("trace 4", "trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.")
+
+
+def test_a_link_without_a_claim_has_no_entry() -> None:
+    text = "- By seed: [pairs.md](../results/straggler-servegen/pairs.md).\n"
+    assert checks.check("page.md", text, "") == []
+    assert checks.check("page.md", text.replace("By seed", "LCPO is ahead"), "")
+
+
 def test_an_entry_without_a_seal_is_refused() -> None:
     with pytest.raises(ValueError, match="line 3 is not"):
         pages.read_notes("[da79f8] LCPO\n\nsee one\n")

@@ -130,13 +130,11 @@ def annotate(name: str, text: str, notes: str) -> tuple[str, list[str]]:
         elif problems:
             found[i] = propose(block, page)
     left += [f"no claim is similar to the entry [{note.seal}] {note.head}" for note in rest]
-    return write([*(found[i] for i in sorted(found)), *rest]), left
-
-
-def write(notes: list[pages.Note]) -> str:
-    """As a file; what is the same for several blocks only once."""
-    entries = ["\n".join([f"[{n.seal}] {n.head}", *n.lines, ""]) for n in notes]
-    return "\n".join(dict.fromkeys(entries))
+    once: dict[int, pages.Note] = {}  # several blocks may share an entry
+    for i in sorted(found):
+        once.setdefault(found[i].line or -1 - i, found[i])
+    written = [[f"[{n.seal}] {n.head}", *n.lines, ""] for n in (*once.values(), *rest)]
+    return "\n".join("\n".join(lines) for lines in written), left
 
 
 if __name__ == "__main__":

@@ -56,8 +56,7 @@ def check_block(block: Block, verdicts: bool) -> list[str]:
         if needed:
             return [f"{missing} of {', '.join(needed)}"]
         wanted = block.measured or LINK.search(block.text) or (verdicts and words.compares(text))
-        bare = block.seal == words.seal("")  # a link, and no claim
-        return [f"{missing} that this rests on"] if wanted and not bare else []
+        return [f"{missing} that this rests on"] if wanted and block.seal else []
     problems, placed = _check_numbers(text, note.numbers)
     problems += _without_a_line(text, placed)
     evidence: list[cells.Cell] = []

@@ -75,6 +75,7 @@ class Block(NamedTuple):
 
     @property
     def seal(self) -> str:
+        """Of its words; empty where it claims nothing, as a bare link."""
         return words.seal(words.plain(self.text))
 
 
