@@ -5,46 +5,31 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-import re
-from pathlib import Path
 
 import pytest
 import quoted
 import quoted_cells as cells
 import quoted_checks as checks
 import quoted_pages as pages
-import quoted_words as words
-from markdown_it import MarkdownIt
 
 ROOT = cells.ROOT
 NAMES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
-TO_COME = {"docs/envs/straggler.md", "docs/agents/hedging.md"}
-"""Whose numbers have no comments yet: they need only stand in a table of the straggler task."""
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def page_of(name: str) -> pages.Page:
-    return pages.parse((ROOT / name).read_text(encoding="utf-8"))
+    return pages.parse(text_of(name), pages.notes_of(name))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in TO_COME])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_result_names_its_cells(name: str) -> None:
-    problems = checks.check(name, (ROOT / name).read_text(encoding="utf-8"))
+    problems = checks.check(name, text_of(name), pages.notes_of(name))
     hint = f"""results/README.md says how to quote a result. python tests/support/quoted.py {name}
-    proposes cells and seals claims; `NUMBER = no result: WHY` is for examples."""
+    proposes entries and seals claims; `NUMBER = no result: WHY` is for examples."""
     assert not problems, "\n".join([*problems, hint])
-
-
-@pytest.mark.parametrize("name", sorted(TO_COME))
-def test_results_without_a_comment_stand_in_some_table(name: str) -> None:
-    files = [str(path.relative_to(cells.RESULTS)) for path in cells.RESULTS.glob("straggler*/*.md")]
-    shown = {cell for file in files for row in cells.read(file).rows for cell in row}
-    shown |= {cells.flipped(cell) for cell in shown if cell}
-    text = "\n".join((cells.RESULTS / file).read_text() for file in files)
-    page = page_of(name)
-    assert [problem for copy in page.copies for problem in checks.check_copy(copy)] == []
-    for block in page.blocks:
-        for number in checks.results_in(block.text):
-            assert {number, f"+{number}"} & shown or number in text, f"{block.section}: {number}"
 
 
 def test_every_source_says_how_it_was_made() -> None:
@@ -53,7 +38,7 @@ def test_every_source_says_how_it_was_made() -> None:
         page = page_of(name)
         files |= {copy.source.removeprefix("results/") for copy in page.copies}
         notes = [block.note for block in page.blocks if block.note is not None]
-        quoted = " ".join(" ".join(entry) for note in notes for entry in note.entries)
+        quoted = " ".join(expression for note in notes for _, expression in note.numbers)
         files |= {term[3] for term in cells.TERM.finditer(quoted)} - {"quotes.csv"}
     files = {file for file in files if not file.startswith("paper/")}
     assert len(files) > 40
@@ -63,9 +48,18 @@ def test_every_source_says_how_it_was_made() -> None:
         assert made["commit"], file
 
 
+def test_every_file_of_entries_has_its_page() -> None:
+    files = {path for path in pages.file_of("").parent.rglob("*") if path.is_file()}
+    assert files <= {pages.file_of(name) for name in NAMES}
+
+
+def test_no_page_has_its_entries_in_comments() -> None:
+    assert [name for name in NAMES if "<!-- cells" in text_of(name)] == []
+
+
 def test_few_numbers_are_said_to_be_no_results() -> None:
     notes = [block.note for name in NAMES for block in page_of(name).blocks]
-    told = [e for note in notes if note for e in note.entries if e[1].startswith(checks.NO_RESULT)]
+    told = [e for note in notes if note for e in note.numbers if e[1].startswith(checks.NO_RESULT)]
     assert len(told) <= 12
 
 
@@ -84,24 +78,19 @@ PAGE = """
 ## Results
 
 - After 6M steps of trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.
-  <!-- cells {seal}
-  15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]
-  -->
+"""
+ENTRY = """[{seal}] After 6M steps of trace 4
+15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]
 """
 
 
-def problems_of(text: str) -> list[str]:
-    (block,) = pages.parse(text).blocks
-    return checks.check_block(block, verdicts=True)
-
-
-def sealed(page: str) -> str:
-    (block,) = pages.parse(page.format(seal="000000")).blocks
-    return page.format(seal=words.seal(words.plain(block.text)))
+def sealed(page: str, entry: str = ENTRY) -> str:
+    (block,) = pages.parse(page, "").blocks
+    return entry.format(seal=block.seal)
 
 
 def test_a_right_sentence_has_no_problem() -> None:
-    assert problems_of(sealed(PAGE)) == []
+    assert checks.check("page.md", PAGE, sealed(PAGE)) == []
 
 
 @pytest.mark.parametrize(
@@ -112,26 +101,65 @@ def test_a_right_sentence_has_no_problem() -> None:
         ("[a2c |", "[a2c-entropy |", "is +12.2 ± 5.7"),
         ("[a2c |", "[sac |", "has no row with"),
         ("minus lcpo]", "minus a2c]", "has no column"),
-        ("trace 4", "trace 3", "trace '3' is named"),
+        ("trace 4 LCPO", "trace 3 LCPO", "trace '3' is named"),
         ("A2C", "SAC", "agent 'sac' is named"),
-        ("After 6M steps", "Over the whole run", "window 'whole run' is named"),
-        ("  <!-- cells", "  <!-- no cells", "no comment names the cells of 15.1 ± 9.7"),
+        (
+            "After 6M steps of trace 4 LCPO",
+            "Over the whole run LCPO",
+            "window 'whole run' is named",
+        ),
     ],
 )
 def test_what_the_cells_do_not_say_is_found_without_the_seal(
     old: str, new: str, problem: str
 ) -> None:
-    assert PAGE.count(old) == 1
-    found = problems_of(sealed(PAGE.replace(old, new)))
+    assert (PAGE + ENTRY).count(old) == 1
+    page = PAGE.replace(old, new)
+    found = checks.check("page.md", page, sealed(page, ENTRY.replace(old, new)))
     assert any(problem in text for text in found), found
 
 
 @pytest.mark.parametrize(
     ("old", "new"), [("LCPO is ahead of A2C", "A2C is ahead of LCPO"), ("ahead of", "behind")]
 )
-def test_a_claim_that_is_turned_round_breaks_its_seal(old: str, new: str) -> None:
-    (problem,) = problems_of(sealed(PAGE).replace(old, new))
-    assert problem.startswith("the claim has changed since it was sealed")
+def test_a_claim_that_is_turned_round_has_no_entry(old: str, new: str) -> None:
+    missing, unused = checks.check("page.md", PAGE.replace(old, new), sealed(PAGE))
+    assert "page.md:4: no entry with the seal" in missing
+    assert "15.1 ± 9.7" in missing
+    assert "page.md.txt:1: the claim was edited or removed" in unused
+    assert "After 6M steps of trace 4" in unused
+
+
+def test_an_entry_of_a_claim_that_is_gone_is_reported() -> None:
+    (problem,) = checks.check("page.md", "## Results\n", sealed(PAGE))
+    assert "page.md.txt:1: the claim was edited or removed" in problem
+
+
+def test_blocks_with_one_seal_take_entries_in_order_and_share_the_last() -> None:
+    text = "- LCPO is ahead.\n- So LCPO is ahead.\n- LCPO is ahead, too.\n"
+    seal = pages.parse(text, "").blocks[0].seal
+    page = pages.parse(text, f"[{seal}] LCPO\nsee one\n\n[{seal}] So\nsee two\n")
+    taken = [block.note and block.note.lines for block in page.blocks]
+    assert taken == [("see one",), ("see two",), ("see two",)]
+    assert page.unused == []
+
+
+def test_a_shared_entry_is_written_once() -> None:
+    again = "- So after 6M steps of trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.\n"
+    entries, left = quoted.annotate("page.md", PAGE + again, sealed(PAGE))
+    assert left == []
+    assert entries == sealed(PAGE).replace("trace 4", "trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.")
+
+
+def test_a_link_without_a_claim_has_no_entry() -> None:
+    text = "- By seed: [pairs.md](../results/straggler-servegen/pairs.md).\n"
+    assert checks.check("page.md", text, "") == []
+    assert checks.check("page.md", text.replace("By seed", "LCPO is ahead"), "")
+
+
+def test_an_entry_without_a_seal_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 3 is not"):
+        pages.read_notes("[da79f8] LCPO\n\nsee one\n")
 
 
 @pytest.mark.parametrize(
@@ -149,9 +177,9 @@ def test_a_claim_that_is_turned_round_breaks_its_seal(old: str, new: str) -> Non
     ],
 )
 def test_evidence_is_looked_at(see: str, holds: bool) -> None:
-    relation = pages.RELATION.search(see)
-    assert relation is not None
-    _, problems = checks.check_evidence(see.removesuffix(relation[0]).strip(), relation[0])
+    ((name, relation),) = pages.Note(1, "da79f8", "LCPO", (f"see {see}",)).evidence
+    assert relation
+    _, problems = checks.check_evidence(name, relation)
     assert (problems == []) is holds
 
 
@@ -186,30 +214,24 @@ def test_cells_can_be_turned_round_added_and_subtracted() -> None:
         cells.evaluate("rivals/table.md[all; ppo | microseconds]")
 
 
-def test_cells_are_proposed_and_claims_sealed(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "## Results\n\n- After 6M steps of trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.\n"
+def test_entries_are_proposed_and_claims_sealed() -> None:
+    entries, left = quoted.annotate("page.md", PAGE, "")
+    assert left == []
+    assert "\n15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]\n" in entries
+    assert checks.check("page.md", PAGE, entries) == []
+
+    turned = PAGE.replace("LCPO is ahead of A2C", "A2C is behind LCPO")
+    again, left = quoted.annotate("page.md", turned, entries)
+    assert left == []
+    assert again == entries.replace("LCPO is ahead of A2C", "A2C is behind LCPO").replace(
+        sealed(PAGE, "{seal}"), sealed(turned, "{seal}")
     )
-    assert quoted.annotate(page) == []
-    assert "15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]" in page.read_text()
-    assert checks.check("page.md", page.read_text()) == []
-    page.write_text(page.read_text().replace("LCPO is ahead of A2C", "A2C is behind LCPO"))
-    assert "sealed" in checks.check("page.md", page.read_text())[0]
-    assert quoted.annotate(page) == []
-    assert checks.check("page.md", page.read_text()) == []
-    page.write_text(page.read_text().replace("by 15.1 ± 9.7", "by 25.1 ± 9.7"))
-    assert "'15.1 ± 9.7' is not in the text" in quoted.annotate(page)[0]
-    assert "sealed" in checks.check("page.md", page.read_text())[-1]
 
+    wrong = PAGE.replace("by 15.1 ± 9.7", "by 25.1 ± 9.7")
+    kept, left = quoted.annotate("page.md", wrong, entries)
+    assert kept == entries
+    assert "page.md:4: '15.1 ± 9.7' is not in the text" in left[0]
 
-def test_readers_see_no_comment_and_whole_lists() -> None:
-    """In a renderer of CommonMark, as GitHub's and MyST's are."""
-    markdown = MarkdownIt("commonmark").enable("table")
-    for name in NAMES:
-        text = (ROOT / name).read_text(encoding="utf-8")
-        without = re.sub(r"^ *<!-- cells.*?-->\n", "", text, flags=re.S | re.M)
-        shown = re.sub(r"<!--.*?-->\n?", "", markdown.render(text), flags=re.S)
-        assert ".md[" not in re.sub(r"<code.*?</code>", "", shown, flags=re.S)
-        for tag in ("<ul>", "<li>", "<p>", "<table>"):
-            assert shown.count(tag) == markdown.render(without).count(tag), f"{name}: {tag}"
+    kept, left = quoted.annotate("page.md", "## Results\n", entries)
+    assert kept == entries
+    assert left[0].startswith("no claim is similar to the entry [")

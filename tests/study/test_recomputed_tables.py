@@ -69,7 +69,8 @@ def runs_behind(row: Row, runs: Sequence[Run]) -> list[Run]:
         if setting.startswith("faults="):
             return False
         variant = run["setting"].rpartition("-")[2]
-        name = f"lcpo-{variant}" if variant in ("agg", "med", "cons") else run["agent"]
+        named = variant in ("agg", "med", "cons", "fast")
+        name = f"{run['agent']}-{variant}" if named else run["agent"]
         trace = row.get("trace", run["trace"]) == run["trace"].split("@")[0]
         there = all(re.search(rf"(^|-){word}(\.0)?(-|,|$)", run["setting"]) for word in words)
         return name == agent and trace and there

@@ -1,14 +1,17 @@
-"""Propose cells for the numbers of pages, and seal claims: python tests/support/quoted.py PAGE ...
+"""Propose entries for the results on a page, and re-seal edited claims: quoted.py PAGE ...
 
-For every block that needs a comment and has none, it writes one with the cells that fit best: read
-them before you commit them. `?` stands where no file has the number. A comment that is there keeps
-its cells; if all of them hold, the words are sealed anew. See `quoted_pages`.
+A block without an entry takes over the unused entry with the most similar first words and numbers,
+provided that all of its cells hold; otherwise the differences are printed. If none is similar, a
+new entry is proposed, with the cells that fit best: check them before you commit them. `?` stands
+where no file has the number. See `quoted_pages`.
 """
 
 from __future__ import annotations
 
+import difflib
 import functools
 import sys
+import textwrap
 from pathlib import Path
 
 import quoted_cells as cells
@@ -76,60 +79,69 @@ def _forms(cell: cells.Cell) -> list[str]:
     ]
 
 
-def comment(block: pages.Block, page: pages.Page) -> list[str]:
-    """Lines of a new one."""
+def propose(block: pages.Block, page: pages.Page) -> pages.Note:
+    """A new entry."""
     text, used = words.plain(block.text), []
     near = {c.source.removeprefix("results/") for c in page.copies if c.section == block.section}
-    near |= {link.split("results/")[1] for link in _links(block.text)}
-    at, entries = 0, []
+    near |= set(checks.LINK.findall(block.text))
+    at, lines = 0, []
     for number in checks.results_in(block.text):
         at = text.index(number, at)
         used.append(best(number, text, at, block.section, near, used))
-        entries.append(f"{number} = {used[-1]}")
+        lines.append(f"{number} = {used[-1]}")
         at += len(number)
-    row = "" if block.row is None else f" row {block.row}"
-    indent = "  " if block.text.startswith("- ") else ""
-    lines = [
-        f"<!-- cells {words.seal(text)}{row}",
-        *entries,
-        *([] if entries else ["see ?"]),
-        "-->",
+    return pages.Note(0, block.seal, first_words(block), tuple(lines or ["see ?"]))
+
+
+def first_words(block: pages.Block) -> str:
+    """As many as a person needs to find it."""
+    text = words.plain(block.text).removeprefix("- ") if block.row is None else block.row
+    return textwrap.shorten(text, 90, placeholder=" ...")
+
+
+def likeness(note: pages.Note, block: pages.Block) -> float:
+    """Of the first words and the numbers."""
+    mine = [*first_words(block).split(), *checks.results_in(block.text)]
+    theirs = [*note.head.split(), *(number for number, _ in note.numbers)]
+    return difflib.SequenceMatcher(None, mine, theirs).ratio()
+
+
+def annotate(name: str, text: str, notes: str) -> tuple[str, list[str]]:
+    """The entries of a page, in its order and re-sealed; and what is left to a person."""
+    page, left = pages.parse(text, notes), []
+    found = {i: block.note for i, block in enumerate(page.blocks) if block.note is not None}
+    pairs = [
+        (likeness(note, block), i, note)
+        for i, block in enumerate(page.blocks)
+        for note in page.unused
+        if block.note is None
     ]
-    return [indent + line for line in lines]
-
-
-def _links(text: str) -> list[str]:
-    return [part.split(")")[0] for part in text.split("](")[1:] if "results/" in part.split(")")[0]]
-
-
-def annotate(path: Path) -> list[str]:
-    """Write comments that are missing, and seals; returns what is left to a person."""
-    lines, left = path.read_text(encoding="utf-8").split("\n"), []
-    page = pages.parse("\n".join(lines))
-    inserted: dict[int, list[str]] = {}
-    inside = path.resolve().is_relative_to(cells.ROOT)
-    name = str(path.resolve().relative_to(cells.ROOT)) if inside else path.name
-    for block in page.blocks:
-        problems = checks.check_block(block, checks.is_of_results(name, block.section))
-        if block.note is None and problems:
-            after = block.stop
-            while block.row is not None and after < len(lines) and lines[after].startswith("|"):
-                after += 1
-            inserted.setdefault(after, []).extend(comment(block, page))
-        elif block.note is not None and problems:
-            mine = words.seal(words.plain(block.text))
-            if all("sealed" in problem for problem in problems):
-                first = lines[block.note.start]
-                lines[block.note.start] = first.replace(f"cells {block.note.seal}", f"cells {mine}")
-            else:
-                left += [f"{path}:{block.start + 1}: {problem}" for problem in problems]
-    for after in sorted(inserted, reverse=True):
-        above = [""] if lines[after - 1].startswith("|") else []
-        lines[after:after] = [*above, *inserted[after]]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return left
+    for like, i, note in sorted(pairs, key=lambda pair: -pair[0]):
+        if like > 0.5 and i not in found and note not in found.values():
+            found[i] = note
+    rest = [note for note in page.unused if note not in found.values()]
+    for i, block in enumerate(page.blocks):
+        verdicts = checks.is_of_results(name, block.section)
+        problems = checks.check_block(block._replace(note=found.get(i)), verdicts)
+        if i in found and not problems:
+            found[i] = found[i]._replace(seal=block.seal, head=first_words(block))
+        elif i in found:
+            left += [f"{name}:{block.start + 1}: {problem}" for problem in problems]
+        elif problems:
+            found[i] = propose(block, page)
+    left += [f"no claim is similar to the entry [{note.seal}] {note.head}" for note in rest]
+    once: dict[int, pages.Note] = {}  # several blocks may share an entry
+    for i in sorted(found):
+        once.setdefault(found[i].line or -1 - i, found[i])
+    written = [[f"[{n.seal}] {n.head}", *n.lines, ""] for n in (*once.values(), *rest)]
+    return "\n".join("\n".join(lines) for lines in written), left
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        print(*annotate(Path(name)), sep="\n")
+    for argument in sys.argv[1:]:
+        path = Path(argument).resolve()
+        name = str(path.relative_to(cells.ROOT))
+        entries, left = annotate(name, path.read_text(encoding="utf-8"), pages.notes_of(name))
+        pages.file_of(name).parent.mkdir(parents=True, exist_ok=True)
+        pages.file_of(name).write_text(entries, encoding="utf-8")
+        print(*left, sep="\n")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import quoted_cells as cells
 import quoted_words as words
-from quoted_pages import Block, Copy, Page, parse
+from quoted_pages import Block, Copy, Page, file_of, parse
 
 RESULT = re.compile(
     rf"(?<![\w.]){cells.INTERVAL.pattern}"
@@ -17,7 +17,7 @@ RESULT = re.compile(
 """Intervals, counts and returns: numbers that must have a cell."""
 NO_RESULT = "no result: "
 """Of examples and of facts about code."""
-LINK = re.compile(r"\]\([./]*results/[^)]+/[^)]+\.(?:md|csv)\)")
+LINK = re.compile(r"\]\([./]*results/([^)]+/[^)]+\.(?:md|csv))\)")
 OF_RESULTS = ("docs/results.md", "docs/which_agent.md")
 
 
@@ -29,17 +29,20 @@ def results_in(text: str) -> list[str]:
 def is_of_results(page: str, section: str) -> bool:
     """Does a section compare agents, so that what it says without a number needs cells, too?"""
     if page == "README.md":
-        return section in ("## What it shows", "## Speed")
+        return section.startswith(("## What it shows", "## Speed"))
     return page in OF_RESULTS or section.startswith("## Results")
 
 
-def check(name: str, text: str) -> list[str]:
-    """Everything that is wrong with a page."""
-    page = parse(text)
-    problems = [f"{name}:{line + 1}: this comment belongs to nothing" for line in page.stray]
+def check(name: str, text: str, notes: str) -> list[str]:
+    """Everything that is wrong with a page, or with its entries."""
+    page = parse(text, notes)
+    problems = []
     for block in page.blocks:
         found = check_block(block, is_of_results(name, block.section))
         problems += [f"{name}:{block.start + 1}: {problem}" for problem in found]
+    for note in page.unused:
+        where = f"{file_of(name).relative_to(cells.ROOT)}:{note.line}"
+        problems.append(f"{where}: the claim was edited or removed: [{note.seal}] {note.head}")
     tables = [problem for copy in page.copies for problem in check_copy(copy)]
     return problems + [f"{name}: {problem}" for problem in tables + check_headings(page)]
 
@@ -49,20 +52,18 @@ def check_block(block: Block, verdicts: bool) -> list[str]:
     text, note = words.plain(block.text), block.note
     needed = results_in(block.text)
     if note is None:
+        missing = f"no entry with the seal {block.seal} names the cells"
         if needed:
-            return [f"no comment names the cells of {', '.join(needed)}"]
+            return [f"{missing} of {', '.join(needed)}"]
         wanted = block.measured or LINK.search(block.text) or (verdicts and words.compares(text))
-        return ["no comment names the cells that this rests on"] if wanted else []
-    problems, placed = _check_entries(text, note.entries)
+        return [f"{missing} that this rests on"] if wanted and block.seal else []
+    problems, placed = _check_numbers(text, note.numbers)
     problems += _without_a_line(text, placed)
     evidence: list[cells.Cell] = []
     for name, relation in note.evidence:
         found, wrong = check_evidence(name, relation)
         evidence, problems = evidence + found, problems + wrong
-    problems += _check_names(text, block, placed, evidence)
-    if note.seal != words.seal(text):
-        problems.append(f"the claim has changed since it was sealed: {words.seal(text)}")
-    return problems
+    return problems + _check_names(text, block, placed, evidence)
 
 
 class Placed(NamedTuple):
@@ -73,11 +74,11 @@ class Placed(NamedTuple):
     cells: list[cells.Cell]
 
 
-def _check_entries(text: str, entries: list[tuple[str, str]]) -> tuple[list[str], list[Placed]]:
-    """The numbers that a comment names, where they stand, and which of them are wrong."""
+def _check_numbers(text: str, numbers: list[tuple[str, str]]) -> tuple[list[str], list[Placed]]:
+    """The numbers that an entry names, where they stand, and which of them are wrong."""
     problems: list[str] = []
     placed: list[Placed] = []
-    for number, expression in entries:
+    for number, expression in numbers:
         start = placed[-1].stop if placed else 0
         place = re.compile(rf"(?<![\d.,])(?:{re.escape(number)})(?!\d|[.,]\d)").search(text, start)
         if place is None:

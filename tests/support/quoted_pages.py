@@ -1,71 +1,82 @@
 """Pages that quote results: which numbers they have, and which cells those are.
 
 A table below `<!-- results/FOLDER/FILE.md -->` is copied: rows of that file, with some of its
-columns. Everything else that states a result (a paragraph, an item of a list, a row of a table) is
-followed by a comment that a reader does not see:
+columns. Everything else that states a result (a paragraph, an item of a list, a row of a table) has
+an entry in a file of its page, tests/study/cells/PAGE.txt:
 
-    - After 6M steps of trace 4 LCPO is ahead of A2C by 15.1 ± 9.7.
-      <!-- cells da79f8
-      15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]
-      -->
+    [da79f8] After 6M steps of trace 4 LCPO is ahead of A2C by ...
+    15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]
 
 A line of it names the cell of a number (`quoted_cells`), or says that it is `no result: WHY`. A
 line `see FILE[keys | column]` names cells of one row or several that a claim without a number rests
 on; `< 0`, `> 0` or `~ 0` after it says that all of those intervals lie below, above or around zero,
 `near paper` or `far from paper` whether they overlap the paper's in the same row, `all` or `none`
-that counts are "8 of 8" or "0 of 8". A comment on a row of a table stands below the table:
-`<!-- cells da79f8 row FIRST CELL`.
+that counts are "8 of 8" or "0 of 8". A blank line ends the entry.
 
-What a block names (agents, traces, windows) must be what some of its cells are about, and `da79f8`
-seals the words of its claim (`quoted_words.seal`): where they change, a person has to compare them
-with the cells again. `python tests/support/quoted.py PAGE` proposes cells for numbers that have
-none, and seals.
+`da79f8` seals the words of the claim (`quoted_words.seal`), and the entry belongs to the block with
+that seal: when the words change, a person has to compare them with the cells again. The first words
+help to find the block. What a block names (agents, traces, windows) must be what some of its cells
+are about. `python tests/support/quoted.py PAGE` proposes and re-seals entries.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import quoted_cells as cells
 import quoted_words as words
 
 SOURCE = re.compile(r"<!-- (results/\S+) -->")
-CELLS = re.compile(r"<!-- cells(?: ([0-9a-f]{6}))?(?: row (.+))?$")
+HEAD = re.compile(r"\[([0-9a-f]{6})\] (.+)")
 MEASURED = re.compile(
     r"\bseeds\b|return after|\binteractions?\b|\bms\b|microseconds|end of A|whole step"
     r"|constraint active|best policy|P\(better\)|\(0, 0\)|LCPO \| A2C"
 )
 """In the header of a table of measurements."""
-RELATION = re.compile(r"(?<=\] )(?:[<>~] 0|all|none|near paper|far from paper)$")
+EVIDENCE = re.compile(r"see (.+?)(?: ([<>~] 0|all|none|near paper|far from paper))?")
 
 
 class Note(NamedTuple):
-    """A comment that names cells."""
+    """An entry: the cells of a block."""
 
-    start: int
-    """Of its lines, counted from 0."""
-    stop: int
+    line: int
+    """Of its file, where it begins."""
     seal: str
-    entries: list[tuple[str, str]]
-    """Number and expression."""
-    evidence: list[tuple[str, str]]
-    """Cells and relation."""
+    head: str
+    """The first words of the block."""
+    lines: tuple[str, ...]
+
+    @property
+    def numbers(self) -> list[tuple[str, str]]:
+        """Number and expression."""
+        parts = [line.partition(" = ") for line in self.lines if not line.startswith("see ")]
+        return [(number, expression) for number, _, expression in parts]
+
+    @property
+    def evidence(self) -> list[tuple[str, str]]:
+        """Cells and relation."""
+        return [(m[1], m[2] or "") for m in map(EVIDENCE.fullmatch, self.lines) if m]
 
 
 class Block(NamedTuple):
-    """A paragraph, an item, or a row of a table; with what its comment says."""
+    """A paragraph, an item, or a row of a table; with its entry."""
 
     section: str
     start: int
-    stop: int
     text: str
     row: str | None
-    """The first cell of it, in a table."""
+    """The cells of it without their columns, in a table."""
     measured: bool
     """Whether the table has measurements, by its header."""
     note: Note | None
+
+    @property
+    def seal(self) -> str:
+        """Of its words; empty where it claims nothing, as a bare link."""
+        return words.seal(words.plain(self.text))
 
 
 class Copy(NamedTuple):
@@ -82,11 +93,48 @@ class Page(NamedTuple):
 
     blocks: list[Block]
     copies: list[Copy]
-    stray: list[int]
-    """Lines at which a comment follows nothing that it could belong to."""
+    unused: list[Note]
+    """Entries whose claim was edited or removed."""
 
 
-def parse(text: str) -> Page:
+def file_of(name: str) -> Path:
+    """Where the entries of a page are."""
+    return cells.ROOT / "tests" / "study" / "cells" / f"{name}.txt"
+
+
+def notes_of(name: str) -> str:
+    """The entries of a page, as text."""
+    return file_of(name).read_text(encoding="utf-8") if file_of(name).is_file() else ""
+
+
+def read_notes(text: str) -> list[Note]:
+    """The entries of a file; ValueError where one does not begin with its seal."""
+    found = []
+    for entry in re.finditer(r"(?:.+(?:\n|$))+", text):
+        first, *lines = entry[0].splitlines()
+        number = text.count("\n", 0, entry.start()) + 1
+        head = HEAD.fullmatch(first)
+        if head is None:
+            raise ValueError(f"line {number} is not '[SEAL] first words': {first}")
+        found.append(Note(number, head[1], head[2], tuple(lines)))
+    return found
+
+
+def parse(text: str, notes: str) -> Page:
+    """A page with its entries. Of several with the same seal, blocks take one each, in order."""
+    page, known = _parse(text), read_notes(notes)
+    waiting: dict[str, list[Note]] = {}
+    for note in known:
+        waiting.setdefault(note.seal, []).append(note)
+    for i, block in enumerate(page.blocks):
+        if mine := waiting.get(block.seal):
+            page.blocks[i] = block._replace(note=mine.pop(0) if len(mine) > 1 else mine[0])
+    used = {block.note for block in page.blocks}
+    page.unused.extend(note for note in known if note not in used)
+    return page
+
+
+def _parse(text: str) -> Page:
     """A page, line by line."""
     lines = text.split("\n")
     page, section, number = Page([], [], []), "", 0
@@ -98,11 +146,10 @@ def parse(text: str) -> Page:
         if line.lstrip().startswith("```"):
             number = _end(lines, number + 1, lambda x: x.lstrip().startswith("```")) + 1
         elif line.startswith("#"):
-            section, source, number = line, None, number + 1
+            above = section.split(" ### ")[0] if line.startswith("### ") else ""
+            section, source, number = f"{above} {line}".lstrip(), None, number + 1
         elif marker:
             source, caption, number = marker[1], "", number + 1
-        elif match := CELLS.match(line.strip()):
-            number = _attach(page, lines, number, match)
         elif line.lstrip().startswith("<!--"):
             number = _end(lines, number, lambda x: "-->" in x) + 1
         elif line.startswith("|"):
@@ -115,7 +162,7 @@ def parse(text: str) -> Page:
             source, number = None, stop
         elif line.strip():
             stop = _end(lines, number + 1, _begins)
-            block = Block(section, number, stop, "\n".join(lines[number:stop]), None, False, None)
+            block = Block(section, number, "\n".join(lines[number:stop]), None, False, None)
             if source is not None:
                 caption = block.text
             else:
@@ -140,31 +187,4 @@ def _rows(section: str, start: int, rows: list[list[str]]) -> Iterator[Block]:
     for i, row in enumerate(rows[2:], start + 2):
         text = " | ".join(f"{name} {cell}" for name, cell in zip(rows[0], row, strict=False))
         measured = bool(MEASURED.search(" | ".join(rows[0])))
-        yield Block(section, i, i + 1, text, words.plain(row[0]), measured, None)
-
-
-def _attach(page: Page, lines: list[str], start: int, match: re.Match[str]) -> int:
-    """Read a comment, and give it to its block; returns the line after it."""
-    stop = _end(lines, start, lambda x: x.strip().endswith("-->")) + 1
-    body = [line.strip().removesuffix("-->").strip() for line in lines[start + 1 : stop]]
-    entries, evidence = [], []
-    for line in filter(None, body):
-        if line.startswith("see "):
-            relation = RELATION.search(line)
-            word = relation[0] if relation else ""
-            word = relation[0] if relation else ""
-            evidence.append((line[4:].removesuffix(word).strip(), word))
-        else:
-            number, _, expression = line.partition(" = ")
-            entries.append((number, expression))
-    note = Note(start, stop, match[1] or "", entries, evidence)
-    row = match[2].removesuffix("-->").strip() if match[2] else None
-    for i in range(len(page.blocks) - 1, -1, -1):
-        block = page.blocks[i]
-        if block.row == row and block.note is None:
-            page.blocks[i] = block._replace(note=note)
-            return stop
-        if row is None or block.row is None:
-            break
-    page.stray.append(start)
-    return stop
+        yield Block(section, i, text, words.plain(" | ".join(row)), measured, None)

@@ -104,8 +104,8 @@ def unsupported(text: str, cells: Iterable[str]) -> list[str]:
 
 
 def seal(text: str) -> str:
-    """Of the claim: its numbers, names and words such as "ahead", in their order."""
+    """Of the claim: its numbers, names and words such as "ahead", in their order; "" if none."""
     found = [(match.start(), match[0].lower()) for match in _CLAIM.finditer(text)]
     found += [(match.start(), match[0].lower()) for match in AGENT.finditer(text)]
     claim = " ".join(word for _, word in sorted(set(found)))
-    return hashlib.sha256(claim.encode()).hexdigest()[:6]
+    return hashlib.sha256(claim.encode()).hexdigest()[:6] if claim else ""
