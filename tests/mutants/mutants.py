@@ -1321,8 +1321,8 @@ MUTANTS = (
     ),
     Mutant(
         "forgotten-updates", "lcpo/live/saving.py",
-        'learner.updates, learner.metrics = about["updates"], about["metrics"]',
-        'learner.metrics = about["metrics"]',
+        'learner.updates = values.whole("updates", about["updates"], 0, values.INT_MAX // 2)',
+        'values.whole("updates", about["updates"], 0, values.INT_MAX // 2)',
         (f"{LEARNER}it_can_be_saved_between_any_two_calls",),
         "a loaded learner draws numbers that it has drawn before",
     ),
@@ -1657,8 +1657,8 @@ MUTANTS = (
     ),
     Mutant(
         "live-contexts-by-step", "lcpo/live/rollout.py",
-        "history = ContextHistory(self.spec, self.advance)",
-        "history = ContextHistory(self.spec)",
+        "ContextHistory(self.spec, self.advance)",
+        "ContextHistory(self.spec)",
         (f"{LEARNER}contexts_may_move_by_episode",),
         "the history of a context that moves by episode is one of steps",
     ),

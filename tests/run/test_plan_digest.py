@@ -56,9 +56,9 @@ def replace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_worker_is_told_which_plan_to_trust(
     tmp_path: Path, replace: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "planned_code.py").write_text(MINE)
     monkeypatch.syspath_prepend(tmp_path)
-    plans.save_plan(tmp_path / "o", jobs_of("mine:agent"))
+    plans.save_plan(tmp_path / "o", jobs_of("planned_code:agent"))
     file = plan_file(tmp_path / "o")
     digest = plans.load_plan(file).digest
     assert worker.main([str(file)]) == 2

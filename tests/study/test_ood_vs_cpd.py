@@ -66,9 +66,9 @@ def test_foreign_folders_and_rows_that_are_not_there_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    command = ["reproduce", "ood-vs-cpd", "--out", str(tmp_path)]
-    assert run(*command, "--rows", "10") == 2
+    command = ["reproduce", "ood-vs-cpd", "--out"]
+    assert run(*command, str(tmp_path), "--rows", "10") == 2
     assert "not empty" in capsys.readouterr().err
-    assert run(*command, "--rows", "20000001") == 2
+    assert run(*command, str(tmp_path / "new"), "--rows", "20000001") == 2
     assert "20,000,000 rows" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
