@@ -78,7 +78,7 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
 
 
 def _check_out(name: str, options: Options) -> None:
-    """Raise InputError unless the study may write where it is told to, before it is planned."""
+    """Raise InputError unless the study may write to its folder; called before it is planned."""
     from lcpo.run.engines.base import check_resumed
     from lcpo.run.store.outputs import check_own_folder, check_runs_folder
     from lcpo.study.folder import check_holds_runs, check_study, is_of_study

@@ -83,7 +83,7 @@ def _digest(key: str, value: bytes) -> bytes:
 
 
 def _read(file: Path) -> bytes:
-    """What an entry holds; nothing where it is no file of ours. A pipe is not waited for."""
+    """What an entry holds; nothing where it is no file of ours, such as a pipe."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     with open(file, "rb", opener=lambda path, _: os.open(path, flags)) as opened:
         info = os.fstat(opened.fileno())

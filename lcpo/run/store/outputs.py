@@ -74,7 +74,7 @@ def check_runs_folder(out: Path, names: Iterable[str] = ()) -> None:
 
 
 def check_workers_folder(out: Path, names: Sequence[str]) -> None:
-    """The same for a worker that was told where: its folder may hold runs of its plan alone."""
+    """The same for a worker's --out: the folder may hold runs of its plan alone."""
 
     def is_ours(out: Path) -> bool:
         runs = layout.runs_folder(out)
@@ -127,7 +127,7 @@ def check_folder(out: Path) -> None:
             raise InputError(f"{there} is a {found}: give another folder than {out}")
         if not os.access(there, os.W_OK | os.X_OK):
             raise InputError(f"{there} cannot be written to: give another folder than {out}")
-        (out / "runs").lstat()  # too long a name is told here
+        (out / "runs").lstat()  # raises where the name is too long
     except (InputError, FileNotFoundError) as error:
         if isinstance(error, InputError):
             raise
