@@ -110,10 +110,13 @@ def signs(batch: Transition, metrics: Metrics, reads_obs: bool) -> Metrics:
 
 
 def num_unusable(state: Tree) -> Array:
-    """How many numbers of an agent's state are NaN or infinite, large buffers left out.
+    """How many numbers of an agent's state are NaN or infinite, its large memory left out.
 
-    Those hold what was observed, which is looked at when it comes.
+    To read that would keep a compiled run from updating it in place. It holds what was observed,
+    which is checked as it comes, and what only `update` reads, which shows in the metrics.
     """
+    if hasattr(state, "memory") and hasattr(state, "_replace"):
+        state = state._replace(memory=())
     parts = jax.tree.leaves(state, is_leaf=lambda x: isinstance(x, Replay | Reservoir))
     floats = [x for x in parts if not isinstance(x, Replay | Reservoir) and _is_float(x)]
     counts = [jnp.sum(~jnp.isfinite(x), dtype=jnp.int32) for x in floats]

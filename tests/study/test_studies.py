@@ -176,6 +176,8 @@ def _plans_and_collects(
     assert "experiment: there 'theorem', now 'windy'" in capsys.readouterr().err
     (out / "study.json").unlink()  # a folder that only a worker has seen
     assert run("reproduce", "grid-world", "--collect", str(out)) == 2
+    assert "holds files that lcpo reproduce theorem wrote" in capsys.readouterr().err
+    assert run("reproduce", "grid-world", "--collect", str(out), "--out", str(here / "new")) == 2
     assert "holds no run of this study" in capsys.readouterr().err
     assert run(*command[:-4], "--steps", "1200", "--collect", str(out)) == 2
     assert "steps: there 1000, now 1200" in capsys.readouterr().err
