@@ -66,7 +66,7 @@ def test_a_worker_is_told_which_plan_to_trust(
     assert worker.main([str(file), "--plan-digest", digest]) == 0
     mark = replace(tmp_path / "o")
     assert worker.main([str(file), "--plan-digest", digest]) == 2
-    assert f"{file} has changed since this worker was told to run it" in capfd.readouterr().err
+    assert f"{file} has changed since this worker was started for it" in capfd.readouterr().err
     assert not mark.exists()
 
 
@@ -85,7 +85,7 @@ def test_the_script_for_slurm_runs_the_plan_that_it_was_written_for(
         ["bash", str(out / "slurm.sh")], env=environment, capture_output=True, text=True
     )
     assert task.returncode == 2, task.stderr
-    assert "has changed since this worker was told to run it" in task.stderr
+    assert "has changed since this worker was started for it" in task.stderr
     assert not mark.exists()
 
 
@@ -149,7 +149,7 @@ def test_workers_on_this_machine_refuse_a_plan_that_was_put_there(
     run_plan(jobs_of(), out, LocalEngine(workers=1), heard.append)
     assert isinstance(heard[-1], Crashed)
     assert "its worker ended with exit code 2" in heard[-1].reason
-    assert "has changed since this worker was told to run it" in log_file(out, 0).read_text()
+    assert "has changed since this worker was started for it" in log_file(out, 0).read_text()
     assert not mark.exists()
 
 

@@ -44,7 +44,8 @@ AGENT = pytest.mark.parametrize(
 
 def small(agent: str) -> dict[str, Any]:
     """Small sizes, and steps that are long enough to learn the probe."""
-    sizes = {**SMALL, "learning_rate": 0.02, "value_learning_rate": 0.02, "gamma": 0.5,
+    rate = 0.01 if agent == "lcpo-p" else 0.02  # its thirty steps a rollout overshoot with more
+    sizes = {**SMALL, "learning_rate": rate, "value_learning_rate": 0.02, "gamma": 0.5,
              "batch_size": 64, "buffer_size": 2000, "random_steps": 64, "epsilon_steps": 200,
              "updates_per_rollout": 4, **SMALL_OF.get(agent, {})}  # fmt: skip
     known = {field.name for field in dataclasses.fields(AGENTS[agent].Config)}
@@ -144,7 +145,7 @@ def test_a_learner_goes_on_or_says_why_not(agent: str, normalise: Any) -> None:
         assert np.isfinite(list(learner.metrics.values())).all(), where
         if value == 1.0:
             assert learner.dropped == 0
-            assert reward > 0.3 or agent in (*SLOW, "lcpo-p")  # 48 rollouts are few for it
+            assert reward > 0.3 or agent in SLOW
         if learner.dropped:
             assert learner.problem == str(told[-1].message)
             assert str(learner.problem).count(":") > 1, where  # what it is, what it means

@@ -1,7 +1,7 @@
 """Does an agent or an environment keep its contract? Checked by shape, before any work.
 
-`plan` calls these for everything it is given, so a user's own agent or environment that breaks a
-rule is told which one before a run starts. The same for how runs are run.
+`plan` calls these for everything it is given, so a rule that a user's own agent or
+environment breaks is named before a run starts. The same holds for how runs are run.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def load_plan(file: Path, digest: str | None = None) -> Plan:
     found_digest = digest_of_json(planned)
     if digest not in (None, found_digest):
         raise InputError(
-            f"{file} has changed since this worker was told to run it: repeat the command that "
+            f"{file} has changed since this worker was started for it: repeat the command that "
             "planned its runs, with --resume"
         )
     out, jobs = planned["out"], planned["jobs"]
