@@ -12,7 +12,7 @@ import numpy as np
 
 from lcpo.bench import Stopwatch
 from lcpo.run.worker import cores, pin
-from lcpo.study.tables import Table
+from lcpo.study.report.tables import Table
 
 
 def main() -> None:

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 from lcpo import contexts
 from lcpo.contexts import fractions
 from lcpo.run.plan.checked import counted
-from lcpo.study import costs, tables
+from lcpo.study import costs
+from lcpo.study.measure.paper_numbers import read_table
 from lcpo.study.paper import STUDIES
-from lcpo.study.paper_numbers import read_table
+from lcpo.study.report import tables
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"

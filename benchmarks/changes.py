@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.seeds import setting
-from lcpo.study.tables import Table
+from lcpo.study.measure.seeds import setting
+from lcpo.study.report.tables import Table
 
 SHOWN = 8
 

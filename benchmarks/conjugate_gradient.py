@@ -29,7 +29,7 @@ from jax.flatten_util import ravel_pytree
 from lcpo.core import dists, nets, trust_region
 from lcpo.core.trust_region import CG_ITERATIONS, Product
 from lcpo.run.worker import cores, pin
-from lcpo.study.tables import Table
+from lcpo.study.report.tables import Table
 from lcpo.types import Array
 
 STATES, PROBLEMS, TURNS, DAMPING = 200, 20, 40, 0.1

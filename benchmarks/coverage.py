@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lcpo.study import stats
-from lcpo.study.drawn_tables import Returns
-from lcpo.study.tables import Table
+from lcpo.study.controls.drawn_tables import Returns
+from lcpo.study.measure import stats
+from lcpo.study.report.tables import Table
 
 REPETITIONS = 4000
 RESAMPLES = 999

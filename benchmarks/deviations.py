@@ -23,8 +23,8 @@ from lcpo.config import config
 from lcpo.envs.mujoco.base import MujocoTask
 from lcpo.envs.mujoco.tasks import INDEX_COST, Hopper, Reacher
 from lcpo.run.store.files import save_json
-from lcpo.study.calibrate import Lookback, calibrate
-from lcpo.study.tables import Table
+from lcpo.study.advice.calibrate import Lookback, calibrate
+from lcpo.study.report.tables import Table
 
 WORLDS = 100
 Policy = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]

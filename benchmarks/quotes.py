@@ -11,7 +11,8 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
-from lcpo.study import stats, tables
+from lcpo.study.measure import stats
+from lcpo.study.report import tables
 
 RESULTS = Path(__file__).parents[1] / "results"
 HEADER = ["number", "trace", "a", "minus b", "difference", "P(a better)", "a better on", "seeds"]

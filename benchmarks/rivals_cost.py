@@ -19,9 +19,9 @@ import numpy as np
 
 from lcpo.bench import Stopwatch
 from lcpo.run.worker import cores, pin
-from lcpo.study.drawn import setting
-from lcpo.study.paper.rivals import CASES, describe
-from lcpo.study.tables import Table
+from lcpo.study.controls.drawn import setting
+from lcpo.study.controls.rivals import CASES, describe
+from lcpo.study.report.tables import Table
 
 ROOT = Path(__file__).parents[1]
 UPDATES = 100

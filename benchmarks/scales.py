@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lcpo.contexts import fractions
-from lcpo.study.tables import Table
+from lcpo.study.report.tables import Table
 
 Returns = dict[tuple[str, str], dict[str, np.ndarray]]
 """By environment and trace: of each agent, by seed."""

@@ -16,7 +16,8 @@ from gymnasium import spaces
 import lcpo
 from lcpo.gym import from_gymnasium
 from lcpo.run.store.results import Result
-from lcpo.study import compare, report
+from lcpo.study.measure import compare
+from lcpo.study.report import report
 
 
 class Server(gymnasium.Env):

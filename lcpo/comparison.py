@@ -20,13 +20,14 @@ from lcpo.run.plan.check import check_running
 from lcpo.run.plan.job import Job
 from lcpo.run.store.outputs import check_runs_folder
 from lcpo.run.store.results import Result, load_results
-from lcpo.study import compare as rows
-from lcpo.study import constraint, html, report
-from lcpo.study.figures import save
-from lcpo.study.findings import run_findings
-from lcpo.study.output import FORMS, SEEDS, check_report
-from lcpo.study.seeds import setting
-from lcpo.study.tables import Table
+from lcpo.study.advice import constraint
+from lcpo.study.advice.findings import run_findings
+from lcpo.study.measure import compare as rows
+from lcpo.study.measure.seeds import setting
+from lcpo.study.report import html, report
+from lcpo.study.report.figures import save
+from lcpo.study.report.output import FORMS, SEEDS, check_report
+from lcpo.study.report.tables import Table
 
 AGENTS = "lcpo,a2c-entropy,a2c"
 

@@ -10,7 +10,7 @@ import pytest
 from commands import run
 
 import lcpo
-from lcpo.study import calibrate
+from lcpo.study.advice import calibrate
 
 SMALL = "hidden=[8,8],rollout_length=20"
 AGENTS = f"lcpo[sigma=2,{SMALL}],lcpo[sigma=0.01,{SMALL}]"

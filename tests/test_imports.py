@@ -29,15 +29,13 @@ ALLOWED = {
     "gym": {"gym", "envs", "contexts", "core"} | BASICS,
     "run": {"run", "agents", "envs", "gym", "contexts", "core", "lcpo"} | BASICS,
     "bench": {"run", "agents", "envs"} | BASICS,
-    "examine": {"run", "envs", "gym", "core"} | BASICS,
-    "study": {"study", "run", "agents", "envs", "gym", "contexts", "core", "bench",
-              "examine"} | BASICS,
+    "study": {"study", "run", "agents", "envs", "gym", "contexts", "core", "bench"} | BASICS,
     "policy": {"run", "agents", "envs"} | BASICS,
     "live": {"live", "policy", "run", "agents", "envs", "core"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
     "comparison": {"api", "study", "run"} | BASICS,
     "cli": {"cli", "api", "comparison", "study", "run", "agents", "envs", "gym", "contexts",
-            "core", "bench", "examine", "lcpo"} | BASICS,
+            "core", "bench", "lcpo"} | BASICS,
     "__init__": {"api", "comparison", "gym", "errors", "live", "policy"},
 }  # fmt: skip
 

@@ -59,8 +59,8 @@ def _first_line(thing: Any) -> str:
 
 def check_env(arguments: list[str]) -> int:
     """Play with an environment of yours, and tell what is wrong with it."""
-    from lcpo.examine import examine
     from lcpo.run.plan.job import find_env
+    from lcpo.study.advice.examine import examine
 
     if arguments[:1] in (["-h"], ["--help"]):
         _check_env_usage()

@@ -11,13 +11,13 @@ import tyro
 from lcpo import contexts
 from lcpo.cli import options as flags
 from lcpo.cli import show
-from lcpo.study.tables import Table
+from lcpo.study.report.tables import Table
 
 
 def trace(arguments: list[str]) -> None:
     """Draw context traces, and tell what they hold."""
-    from lcpo.study.figures import check_path
-    from lcpo.study.trace_figure import plot_traces, trace_summary
+    from lcpo.study.report.figures import check_path
+    from lcpo.study.report.trace_figure import plot_traces, trace_summary
 
     options = flags.parse(
         "trace",
@@ -54,8 +54,8 @@ def _tell_notes(trace: str) -> None:
 
 def calibrate(arguments: list[str]) -> None:
     """How often would LCPO's constraint be active on a trace? Suggests sigma."""
-    from lcpo.study import calibrate as study
-    from lcpo.study.figures import check_path
+    from lcpo.study.advice import calibrate as study
+    from lcpo.study.report.figures import check_path
 
     options = flags.parse(
         "calibrate",
@@ -91,9 +91,9 @@ def calibrate(arguments: list[str]) -> None:
 
 def report(arguments: list[str]) -> None:
     """Write the page of a folder: tables, figures, runs and commands in one HTML file."""
-    from lcpo.study import html, html_folder
-    from lcpo.study.output import check_report
-    from lcpo.study.report import write_tables
+    from lcpo.study.report import html, html_folder
+    from lcpo.study.report.output import check_report
+    from lcpo.study.report.report import write_tables
 
     options = flags.parse(
         "report",
@@ -117,7 +117,7 @@ def report(arguments: list[str]) -> None:
 
 def import_runs(arguments: list[str]) -> None:
     """Take results of other code, so that they stand in the same tables."""
-    from lcpo.study.imports import import_file
+    from lcpo.study.report.imports import import_file
 
     options = flags.parse(
         "import",
@@ -135,7 +135,7 @@ def import_runs(arguments: list[str]) -> None:
 
 def export(arguments: list[str]) -> None:
     """Gather the records of all runs in a folder into one Parquet or CSV table."""
-    from lcpo.study.export import export as write
+    from lcpo.study.report.export import export as write
 
     options = flags.parse(
         "export",

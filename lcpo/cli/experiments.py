@@ -16,8 +16,8 @@ SCALES = ("paper", "short", "smoke")
 def list_experiments(arguments: list[str]) -> int:
     """A row per experiment and scale; `--scale` for another one, a name for one experiment."""
     from lcpo.run.worker import cores
-    from lcpo.study import tables
     from lcpo.study.paper import STUDIES
+    from lcpo.study.report import tables
 
     found = flags.parse(
         "reproduce --list",

@@ -82,8 +82,8 @@ def _check_out(name: str, options: Options) -> None:
     from lcpo.run.engines.base import check_resumed
     from lcpo.run.store.outputs import check_own_folder, check_runs_folder
     from lcpo.study.folder import check_holds_runs, check_study, is_of_study
-    from lcpo.study.html import PAGE, check_page
-    from lcpo.study.output import check_report, is_report
+    from lcpo.study.report.html import PAGE, check_page
+    from lcpo.study.report.output import check_report, is_report
 
     by, out = f"lcpo reproduce {name}", options.folder(name)
     if options.collect is not None:
@@ -203,9 +203,9 @@ def _report(
     name: str, options: Options, results: Sequence[Any], jobs: list[Job], out: Path, command: str
 ) -> None:
     """Write and print what the runs show."""
-    from lcpo.study.html import write_page
-    from lcpo.study.output import write_files
     from lcpo.study.paper import STUDIES
+    from lcpo.study.report.html import write_page
+    from lcpo.study.report.output import write_files
 
     if jobs and not any(result.status == "finished" for result in results):
         return

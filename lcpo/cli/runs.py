@@ -188,7 +188,7 @@ def trace_of(options: Any) -> str | None:
 
 def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
     """What was chosen for the user, and what is odd about it, before the runs."""
-    from lcpo.study.constraint import plan_warnings
+    from lcpo.study.advice.constraint import plan_warnings
 
     if options.quiet:
         return
@@ -218,7 +218,7 @@ def compare(arguments: list[str]) -> int:
     from lcpo.run import further
     from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.job import find_env
-    from lcpo.study.compare import check_warmup
+    from lcpo.study.measure.compare import check_warmup
 
     if resume.is_alone(arguments):
         return _go_on("compare", arguments)

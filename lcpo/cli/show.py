@@ -11,7 +11,7 @@ from rich.text import Text
 from lcpo.errors import printable
 
 if TYPE_CHECKING:
-    from lcpo.study.tables import Table
+    from lcpo.study.report.tables import Table
 
 
 def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = False) -> None:

@@ -26,7 +26,7 @@ _WHERE: list[flags.Option] = [
 def evaluate(arguments: list[str]) -> None:
     """Let trained policies act without learning, on other seeds or traces; a table."""
     from lcpo.run.plan.plan import check_seeds
-    from lcpo.study import evaluate as study
+    from lcpo.study.play import evaluate as study
 
     options = flags.parse(
         "evaluate",
@@ -63,7 +63,7 @@ def evaluate(arguments: list[str]) -> None:
 
 def watch(arguments: list[str]) -> None:
     """Draw a trained policy at work, with its context: a GIF."""
-    from lcpo.study import video
+    from lcpo.study.play import video
 
     extra: list[Any] = [
         ("out", Path, "GIF to write.", Path("watch.gif")),

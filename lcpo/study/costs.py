@@ -14,7 +14,7 @@ from lcpo import contexts
 from lcpo.agents import AGENTS
 from lcpo.run.plan.job import Job
 from lcpo.run.store.record import KEPT_ROWS, block_size
-from lcpo.study import gradient_steps
+from lcpo.study.measure import gradient_steps
 
 AGENT_US = {
     "a2c": 3.5, "lcpo": 14.2, "trpo": 12.6, "ppo": 8.5, "lcpo-p": 13.5, "clear": 6.6, "ddqn": 4.4,

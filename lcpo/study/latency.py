@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lcpo.run.store.record import TOTAL, Record
-from lcpo.study.stats import NAN
+from lcpo.study.measure.stats import NAN
 
 WINDOWS_PER_HOUR = 7200
 DELAY = 900

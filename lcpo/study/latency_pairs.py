@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from lcpo.study import stats, tables
+from lcpo.study.measure import stats
+from lcpo.study.report import tables
 
 
 class Latencies(Protocol):

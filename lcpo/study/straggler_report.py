@@ -12,12 +12,14 @@ from lcpo.agents.constant import HEDGES
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import figures, gradient_steps, latency, latency_pairs, stats, tables
-from lcpo.study.compare import finished_runs
-from lcpo.study.curves import COLOURS, STYLES
-from lcpo.study.paper_numbers import paper_number
-from lcpo.study.seeds import seeds_table
-from lcpo.study.stats import Estimate
+from lcpo.study import latency, latency_pairs
+from lcpo.study.measure import gradient_steps, stats
+from lcpo.study.measure.compare import finished_runs
+from lcpo.study.measure.paper_numbers import paper_number
+from lcpo.study.measure.seeds import seeds_table
+from lcpo.study.measure.stats import Estimate
+from lcpo.study.report import figures, tables
+from lcpo.study.report.curves import COLOURS, STYLES
 from lcpo.study.study import Report
 
 NEVER, ORACLE = "never-hedge", "hedge-hourly"

@@ -32,8 +32,8 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import check_seeds
 from lcpo.run.store.results import Result
+from lcpo.study.report.tables import Table
 from lcpo.study.scale import read_scale
-from lcpo.study.tables import Table
 from lcpo.values import refuse
 
 Setting = Literal["corrected", "published"]
@@ -123,17 +123,17 @@ def listed(what: str, text: str) -> list[str]:
 
 
 class Picture(NamedTuple):
-    """A figure as the content of two files: `lcpo.study.figures.to_picture`."""
+    """A figure as the content of two files: `lcpo.study.report.figures.to_picture`."""
 
     png: bytes
     svg: bytes
 
 
 class Report(NamedTuple):
-    """What a study shows. `lcpo.study.output.write_files` writes it down."""
+    """What a study shows. `lcpo.study.report.output.write_files` writes it down."""
 
     seeds: Table
-    """A row per run, for seeds.csv: see `lcpo.study.seeds.seeds_table`. Without runs: per seed."""
+    """For seeds.csv, a row per run (`measure.seeds.seeds_table`); without runs: per seed."""
     tables: Mapping[str, Table] = {}
     """By name: the table NAME becomes NAME.txt, .md, .tex and .csv."""
     numbers: Mapping[str, Table] = {}

@@ -11,8 +11,8 @@ from typing import Any
 import chromium
 import pytest
 
-from lcpo.study import html, report
-from lcpo.study.imports import import_file
+from lcpo.study.report import html, report
+from lcpo.study.report.imports import import_file
 
 RESULTS = Path(__file__).parents[2] / "results"
 COMMITTED = ("pendulum-baselines", "straggler-workload-1", "grid-world")

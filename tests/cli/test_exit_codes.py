@@ -68,7 +68,7 @@ def test_a_bug_keeps_its_traceback(
     def broken(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("lcpo.study.trace_figure.trace_summary", broken)
+    monkeypatch.setattr("lcpo.study.report.trace_figure.trace_summary", broken)
     assert run("trace", "turns-100") == 70
     shown = capsys.readouterr().err
     assert shown.startswith("Traceback (most recent call last):")

@@ -10,7 +10,8 @@ import pytest
 
 from lcpo import contexts
 from lcpo.errors import InputError
-from lcpo.study import calibrate, trace_figure
+from lcpo.study.advice import calibrate
+from lcpo.study.report import trace_figure
 
 DATED = "timestamp,rate,size\n2024-01-01T00:00:00Z,1,10\n2024-01-01T00:01:00Z,2,20\n"
 

@@ -15,7 +15,8 @@ import pytest
 from lcpo import contexts
 from lcpo.contexts import families, files, generators, paper
 from lcpo.errors import InputError
-from lcpo.study import drawn, trace_figure
+from lcpo.study.controls import drawn
+from lcpo.study.report import trace_figure
 
 GENERATORS = {
     "ou": generators.ornstein_uhlenbeck,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lcpo import examine
 from lcpo.cli import main as cli
 from lcpo.run.store.files import load_json
+from lcpo.study.advice import examine
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/add_an_environment.md").read_text()

@@ -8,11 +8,11 @@ import pytest
 from gym_examples import Walk  # noqa: F401 - to be found by name
 from host_examples import Drift
 
-from lcpo import examine
 from lcpo.envs import ENVS
 from lcpo.envs.base import is_host
 from lcpo.gym import from_gymnasium
 from lcpo.run.plan.check import check_env
+from lcpo.study.advice import examine
 
 
 @pytest.fixture(autouse=True)

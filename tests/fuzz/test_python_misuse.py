@@ -21,7 +21,9 @@ from lcpo.envs.pendulum import Pendulum, PlainPendulum
 from lcpo.errors import InputError
 from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.plan import plan
-from lcpo.study import calibrate, compare, export, trace_figure
+from lcpo.study.advice import calibrate
+from lcpo.study.measure import compare
+from lcpo.study.report import export, trace_figure
 
 NAN, INF = float("nan"), float("inf")
 SMALL: dict[str, Any] = {"hidden": [4], "rollout_length": 20}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lcpo.study import stats
-from lcpo.study.stats.scores import Measure
+from lcpo.study.measure import stats
+from lcpo.study.measure.stats.scores import Measure
 
 metrics: Any = pytest.importorskip("rliable.metrics")
 library: Any = pytest.importorskip("rliable.library")

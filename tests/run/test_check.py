@@ -17,7 +17,7 @@ from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError
 from lcpo.run.plan.check import RECORDED, RESERVED, RESERVED_STARTS, check_agent, check_env
-from lcpo.study.export import export
+from lcpo.study.report.export import export
 from lcpo.types import Guard, Spec, Step
 
 SPEC = Pendulum().spec

@@ -22,7 +22,7 @@ from lcpo.run.plan.agents import plan_agents
 from lcpo.run.store import segments
 from lcpo.run.store.plans import planned_jobs
 from lcpo.run.store.results import load_result, load_results
-from lcpo.study import report
+from lcpo.study.report import report
 from lcpo.study.study import Picture
 
 AGENTS = "a2c,ddqn,prescient-a2c"

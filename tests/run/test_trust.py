@@ -20,7 +20,7 @@ from lcpo.run.store import plans, policy, results
 from lcpo.run.store.files import load_arrays, load_json, save_arrays, save_document
 from lcpo.run.store.layout import RunFiles, run_files
 from lcpo.run.store.results import load_results
-from lcpo.study import compare
+from lcpo.study.measure import compare
 
 SMALL: dict[str, Any] = {"hidden": [8, 8], "rollout_length": 20}
 COMMAND = ["--agent", "lcpo", "--trace", "revisit", "--steps", "400", "--seeds", "1", *QUICK]

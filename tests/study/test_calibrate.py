@@ -12,7 +12,7 @@ import pytest
 from lcpo import contexts
 from lcpo.contexts import generators
 from lcpo.core import buffers, ood
-from lcpo.study.calibrate import (
+from lcpo.study.advice.calibrate import (
     Calibration,
     Lookback,
     calibrate,

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from lcpo.study import output, seeds
-from lcpo.study.paper import rivals
+from lcpo.study.controls import rivals
+from lcpo.study.measure import seeds
+from lcpo.study.report import output
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.name for path in RESULTS.iterdir() if path.is_dir())

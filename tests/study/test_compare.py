@@ -22,11 +22,12 @@ from lcpo.run.store.files import save_arrays
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.plans import save_plan
 from lcpo.run.store.results import Result, load_results, save_outcome
-from lcpo.study import compare, curves, memory, report, stats, tables
-from lcpo.study.export import export
-from lcpo.study.memory import Memory
-from lcpo.study.stats import Estimate
-from lcpo.study.tables import Table
+from lcpo.study.measure import compare, memory, stats
+from lcpo.study.measure.memory import Memory
+from lcpo.study.measure.stats import Estimate
+from lcpo.study.report import curves, report, tables
+from lcpo.study.report.export import export
+from lcpo.study.report.tables import Table
 
 STEPS, PER_UPDATE = 100_000, 200
 LEVEL = {"lcpo": -300.0, "a2c": -400.0}

@@ -15,12 +15,14 @@ from lcpo.config import published_faults
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
-from lcpo.study import drawn, drawn_tables, html_runs, stats, tables
-from lcpo.study.drawn import DrawnOptions
-from lcpo.study.drawn_tables import Returns
-from lcpo.study.html_folder import Run
-from lcpo.study.paper import STUDIES, anchors, faults, rivals
-from lcpo.study.seeds import seeds_table
+from lcpo.study.controls import anchors, drawn, drawn_tables, faults, rivals
+from lcpo.study.controls.drawn import DrawnOptions
+from lcpo.study.controls.drawn_tables import Returns
+from lcpo.study.measure import stats
+from lcpo.study.measure.seeds import seeds_table
+from lcpo.study.paper import STUDIES
+from lcpo.study.report import html_runs, tables
+from lcpo.study.report.html_folder import Run
 from lcpo.study.study import Picture
 
 SMALL = DrawnOptions(drawn=2, seeds=2)

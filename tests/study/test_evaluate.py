@@ -17,9 +17,10 @@ from lcpo.cli import main
 from lcpo.run.drive import frozen
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import load_results
-from lcpo.study import stats, video
-from lcpo.study.clip import play
-from lcpo.study.evaluate import evaluate, find_runs
+from lcpo.study.measure import stats
+from lcpo.study.play import video
+from lcpo.study.play.clip import play
+from lcpo.study.play.evaluate import evaluate, find_runs
 
 SMALL: dict[str, Any] = {"hidden": [4], "rollout_length": 20}
 QUIET: dict[str, Any] = {"workers": 0, "progress": False}

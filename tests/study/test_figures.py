@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lcpo.study import figures
+from lcpo.study.report import figures
 from lcpo.study.study import Picture
 
 

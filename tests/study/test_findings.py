@@ -15,7 +15,7 @@ from lcpo.run.plan.job import Job, env_name
 from lcpo.run.plan.notes import exploration_notes, notes
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
-from lcpo.study.findings import run_findings
+from lcpo.study.advice.findings import run_findings
 
 
 def planned(agent: str, steps: int = 4000, **more: Any) -> Job:

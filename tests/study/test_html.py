@@ -18,9 +18,9 @@ from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.plans import planned_jobs, save_plan
-from lcpo.study import html, html_folder, html_table
 from lcpo.study.commands import train_command
-from lcpo.study.tables import Table
+from lcpo.study.report import html, html_folder, html_table
+from lcpo.study.report.tables import Table
 
 RESULTS = Path(__file__).parents[2] / "results"
 EVIL = "<script>alert(1)</script>\"><img src=x onerror='alert(2)'>&amp;"

@@ -17,9 +17,10 @@ import pytest
 from lcpo.errors import InputError
 from lcpo.run.store.files import save_document
 from lcpo.run.store.results import Result, load_results
-from lcpo.study import compare, html, imports, output, report
-from lcpo.study.export import export
-from lcpo.study.imports import import_file
+from lcpo.study.measure import compare
+from lcpo.study.report import html, imports, output, report
+from lcpo.study.report.export import export
+from lcpo.study.report.imports import import_file
 
 ABOUT = "# format: lcpo-import 1\n# code: torch-ppo\n# command: python train.py\n"
 HEADER = "agent,env,trace,seed,step,return\n"

@@ -15,9 +15,9 @@ from commands import run
 
 from lcpo.errors import InputError
 from lcpo.run.store import outputs
-from lcpo.study import figures, html, output
+from lcpo.study.report import figures, html, output
+from lcpo.study.report.tables import Table, plain_text
 from lcpo.study.study import Picture, Report
-from lcpo.study.tables import Table, plain_text
 
 TABLE, OTHER = Table(["agent"], [["a2c"]], "l"), Table(["agent"], [["lcpo"]], "l")
 RESULTS = Path(__file__).parents[2] / "results"

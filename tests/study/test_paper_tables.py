@@ -10,21 +10,15 @@ import pytest
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.paper import (
-    buffer_size,
-    ewc,
-    ideal_mbpo,
-    ood_sensitivity,
-    replay_rate,
-    windy,
-)
+from lcpo.study.controls import replay_rate
+from lcpo.study.controls.replay_rate import ReplayRateOptions
+from lcpo.study.paper import buffer_size, ewc, ideal_mbpo, ood_sensitivity, windy
 from lcpo.study.paper.buffer_size import BufferOptions
 from lcpo.study.paper.ewc import EwcOptions
 from lcpo.study.paper.ideal_mbpo import IdealMbpoOptions
 from lcpo.study.paper.ood_sensitivity import SensitivityOptions
-from lcpo.study.paper.replay_rate import ReplayRateOptions
 from lcpo.study.paper.windy import WindyOptions
-from lcpo.study.tables import Table
+from lcpo.study.report.tables import Table
 
 
 def result(job: Job, returns: np.ndarray, status: str = "finished") -> Result:

@@ -22,7 +22,7 @@ from lcpo.run.store import record as records
 from lcpo.run.store.files import load_json, save_arrays
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.results import load_results, save_outcome
-from lcpo.study import compare
+from lcpo.study.measure import compare
 from lcpo.study.paper import prescient
 
 SHORT = ["--trace", "revisit", "--steps", "2000", "--seeds", "2", "--training-steps", "6400"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from lcpo.study.stats import (
+from lcpo.study.measure.stats import (
     half_width,
     mean_ci,
     paired_difference,

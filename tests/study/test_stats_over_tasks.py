@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lcpo.study import stats
-from lcpo.study.regret import cumulative_regret
-from lcpo.study.stats.scores import Measure
+from lcpo.study.measure import stats
+from lcpo.study.measure.regret import cumulative_regret
+from lcpo.study.measure.stats.scores import Measure
 
 
 def test_iqm_worked() -> None:

@@ -14,7 +14,8 @@ import pytest
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import costs, gradient_steps, hedging
+from lcpo.study import costs, hedging
+from lcpo.study.measure import gradient_steps
 from lcpo.study.paper import straggler
 from lcpo.study.straggler_report import (
     Part,

@@ -21,10 +21,12 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store.layout import run_files
 from lcpo.run.store.plans import load_plan
 from lcpo.run.store.results import Result, save_outcome
-from lcpo.study import costs, folder, hedging, output, seeds, stats
+from lcpo.study import costs, folder, hedging
+from lcpo.study.measure import seeds, stats
 from lcpo.study.paper import STUDIES, grid_world, runtime
+from lcpo.study.report import output
+from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Picture, Report
-from lcpo.study.tables import Table
 
 SPEED = Path(__file__).parents[2] / "results" / "speed"
 SHARED = {field.name for field in dataclasses.fields(Options)}

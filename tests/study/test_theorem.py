@@ -16,7 +16,7 @@ from lcpo import api
 from lcpo.envs.probes import Place, SwitchingMDP
 from lcpo.run.plan.check import check_env
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.paper import theorem
+from lcpo.study.controls import theorem
 
 
 def test_switching_mdp_moves_as_its_tables_say() -> None:

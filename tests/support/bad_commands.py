@@ -384,14 +384,14 @@ def watch() -> Iterator[None]:
             "lcpo.run.engines.base.write_plan": write_plan,
             "lcpo.contexts.get": get,
             "lcpo.bench.bench": work,
-            "lcpo.examine.examine": work,
+            "lcpo.study.advice.examine.examine": work,
             "lcpo.run.drive.frozen.make_driver": work,
-            "lcpo.study.video.play": work,
-            "lcpo.study.export.write_bytes": work,
-            "lcpo.study.html.write_bytes": work,
-            "lcpo.study.output.write_bytes": work,
-            "lcpo.study.imports.save_arrays": work,
-            "lcpo.study.figures._render": work,
+            "lcpo.study.play.video.play": work,
+            "lcpo.study.report.export.write_bytes": work,
+            "lcpo.study.report.html.write_bytes": work,
+            "lcpo.study.report.output.write_bytes": work,
+            "lcpo.study.report.imports.save_arrays": work,
+            "lcpo.study.report.figures._render": work,
         }.items():
             stack.enter_context(mock.patch(where, instead))
         yield

@@ -27,8 +27,8 @@ from commands import run
 from lcpo.run import worker
 from lcpo.run.plan.plan import plan
 from lcpo.study.paper import STUDIES
+from lcpo.study.report.tables import Table
 from lcpo.study.study import NO_RUNS, Options, Picture, Report, Study
-from lcpo.study.tables import Table
 
 SMALL = {"hidden": [4], "rollout_length": 20}
 TINY = ["--env", "pendulum-v1", "--steps", "40", "--seeds", "1", "--workers", "0", "--quiet"]

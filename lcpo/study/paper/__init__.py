@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from lcpo.study.controls import anchors, faults, replay_rate, rivals, theorem, two_by_two
 from lcpo.study.paper import (
-    anchors,
     buffer_size,
     discretisation,
     ewc,
-    faults,
     grid_world,
     ideal_mbpo,
     lcpo_p,
     ood_sensitivity,
     ood_vs_cpd,
-    replay_rate,
-    rivals,
     runtime,
     straggler,
-    theorem,
     traces,
-    two_by_two,
     windy,
     workloads,
 )

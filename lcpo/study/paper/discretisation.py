@@ -17,9 +17,10 @@ from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import stats, tables
-from lcpo.study.paper_numbers import paper_number
-from lcpo.study.seeds import seeds_table
+from lcpo.study.measure import stats
+from lcpo.study.measure.paper_numbers import paper_number
+from lcpo.study.measure.seeds import seeds_table
+from lcpo.study.report import tables
 from lcpo.study.study import Options, Report, Setting, Study
 
 ENV = "pendulum-v1"

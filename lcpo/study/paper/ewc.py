@@ -16,11 +16,12 @@ from lcpo.contexts import fractions
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import compare, figures, report, tables
-from lcpo.study.compare import Comparison
+from lcpo.study.measure import compare
+from lcpo.study.measure.compare import Comparison
+from lcpo.study.measure.paper_numbers import paper_number
+from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.paper.pendulum import PendulumOptions, plan_pendulum
-from lcpo.study.paper_numbers import paper_number
-from lcpo.study.seeds import seeds_table
+from lcpo.study.report import figures, report, tables
 from lcpo.study.study import Report, Study, names
 
 AGENT = "online-ewc"

@@ -16,8 +16,8 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result
-from lcpo.study import figures, tables
-from lcpo.study.seeds import seeds_table
+from lcpo.study.measure.seeds import seeds_table
+from lcpo.study.report import figures, tables
 from lcpo.study.study import Options, Report, Study
 
 AGENTS = {"a2c": "A2C", "tabular-a2c": "Tabular A2C", "lcpo": "LCPO"}

@@ -14,11 +14,12 @@ from lcpo.contexts import fractions
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import compare, report, stats, tables
-from lcpo.study.compare import Comparison
+from lcpo.study.measure import compare, stats
+from lcpo.study.measure.compare import Comparison
+from lcpo.study.measure.paper_numbers import paper_number
+from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.paper.pendulum import PendulumOptions, plan_pendulum
-from lcpo.study.paper_numbers import paper_number
-from lcpo.study.seeds import seeds_table
+from lcpo.study.report import report, tables
 from lcpo.study.study import Report, Study, listed
 
 METRICS = ("model_reward_error", "model_obs_error", "sample_age")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lcpo.study import figures, tables
 from lcpo.study.paper.returns import Column, Part, printed, rows_of
+from lcpo.study.report import figures, tables
 
 Key = tuple[str, str]
 """(agent, variant)"""

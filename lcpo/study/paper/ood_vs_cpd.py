@@ -23,9 +23,9 @@ from lcpo.contexts import paper
 from lcpo.core.changepoint import ChangePoints, find_changes
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import figures, tables
+from lcpo.study.report import figures, tables
+from lcpo.study.report.trace_figure import COLOURS, block_means
 from lcpo.study.study import NO_RUNS, Options, Report, Study
-from lcpo.study.trace_figure import COLOURS, block_means
 from lcpo.values import whole
 
 TRACE, CONTROL = "2", "3"

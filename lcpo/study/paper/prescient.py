@@ -14,10 +14,11 @@ import numpy as np
 
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import compare, stats, tables
+from lcpo.study.measure import compare, stats
+from lcpo.study.measure.regret import cumulative_regret
+from lcpo.study.measure.stats import Estimate
 from lcpo.study.paper.returns import PRESCIENT, Part, printed, split_parts, title_of
-from lcpo.study.regret import cumulative_regret
-from lcpo.study.stats import Estimate
+from lcpo.study.report import tables
 
 
 class Row(NamedTuple):

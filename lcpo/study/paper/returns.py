@@ -16,10 +16,11 @@ from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import check_count, plan
 from lcpo.run.store.results import Result
-from lcpo.study import compare, report, tables
-from lcpo.study.compare import Comparison, Row
-from lcpo.study.paper_numbers import read_table
-from lcpo.study.seeds import name_part, seeds_table
+from lcpo.study.measure import compare
+from lcpo.study.measure.compare import Comparison, Row
+from lcpo.study.measure.paper_numbers import read_table
+from lcpo.study.measure.seeds import name_part, seeds_table
+from lcpo.study.report import report, tables
 from lcpo.study.study import Options, listed
 
 ENVS = "pendulum,inverted-pendulum,inverted-double-pendulum,hopper,reacher"

@@ -16,9 +16,9 @@ from lcpo.agents import find_agent
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.run.worker import cores
-from lcpo.study import tables
+from lcpo.study.measure.paper_numbers import read_table
 from lcpo.study.paper.windy import ONLINE
-from lcpo.study.paper_numbers import read_table
+from lcpo.study.report import tables
 from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
 from lcpo.values import number
 

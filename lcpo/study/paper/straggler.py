@@ -6,7 +6,7 @@ shortened, it has the same rates and sizes in less time, and whatever an agent c
 interactions is shortened with it: rollouts, random phases, memories. Agents with replay keep the
 rollouts of the paper and take several gradient steps after each. Every agent then has the paper's
 number of gradient steps per pass, unless an option limits them; the table says what share of the
-paper's each has had (`lcpo.study.gradient_steps`).
+paper's each has had (`lcpo.study.measure.gradient_steps`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.study import hedging, straggler_report
-from lcpo.study.seeds import name_part
+from lcpo.study.measure.seeds import name_part
 from lcpo.study.straggler_report import TRAINING
 from lcpo.study.study import Options, Report, Study, listed, names
 from lcpo.values import number, whole

@@ -10,8 +10,8 @@ from lcpo import contexts
 from lcpo.contexts import fractions
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import tables, trace_figure
 from lcpo.study.paper import returns
+from lcpo.study.report import tables, trace_figure
 from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
 
 

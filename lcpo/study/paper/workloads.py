@@ -19,9 +19,9 @@ from lcpo.contexts.workloads.base import HOUR, SECOND
 from lcpo.contexts.workloads.paper import Figure, read_figure
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import figures, tables
+from lcpo.study.report import figures, tables
+from lcpo.study.report.trace_figure import COLOURS
 from lcpo.study.study import NO_RUNS, Options, Report, Study
-from lcpo.study.trace_figure import COLOURS
 from lcpo.values import number, whole
 
 NAMES = {1: "workload-1", 2: "workload-2"}

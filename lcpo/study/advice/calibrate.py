@@ -1,0 +1,341 @@
+"""Which sigma suits a trace? LCPO's L2 detector, simulated along it without an agent.
+
+Sampled updates look back as LCPO would: 5 b states are drawn from a reservoir of the past (b: the
+states of a rollout), and the constraint is active where at least b of them have a context more
+than sigma away from the mean context of the rollout. The b-th largest of the drawn distances, the
+`reach` of an update, says it for every sigma at once: active where reach > sigma.
+
+The suggestion lies half-way between
+
+    noise   the 99th percentile of the distance between a context and the mean of its own rollout,
+    far     the reach that nine in ten of the updates exceed whose reach exceeds the noise.
+
+A sigma below `noise` takes the context at hand for another, and anchors what should be learned;
+one above `far` lets the policy forget wherever the past differs by less. On the paper's four traces
+this gives 0.29, 0.97, 0.69 and 1.0; the paper runs sigma = 1, untuned, and reports its best
+returns at the smallest sigma that it tried, 0.5.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lcpo import contexts
+from lcpo import values as plain_values
+from lcpo.envs.base import trace_windows
+from lcpo.errors import InputError
+from lcpo.run.plan.plan import MAX_SCALE
+from lcpo.study.report import figures, trace_figure
+
+NUM_SIGMAS = 8
+"""Tabulated, over the distances that occur."""
+PERCENTILES = (1, 10, 25, 50, 75, 90, 99, 100)
+MAX_UPDATES = 1000
+"""Updates simulated; further ones are skipped, evenly."""
+MAX_WINDOWS = 50_000_000
+"""Rows of the trace that one update looks at: about a GiB of them."""
+RARE = 0.01
+"""A constraint that is active in fewer updates than this share is as good as never active."""
+
+
+class Calibration(NamedTuple):
+    """Distances of contexts along a trace, and what they mean for sigma."""
+
+    name: str
+    rows: int
+    num_updates: int
+    scale: float
+    step: np.ndarray  # [U], first step of each update simulated
+    reach: np.ndarray  # [U], the constraint is active for every sigma below
+    distances: np.ndarray  # between past contexts and the mean of the rollout, sorted
+    noise: float
+    far: float | None
+    sigmas: tuple[float, ...]
+    suggested: float | None
+    """None: the contexts of the past differ no more than those within a rollout."""
+    channels: tuple[str, ...] = ()
+    """Their names, where they have any."""
+
+    def activity(self, sigma: float, first_step: int = 0) -> float:
+        """Share of the updates from `first_step` on in which the constraint is active."""
+        return float(np.mean(self.reach[self.step >= first_step] > sigma))
+
+    def percentile(self, distance: float) -> float:
+        """Percentage of context distances below `distance`."""
+        return 100.0 * np.searchsorted(self.distances, distance) / len(self.distances)
+
+    @property
+    def quantiles(self) -> dict[int, float]:
+        """Percentiles of the context distances."""
+        return {p: float(np.percentile(self.distances, p)) for p in PERCENTILES}
+
+
+class Lookback(NamedTuple):
+    """How LCPO looks back: sizes of the environment and of the agent."""
+
+    rollout_length: int = 200
+    lags: int = 3
+    buffer_size: int | None = None
+    """Of the reservoir; None: 1 % of the rows."""
+    rounds: int = 5
+
+
+def calibrate(
+    trace: str | os.PathLike[str] | np.ndarray,
+    sigmas: tuple[float, ...] | None = None,
+    lookback: Lookback = Lookback(),  # noqa: B008 - a value
+    scale: float = 1.0,
+    rows: int | None = None,
+    seed: int = 0,
+) -> Calibration:
+    """Simulate the detector along a trace (a name, a file, or an array [rows, channels]).
+
+    `sigmas`: to be tabulated; None: eight, over the distances that occur. `scale` multiplies the
+    contexts; `rows` are the steps of the run (None: all of the trace, or 2
+    million where it can have any length).
+    """
+    _check_settings(lookback, scale)
+    rows = None if rows is None else plain_values.whole("rows", rows)
+    name, values = _load(trace, rows)
+    rows = len(values) if rows is None else rows
+    length = lookback.rollout_length
+    num_updates = rows // length
+    if num_updates < 2:
+        raise InputError(
+            f"trace {name!r}: {rows:,} rows are {num_updates} updates of {length} steps: "
+            "needs at least 2"
+        )
+    if lookback.buffer_size is None:
+        lookback = lookback._replace(buffer_size=max(1, round(0.01 * rows)))
+    updates = _sampled(num_updates)
+    reach, distances, within = _simulate(values, updates, lookback, seed)
+    size = abs(scale)
+    noise = size * float(np.percentile(within, 99))
+    reach *= size
+    differing = reach[reach > noise]
+    far = float(np.percentile(differing, 10)) if len(differing) >= RARE * len(reach) else None
+    return Calibration(
+        name=name,
+        rows=rows,
+        num_updates=num_updates,
+        scale=scale,
+        step=updates * length,
+        reach=reach,
+        distances=size * np.sort(distances),
+        noise=noise,
+        far=far,
+        sigmas=_grid(noise, reach) if sigmas is None else tuple(sigmas),
+        suggested=None if far is None else _two_digits(0.5 * (noise + far)),
+        channels=contexts.describe(name).names if isinstance(trace, (str, os.PathLike)) else (),
+    )
+
+
+def noise(values: np.ndarray, lookback: Lookback) -> float:
+    """The 99th percentile of the distance between a context and the mean of its own rollout."""
+    updates = _sampled(len(values) // lookback.rollout_length)
+    within = [_spread(_rollout(values, int(update), lookback)) for update in updates]
+    return float(np.percentile(np.concatenate(within), 99))
+
+
+def _grid(noise: float, reach: np.ndarray) -> tuple[float, ...]:
+    """From half the noise to the largest reach, each so many times the one before."""
+    top = float(reach.max())
+    if top <= 0.0:  # contexts that are all alike
+        top = max(noise, 1.0)
+    low = min(max(0.5 * noise, 0.01 * top), 0.5 * top)
+    return tuple(dict.fromkeys(_two_digits(s) for s in np.geomspace(low, top, NUM_SIGMAS)))
+
+
+def _sampled(num_updates: int) -> np.ndarray:
+    """The updates that are looked at: all, or evenly so many."""
+    count = min(num_updates, MAX_UPDATES)
+    return np.unique(np.linspace(0, num_updates - 1, count).round().astype(np.int64))
+
+
+def _rollout(values: np.ndarray, update: int, lookback: Lookback) -> np.ndarray:
+    """The contexts of an update as the detector sees them."""
+    first = update * lookback.rollout_length
+    return _history_means(values, np.arange(first, first + lookback.rollout_length), lookback.lags)
+
+
+def _spread(contexts: np.ndarray) -> np.ndarray:
+    """Distances to their mean."""
+    return np.linalg.norm(contexts - contexts.mean(axis=0), axis=1)
+
+
+def _simulate(
+    values: np.ndarray, updates: np.ndarray, lookback: Lookback, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(reach of each update, distances to the past, distances within the rollouts)."""
+    length, lags, capacity, rounds = lookback
+    assert capacity is not None
+    rng = np.random.default_rng(seed)
+    reach, distances, within = np.zeros(len(updates)), [], []
+    for i, update in enumerate(updates):
+        first = int(update) * length
+        recent = _rollout(values, int(update), lookback)
+        centre = recent.mean(axis=0)
+        within.append(_spread(recent))
+        if first == 0:
+            continue  # nothing to look back on
+        drawn = _draw(first, capacity, rounds * length, rng)
+        found = np.linalg.norm(_history_means(values, drawn, lags) - centre, axis=1)
+        reach[i] = np.partition(found, -length)[-length]
+        distances.append(found)
+    return reach, np.concatenate(distances), np.concatenate(within)
+
+
+def _check_settings(lookback: Lookback, scale: float) -> None:
+    for name, value in lookback._asdict().items():
+        if value is not None or name != "buffer_size":
+            plain_values.whole(name.replace("_", " "), value)
+    plain_values.number("scale", scale, -MAX_SCALE, MAX_SCALE)
+    windows = lookback.rollout_length * lookback.rounds * lookback.lags
+    if windows > MAX_WINDOWS:
+        raise InputError(
+            f"rollout length = {lookback.rollout_length:,} with lags = {lookback.lags:,} takes too "
+            f"much memory: needs a product of at most {MAX_WINDOWS // lookback.rounds:,}"
+        )
+
+
+def summary(calibration: Calibration) -> str:
+    """The calibration as text for a terminal."""
+    c = calibration
+    suggested = c.suggested
+    lines = [
+        f"trace {c.name}: {c.rows:,} steps, {c.num_updates:,} updates "
+        f"({len(c.step):,} simulated), contexts times {c.scale:g}",
+        *([f"channels: {', '.join(c.channels)}"] if c.channels else []),
+        "",
+        "distance between past contexts and the recent mean",
+        "  percentile " + "".join(f"{p:>8}" for p in c.quantiles),
+        "  distance   " + "".join(f"{_short(d):>8}" for d in c.quantiles.values()),
+        f"  within a rollout (99th percentile): {_short(c.noise)}; keep sigma above it",
+        "",
+        "updates in which LCPO's constraint would be active",
+        "  sigma      " + "".join(f"{s:>8g}" for s in c.sigmas),
+        "  active     " + "".join(f"{100 * c.activity(s):>6.1f} %" for s in c.sigmas),
+        "",
+    ]
+    if suggested is None:
+        lines.append(f"no sigma suggested: {ALIKE}")
+    else:
+        share = 100 * c.activity(suggested)
+        lines.append(f"suggested sigma = {suggested:g} (active in {share:.1f} % of updates)")
+    return "\n".join(lines)
+
+
+ALIKE = "the contexts of the past differ no more than those within one rollout"
+
+
+def inactivity_warning(
+    trace: str | np.ndarray | Calibration,
+    sigma: float,
+    active: float | None = None,
+    **settings: Any,
+) -> str | None:
+    """The warning for an LCPO run whose constraint is (almost) never active, else None.
+
+    `active` is the share of updates measured in a run; without it the simulated share is taken.
+    `settings` go to `calibrate`.
+    """
+    if active is not None and active >= RARE:
+        return None
+    c = trace if isinstance(trace, Calibration) else calibrate(trace, **settings)
+    active = c.activity(sigma) if active is None else active
+    if active >= RARE:
+        return None
+    head = f"active in {100 * active:.1f} % of updates: "
+    expected = c.activity(sigma)
+    if expected >= RARE:
+        return head + (
+            f"sigma = {sigma:g} should make it {100 * expected:.1f} % over the whole trace; "
+            "did the run use another detector, or only the head of the trace?"
+        )
+    if c.suggested is None:
+        return head + f"{ALIKE}, so no sigma helps: on this trace the constraint does nothing"
+    rank = min(99, math.floor(c.percentile(sigma)))
+    where = f"sigma is above the {_ordinal(rank)} percentile of context distances"
+    return head + f"{where}; try sigma = {c.suggested:g}"
+
+
+def plot(calibration: Calibration, path: str | Path | None = None) -> Any:
+    """Distances, activity against sigma, and the reach along the trace: the three axes.
+
+    `path`: of the picture to write; None: none is written.
+    """
+    c = calibration
+    top = max(float(c.distances[-1]), float(c.reach.max()), 1e-6) * 1.03
+    figure = figures.new_figure(12, 3.4)
+    axes = figure.subplots(1, 3)
+    axes[0].hist(c.distances, bins=120, range=(0, top), density=True, color="#7f9fbf")
+    axes[0].set(xlabel="context distance", ylabel="density", title="Past against recent contexts")
+    grid = np.linspace(0.0, top, 400)
+    axes[1].plot(grid, [100 * c.activity(s) for s in grid], color="#1f4e79")
+    axes[1].plot(c.sigmas, [100 * c.activity(s) for s in c.sigmas], "o", ms=4, color="#1f4e79")
+    axes[1].set(
+        xlabel="sigma",
+        ylabel="updates (%)",
+        title="Constraint active",
+        xlim=(0, top),
+        ylim=(0, 101),
+    )
+    axes[2].plot(c.step / 1e6, c.reach, ".", ms=2, color="#1f4e79")
+    axes[2].set(
+        xlabel="million steps", ylabel="sigma", title="Active for every sigma below", ylim=(0, top)
+    )
+    if c.suggested is not None:
+        label = f"suggested: {c.suggested:g}"
+        for axis in axes[:2]:
+            axis.axvline(c.suggested, color="#c0504d", lw=1.2, label=label)
+        axes[2].axhline(c.suggested, color="#c0504d", lw=1.2, label=label)
+        axes[1].legend(frameon=False)
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+    title = f"trace {c.name}" + (f", times {c.scale:g}" if c.scale != 1.0 else "")
+    figure.suptitle(title, parse_math=False)
+    if path is not None:
+        figures.save(figure, path, "lcpo calibrate")
+    return axes
+
+
+def _load(trace: str | os.PathLike[str] | np.ndarray, rows: int | None) -> tuple[str, np.ndarray]:
+    if isinstance(trace, (str, os.PathLike)):
+        name = contexts.name_of(trace)
+        return name, trace_figure.load(name, rows)
+    values = contexts.check(np.asarray(trace), "array")
+    if rows is not None and rows > len(values):
+        raise InputError(f"the trace has {len(values):,} rows, {rows:,} were asked for")
+    return "array", values
+
+
+def _history_means(values: np.ndarray, index: np.ndarray, lags: int) -> np.ndarray:
+    """Contexts as the detector sees them: means over the last `lags` rows."""
+    return trace_windows(values, index, lags).mean(axis=1, dtype=np.float64)
+
+
+def _draw(seen: int, capacity: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows drawn with replacement from a reservoir that has been offered rows 0 .. seen - 1."""
+    if seen <= capacity:
+        return rng.integers(0, seen, count)
+    slots, which = np.unique(rng.integers(0, capacity, count), return_inverse=True)
+    return rng.choice(seen, len(slots), replace=False)[which]
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+def _short(value: float) -> str:
+    """Three decimals, or as many digits as fit into a column."""
+    return f"{value:.3f}" if value < 1000.0 else f"{value:.4g}"
+
+
+def _ordinal(rank: int) -> str:
+    last = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{last}"

@@ -1,0 +1,89 @@
+"""Does LCPO's constraint do what it should? What to tell of a sigma that does not fit the trace.
+
+One that is too large never acts; one below the noise of the context within a rollout takes the
+present for the past, and anchors what should be learned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from lcpo import contexts
+from lcpo.core import ood
+from lcpo.errors import InputError
+from lcpo.run.plan.job import Job, Setup
+from lcpo.run.store import record
+from lcpo.run.store.results import Result
+from lcpo.study.advice import calibrate
+from lcpo.study.advice.calibrate import RARE, Lookback
+from lcpo.study.measure.seeds import run_label
+
+
+def run_warnings(results: Sequence[Result]) -> list[str]:
+    """A warning for every LCPO variant whose constraint (almost) never acts, or acts on noise."""
+    warnings: dict[str, str | None] = {}
+    for result in results:
+        label, active = run_label(result.job), record.activity(result.record)
+        if active is not None and warnings.get(label) is None:
+            with contextlib.suppress(InputError):  # a file that has changed since, or is gone
+                warnings[label] = _of_run(result.job, active)
+    return [f"{label}: {text}" for label, text in warnings.items() if text]
+
+
+def plan_warnings(jobs: Sequence[Job]) -> list[str]:
+    """The same before any work, of what can be told without it: a sigma below a file's noise."""
+    variants = {run_label(job): job for job in jobs}
+    return [
+        f"{label}: {text}"
+        for label, job in variants.items()
+        if job.trace is not None and contexts.is_file(job.trace) and (text := _noise_warning(job))
+    ]
+
+
+def _of_run(job: Job, active: float) -> str | None:
+    if job.trace is None:
+        return None
+    if active >= RARE:
+        return _noise_warning(job)
+    rows, lookback = _rows(job), _lookback(job)
+    if len(rows) < 2 * lookback.rollout_length or not _is_l2(job):
+        return f"active in {100 * active:.1f} % of updates"
+    sigma = job.config["sigma"]
+    return calibrate.inactivity_warning(rows, sigma, active=active, lookback=lookback)
+
+
+def _noise_warning(job: Job) -> str | None:
+    """What to tell where sigma lies below the distances of contexts within a rollout."""
+    if not _is_l2(job) or Setup(job).env.advance != "step":
+        return None
+    rows, lookback, sigma = _rows(job), _lookback(job), job.config["sigma"]
+    if len(rows) < 2 * lookback.rollout_length:
+        return None
+    noise = calibrate.noise(rows, lookback)
+    if sigma >= noise:
+        return None
+    suggested = calibrate.calibrate(rows, lookback=lookback).suggested
+    try_it = calibrate.ALIKE if suggested is None else f"try sigma = {suggested:g}"
+    return (
+        f"sigma = {sigma:g} lies below the noise of the context within a rollout ({noise:.2g}): "
+        f"what is new counts as past, and is held in place; {try_it}"
+    )
+
+
+def _is_l2(job: Job) -> bool:
+    """Whether an agent tells contexts apart by the distance that `calibrate` simulates."""
+    has_sigma = {"sigma", "detector"} <= job.config.keys()
+    return has_sigma and ood.find_detector(job.config["detector"]).distance is ood.l2
+
+
+def _rows(job: Job) -> np.ndarray:
+    return Setup(job).trace()[: job.steps]
+
+
+def _lookback(job: Job) -> Lookback:
+    size, rounds = job.config.get("buffer_size"), job.config.get("sampling_rounds")
+    lags = Setup(job).env.spec.context.lags
+    return Lookback(job.config["rollout_length"], lags, size, rounds or Lookback().rounds)

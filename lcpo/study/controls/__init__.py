@@ -1,0 +1,1 @@
+"""Studies that the paper lacks: rivals, anchors and controls."""

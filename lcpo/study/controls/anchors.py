@@ -1,0 +1,106 @@
+"""Which anchors should a policy be held on? Not in the paper: OOD ones, the whole past, or none.
+
+    lcpo            states whose context differs from the recent one
+    lcpo-uniform    states drawn from all of the past
+    trpo            none: the same kind of step and entropy bonus, the limit on the batch itself
+
+Each with a small and a large step, on drawn traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result
+from lcpo.study.controls import drawn, drawn_tables
+from lcpo.study.controls.drawn import Case, DrawnOptions
+from lcpo.study.controls.drawn_tables import Key, Run
+from lcpo.study.report import figures
+from lcpo.study.study import Report, Study
+
+LIMITS = (1e-4, 1e-3)
+"""On the KL of a step: the paper's c_anchor, and one that learns faster."""
+CASES = {
+    "lcpo": Case({"c_anchor": LIMITS, "value_steps": (1,)}),
+    "lcpo-uniform": Case({"c_anchor": LIMITS, "value_steps": (1,)}),
+    "trpo": Case(
+        {"max_kl": LIMITS, "value_steps": (1,)},
+        {"rollout_length": 200, "entropy_coef": 0.03, "entropy_target": 0.1},
+    ),
+}
+WORDS = {"lcpo": "OOD", "lcpo-uniform": "whole past", "trpo": "none"}
+
+
+def plan_runs(options: DrawnOptions) -> list[Job]:
+    """Every kind of anchors with both limits, on every trace."""
+    return drawn.plan_runs(options, CASES)
+
+
+def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
+    """The table, and the kinds of anchors trace by trace."""
+    seeds, made = drawn.seeds_of(options, results, drawn.chosen_cases(options, CASES))
+    runs = drawn_tables.runs_of(seeds)
+    table = drawn_tables.summary(
+        runs, ["anchors", "agent", "limit"], describe, paper_s_anchors, "OOD anchors"
+    )
+    return Report(seeds, {"table": table}, figures=draw(runs), made=made)
+
+
+def describe(key: Key) -> list[str]:
+    """Anchors, agent, limit."""
+    agent, setting = key
+    return [WORDS[agent], agent, f"{_limit(setting):g}"]
+
+
+def _limit(setting: str) -> float:
+    return float(setting.split("-value_steps")[0].split("=")[1])
+
+
+def paper_s_anchors(key: Key) -> Key:
+    """OOD anchors with the same limit."""
+    points = CASES["lcpo"].settings()
+    return "lcpo", next(point for point in points if _limit(point) == _limit(key[1]))
+
+
+def draw(runs: Sequence[Run]) -> dict[str, figures.Picture]:
+    """A point per trace: the return with OOD anchors, and with another kind or none.
+
+    A row of the figure for each other kind; no figure where nothing can be compared.
+    """
+    others = [agent for agent in CASES if agent != "lcpo" and agent in {run.agent for run in runs}]
+    if not others or "lcpo" not in {run.agent for run in runs}:
+        return {}
+    figure = figures.new_figure(9.0, 4.2 * len(others) + 0.2)
+    for row, other in enumerate(others):
+        for column, limit in enumerate(LIMITS):
+            axes = figure.add_subplot(len(others), len(LIMITS), row * len(LIMITS) + column + 1)
+            _draw_traces(axes, [run for run in runs if _limit(run.setting) == limit], other)
+            axes.set(title=f"limit {limit:g}", xlabel="return, OOD anchors")
+            if column == 0:
+                axes.set_ylabel(f"return, anchors: {WORDS[other]}")
+                axes.legend(frameon=False)
+    return {"traces": figures.to_picture(figure)}
+
+
+def _draw_traces(axes: Any, runs: Sequence[Run], other: str) -> None:
+    """Above the line, OOD anchors are worse than the other kind."""
+    for kind in dict.fromkeys(run.kind for run in runs):
+        ood, mine = (
+            drawn_tables.returns([r for r in runs if (r.kind, r.agent) == (kind, agent)], "whole")
+            for agent in ("lcpo", other)
+        )
+        shared = [trace for trace in ood if trace in mine]
+        x, y = ([sum(found[t].values()) / len(found[t]) for t in shared] for found in (ood, mine))
+        axes.plot(x, y, "o", markersize=4, label=kind)
+    low, high = axes.get_xlim()
+    axes.plot([low, high], [low, high], color="0.6", linewidth=1, zorder=0)
+
+
+study = Study(
+    "Not in the paper: anchors that are OOD, from the whole past, or none, on drawn traces",
+    DrawnOptions,
+    plan_runs,
+    make_report,
+)

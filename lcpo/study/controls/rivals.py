@@ -1,0 +1,222 @@
+"""What should a user take? Not in the paper: LCPO, its variants and rivals, with what each costs.
+
+The paper's agents make one gradient step of their value function per rollout, and those with replay
+one step in all. Here they also make more, and LCPO takes larger steps. Cost is the time of one core
+per interaction, as `benchmarks/rivals_cost.py` measured it.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.resources
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lcpo.run.plan.job import Job
+from lcpo.run.store.results import Result
+from lcpo.study.controls import drawn, drawn_tables
+from lcpo.study.controls.drawn import Case, DrawnOptions
+from lcpo.study.controls.drawn_tables import Key, Returns, Run
+from lcpo.study.measure import stats
+from lcpo.study.report import figures, tables
+from lcpo.study.study import Report, Study
+
+VALUE_STEPS = {"value_steps": (1, 5)}
+ANCHORED = {"c_anchor": (1e-4, 1e-3), **VALUE_STEPS}
+REPLAY = {"updates_per_rollout": (1, 10)}
+CASES = {
+    "lcpo": Case(ANCHORED),
+    "lcpo-uniform": Case(ANCHORED),
+    "a2c": Case(VALUE_STEPS),
+    "ppo": Case(VALUE_STEPS),
+    "sac": Case(REPLAY),
+    "ddqn": Case(REPLAY),
+}
+PAPER: Key = ("lcpo", "c_anchor=0.0001-value_steps=1")
+RECOMMENDED: Key = ("lcpo-uniform", "c_anchor=0.001-value_steps=5")
+"""The best of those that cost about as much as the paper's LCPO (docs/which_agent.md)."""
+
+
+def plan_runs(options: DrawnOptions) -> list[Job]:
+    """Every case on every trace."""
+    return drawn.plan_runs(options, CASES)
+
+
+def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
+    """The table, and returns against cost."""
+    seeds, made = drawn.seeds_of(options, results, drawn.chosen_cases(options, CASES))
+    runs = drawn_tables.runs_of(seeds)
+    shown = {"table": summary(runs), "work": more_work(runs)}
+    best = best_of(runs)
+    shown["best"] = beside(runs, best, "best over all whole runs")
+    if best != RECOMMENDED and RECOMMENDED in drawn_tables.groups(runs):
+        shown["recommended"] = beside(runs, RECOMMENDED, "recommended where time counts")
+    return Report(seeds, shown, figures={"cost": draw(runs)}, made=made)
+
+
+def summary(runs: Sequence[Run]) -> tables.Table:
+    """A row per family and case, with what it costs."""
+    table = drawn_tables.summary(
+        runs, ["agent", "setting", "microseconds"], describe, lambda key: PAPER, "the paper's LCPO"
+    )
+    note = "microseconds of one core per interaction on the Pendulum, by benchmarks/rivals_cost.py"
+    if any(run.env != "pendulum" for run in runs):
+        note += "; another environment adds the same to all agents"
+    return table._replace(notes=[note])
+
+
+def describe(key: Key) -> list[str]:
+    """Agent, setting in words, cost."""
+    agent, setting = key
+    words = setting.replace("_", " ").replace("=", " ").replace("-v", ", v")
+    return [agent, words, tables.number(costs().get(key))]
+
+
+def more_work(runs: Sequence[Run]) -> tables.Table:
+    """What more gradient steps per rollout do: a row per family and line of the figure."""
+    rows = []
+    for part, here in drawn_tables.parts(runs).items():
+        cases = drawn_tables.groups(here)
+        for name, (less, more) in lines().items():
+            if less in cases and more in cases:
+                late, whole = (_gain(cases, more, less, field) for field in ("after", "whole"))
+                times = [costs().get(key, stats.NAN) for key in (less, more)]
+                steps = " to ".join(key[1].rpartition("=")[2] for key in (less, more))
+                cost = " to ".join(tables.number(us) for us in times)
+                rows.append([part, name, steps, cost, late[0], *whole])
+    return tables.Table(
+        ["trace", "agent", "steps per rollout", "microseconds", "gain after warm-up",
+         "gain, whole run", "better on"],
+        rows,
+        "lllrrrr",
+        f"{drawn_tables.title(runs)}: what more gradient steps change",
+    )  # fmt: skip
+
+
+def best_of(runs: Sequence[Run]) -> Key:
+    """The case that is best over all whole runs. It need not be the best on each family."""
+    found = {
+        key: drawn_tables.returns(mine, "whole") for key, mine in drawn_tables.groups(runs).items()
+    }
+    return max(
+        (key for key in found if found[key]),
+        key=lambda key: drawn_tables.estimate(found[key]).mean,
+        default=PAPER,
+    )
+
+
+def beside(runs: Sequence[Run], chosen: Key, words: str) -> tables.Table:
+    """A case minus each other one: a row per family and case; `words`: why this case."""
+    rows = []
+    for part, here in drawn_tables.parts(runs).items():
+        cases = drawn_tables.groups(here)
+        for key in cases:
+            if key != chosen:
+                whole, late = (_gain(cases, chosen, key, field) for field in ("whole", "after"))
+                rows.append([part, *describe(key), *whole, *late])
+    agent, setting, _ = describe(chosen)
+    return tables.Table(
+        ["trace", "minus", "setting", "microseconds", "whole run", "better on",
+         "after warm-up", "better then on"],
+        rows,
+        "lllrrrrr",
+        f"{drawn_tables.title(runs)}: {agent}, {setting}, {words}, minus others",
+    )  # fmt: skip
+
+
+def _gain(cases: Mapping[Key, Sequence[Run]], a: Key, b: Key, field: str) -> list[str]:
+    """a - b: the gain with its interval, and on how many traces a is better."""
+    return drawn_tables.gain_cells(
+        *(drawn_tables.returns(cases.get(key, []), field) for key in (a, b))
+    )
+
+
+@functools.cache
+def costs() -> dict[Key, float]:
+    """Microseconds of one core per interaction, on the windy Pendulum."""
+    file = importlib.resources.files("lcpo.study") / "data" / "rivals-cost.csv"
+    with file.open("r") as lines:
+        return {
+            (row["agent"], row["setting"]): float(row["microseconds"])
+            for row in csv.DictReader(lines)
+        }
+
+
+ROWS = (
+    ("whole", False, "whole run", "return"),
+    ("whole", True, "whole run", "gain over the paper's LCPO"),
+    ("after", True, "after warm-up", "gain over the paper's LCPO"),
+)
+"""Of the figure: what is shown, whether as a difference on the same traces, and its words."""
+TICKS = (4, 8, 16, 32, 64)
+
+
+def draw(runs: Sequence[Run]) -> figures.Picture:
+    """Return against cost, a column per family.
+
+    A line joins an agent with little work per rollout to the same with more (the filled point).
+    """
+    kinds = list(dict.fromkeys((run.env, run.kind) for run in runs))
+    figure = figures.new_figure(3.4 * len(kinds) + 2.0, 9.0)
+    for place, (env, kind) in enumerate(kinds):
+        cases = drawn_tables.groups([r for r in runs if (r.env, r.kind) == (env, kind)])
+        for row, (field, gain, words, label) in enumerate(ROWS):
+            axes = figure.add_subplot(len(ROWS), len(kinds), row * len(kinds) + place + 1)
+            found = {key: drawn_tables.returns(mine, field) for key, mine in cases.items()}
+            for number, (name, pair) in enumerate(lines().items()):
+                _draw_line(axes, found, gain, name, pair, f"C{number}")
+            axes.set(xscale="log", title=f"{kind}, {words}")
+            axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
+            axes.minorticks_off()
+            if row == len(ROWS) - 1:
+                axes.set_xlabel("microseconds per interaction (Pendulum)")
+            if place == 0:
+                axes.set_ylabel(label)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", frameon=False, ncols=4)
+    figure.supxlabel("open: one gradient step per rollout; filled: five, with replay ten")
+    return figures.to_picture(figure)
+
+
+def lines() -> dict[str, list[Key]]:
+    """By name, the two cases that a line of the figure joins: little work, and more."""
+    found: dict[str, list[Key]] = {}
+    for agent, case in CASES.items():
+        for point in case.settings():
+            fixed = point.rpartition("-")[0]
+            name = f"{agent}, {fixed.replace('=', ' ')}" if fixed else agent
+            found.setdefault(name, []).append((agent, point))
+    return found
+
+
+def _draw_line(
+    axes: Any,
+    found: Mapping[Key, Returns],
+    gain: bool,
+    name: str,
+    keys: Sequence[Key],
+    colour: str,
+) -> None:
+    points = []
+    for key in keys:
+        if found.get(key) and key in costs() and not (gain and not found.get(PAPER)):
+            estimate = drawn_tables.estimate(found[key])
+            if gain:
+                estimate = drawn_tables.gain(found[key], found[PAPER])
+            points.append((costs()[key], estimate, key == keys[-1]))
+    if not points:
+        return
+    axes.plot([x for x, *_ in points], [y.mean for _, y, _ in points], color=colour, label=name)
+    for x, y, more in points:
+        bars = [[max(y.mean - y.low, 0.0)], [max(y.high - y.mean, 0.0)]]
+        face = colour if more else "white"
+        axes.errorbar(x, y.mean, bars, fmt="o", color=colour, markerfacecolor=face)
+
+
+study = Study(
+    "Not in the paper: LCPO's variants and rivals on drawn traces, and what each costs",
+    DrawnOptions,
+    plan_runs,
+    make_report,
+)

@@ -1,0 +1,1 @@
+"""What runs show: statistics over seeds, memory, regret, the paper's numbers."""

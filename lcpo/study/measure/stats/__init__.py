@@ -1,0 +1,37 @@
+"""Statistics of runs: intervals, aggregates over tasks, comparisons of agents. docs/statistics.md.
+
+intervals   of few seeds on one trace: Student's, and of a share
+bootstrap   over tasks and their seeds: resampled intervals, profiles, improvement
+scores      what is resampled: inter-quartile mean and others; returns on a common scale
+
+What holds for all: NaN is a number that cannot be had, and makes NaN of whatever it goes into, so
+that a failed run is never left out in silence. Leave it out and say so; or, where only the order
+counts, give -inf: worse than all others. Fewer than three values have no interval (NaN bounds).
+"""
+
+from lcpo.study.measure.stats.bootstrap import (
+    Profile,
+    hierarchical_ci,
+    hierarchical_difference,
+    improvement_over_tasks,
+    performance_profile,
+    stratified_ci,
+)
+from lcpo.study.measure.stats.intervals import (
+    FEWEST,
+    NAN,
+    Estimate,
+    half_width,
+    mean_ci,
+    paired_difference,
+    probability_of_improvement,
+    share_bounds,
+)
+from lcpo.study.measure.stats.scores import aggregate, bounds, iqm, normalised
+
+__all__ = [
+    "FEWEST", "NAN", "Estimate", "Profile", "aggregate", "bounds", "half_width", "hierarchical_ci",
+    "hierarchical_difference", "improvement_over_tasks", "iqm", "mean_ci", "normalised",
+    "paired_difference", "performance_profile", "probability_of_improvement", "share_bounds",
+    "stratified_ci",
+]  # fmt: skip

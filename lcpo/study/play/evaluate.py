@@ -1,0 +1,168 @@
+"""Frozen policies of finished runs, judged: `lcpo evaluate`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lcpo import values
+from lcpo.errors import InputError
+from lcpo.names import unknown
+from lcpo.run.drive import frozen
+from lcpo.run.plan.job import check_trust
+from lcpo.run.plan.plan import check_seeds
+from lcpo.run.store import record as records
+from lcpo.run.store.layout import RunFiles
+from lcpo.run.store.outputs import check_own_folder
+from lcpo.run.store.record import Record
+from lcpo.run.store.results import Result, load_result, load_results
+from lcpo.study.measure import compare, stats
+from lcpo.study.measure.stats import Estimate
+from lcpo.study.report import tables
+from lcpo.study.report.output import check_report, is_report, write_files
+from lcpo.study.report.tables import Table
+from lcpo.study.study import Report
+
+
+class Frozen(NamedTuple):
+    """A finished run, and what its policy earned with each seed when it learnt no more."""
+
+    result: Result
+    earned: dict[int, float]
+    """Return by seed, as tables of comparisons have it; reward per step if no episode ended."""
+
+
+class Evaluation(NamedTuple):
+    """Frozen policies side by side. It prints as its table."""
+
+    table: Table
+    policies: tuple[Frozen, ...]
+
+    def __str__(self) -> str:
+        return self.table.to_text()
+
+    def write(self, out: str | Path, command: str | None = None) -> list[Path]:
+        """Write the table in all formats, and every number; the paths.
+
+        Into a folder that is new or empty, or that holds an evaluation already.
+        """
+        check_out(values.path("out", out))
+        results = [policy.result for policy in self.policies]
+        report = Report(_seeds(self.policies), {"table": self.table})
+        return write_files(report, results, out, command, by=COMMAND)
+
+
+COMMAND = "lcpo evaluate"
+
+
+def check_out(out: Path) -> None:
+    """Raise InputError unless the tables of an evaluation may be written into a folder."""
+    check_own_folder(out, COMMAND, lambda out: is_report(out, COMMAND))
+    check_report(out, COMMAND)
+
+
+def evaluate(
+    source: str | Path,
+    run: str | None = None,
+    *,
+    seeds: int | Iterable[int] = 4,
+    trace: str | os.PathLike[str] | None = None,
+    scale: float | None = None,
+    steps: int | None = None,
+    trust: bool = False,
+    report: Callable[[int], Any] = lambda steps: None,
+) -> Evaluation:
+    """Let the policies of finished runs act, and learn no more.
+
+    Args:
+      source: a run's own folder, or an output folder of several runs, which are all taken.
+      run: the name of one run of an output folder.
+      seeds: of the evaluation: how many (0, 1, ...), or which. Each policy is given all of them.
+      trace, scale, steps: default: what the runs had.
+      trust: import agents and environments that are not of this library.
+      report: called again and again, with the number of steps since the last time.
+    """
+    results = find_runs(source, run)
+    check_trust([result.job for result in results], values.flag("trust", trust), str(source))
+    tasks = {(result.job.env, result.job.trace) for result in results}
+    if len(tasks) > 1:
+        names = ", ".join(sorted(f"{env} with trace {on}" for env, on in tasks))
+        raise InputError(f"{source} holds runs of several tasks ({names}): name one run")
+    found = check_seeds(seeds)
+    steps = None if steps is None else values.whole("steps", steps)
+    loaded = [(result, *frozen.load_agent(result)) for result in results]
+    placed = [frozen.elsewhere(setup, trace, scale, steps) for _, setup, _ in loaded]
+    runs: list[tuple[Result, list[Record]]] = []
+    for (result, setup, agent), there in zip(loaded, placed, strict=True):
+        first_update = setup.phases[-1].end
+        runs.append((result, frozen.act_only(there, agent, found, first_update, report)))
+    endless = not any(r["episodes"].sum() for _, mine in runs for r in mine)
+    policies = tuple(
+        Frozen(result, {s: _earned(r, endless) for s, r in zip(found, mine, strict=True)})
+        for result, mine in runs
+    )
+    job = placed[0].job
+    where = f"{job.env}, trace {job.trace}" if job.trace else job.env
+    return Evaluation(_table(policies, f"{where}, {job.steps:,} steps", endless), policies)
+
+
+def find_runs(source: str | Path, run: str | None = None) -> list[Result]:
+    """The runs of a folder that left a policy."""
+    folder = values.path("source", source)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder: give that of a run, or what --out wrote")
+    single = RunFiles(folder).manifest.exists()
+    results = [load_result(folder)] if single else load_results(folder)
+    found = {r.job.name: r for r in results if RunFiles(r.folder).policy.name in r.files}
+    if not found:
+        raise InputError(f"{folder} holds no finished run with a policy")
+    if run is None:
+        return list(found.values())
+    if not isinstance(run, str) or run not in found:
+        raise InputError(unknown("run", run, found, of=str(folder)))
+    return [found[run]]
+
+
+def _earned(record: Record, endless: bool) -> float:
+    return records.mean_reward(record) if endless else records.lifelong_return(record)
+
+
+def _table(policies: Sequence[Frozen], where: str, endless: bool) -> Table:
+    groups: dict[str, list[Frozen]] = {}
+    by_label = compare.group([policy.result for policy in policies])
+    labels = {id(r): label for label, members in by_label.items() for r in members}
+    for policy in policies:
+        groups.setdefault(labels[id(policy.result)], []).append(policy)
+    rows = []
+    for label, members in groups.items():
+        learning = [_earned(m.result.record, endless) for m in members]
+        each = f"{len(members)} x {len(members[0].earned)}"
+        cells = tables.plus_minus(_estimate(members)), tables.plus_minus(stats.mean_ci(learning))
+        rows.append((label, each, *cells))
+    what = "reward" if endless else "return"
+    return Table(
+        ("agent", "policies x seeds", f"{what} when frozen", "while learning"),
+        rows,
+        "lrrr",
+        title=f"{where}; nothing is learnt",
+        notes=("95 % intervals over policies where there are several, else over seeds",),
+    )
+
+
+def _estimate(members: Sequence[Frozen]) -> Estimate:
+    """Seeds of one policy are no more runs of its agent: with several, each counts once."""
+    each = [list(member.earned.values()) for member in members]
+    return stats.mean_ci([float(np.mean(x)) for x in each] if len(each) > 1 else each[0])
+
+
+def _seeds(policies: Sequence[Frozen]) -> Table:
+    rows = [
+        (p.result.job.name, p.result.job.agent, str(p.result.job.seed), str(seed), str(value))
+        for p in policies
+        for seed, value in p.earned.items()
+    ]
+    return Table(("run", "agent", "seed_of_run", "seed", "earned"), rows, "lllll")

@@ -1,0 +1,1 @@
+"""Results on paper: tables, figures, pages, files in and out."""

@@ -1,0 +1,207 @@
+"""What a folder of results holds, as plain values for a page. Nothing that it names is imported."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lcpo.errors import InputError
+from lcpo.run.plan.job import Job
+from lcpo.run.store import layout
+from lcpo.run.store.plans import planned_jobs
+from lcpo.run.store.results import load_outcome
+from lcpo.study.report.output import MADE, SEEDS, read_made, written_by
+from lcpo.study.report.tables import Table
+
+LARGEST = 2**25
+"""Bytes of a table or figure: a page with more is none that a browser opens with pleasure."""
+PICTURES = {"svg": ("image/svg+xml", b"<svg"), "png": ("image/png", b"\x89PNG")}
+"""By suffix, the better one first: its type, and what is found in its first bytes."""
+
+RULE = r"\|(?:\s*:?-+:?\s*\|)+"
+"""The line below the header of a table in Markdown."""
+
+
+class Run(NamedTuple):
+    """A run that was planned, or has ended."""
+
+    job: Job
+    status: str
+    seconds: float | None = None
+    provenance: Mapping[str, Any] = {}
+
+
+class Folder(NamedTuple):
+    """All that a page shows."""
+
+    path: Path
+    made: dict[str, Any]
+    """made.json: how it was made; empty where there is none."""
+    tables: dict[str, Table]
+    figures: dict[str, str]
+    """By name, as data: addresses."""
+    seeds: Table | None
+    """seeds.csv: the numbers of every run."""
+    runs: list[Run]
+
+    def forms(self, name: str) -> list[str]:
+        """The files beside the page that hold this table, too."""
+        files = [f"{name}.{suffix}" for suffix in ("md", "tex", "csv", "txt")]
+        return [file for file in files if (self.path / file).exists()]
+
+
+def read_folder(path: Path) -> Folder:
+    """Read it; InputError where it is damaged, or none of ours."""
+    check(path)
+    seeds = read_csv(path, SEEDS) if (path / SEEDS).exists() else None
+    return Folder(path, read_made(path), _tables(path), _figures(path), seeds, read_runs(path))
+
+
+def needs_tables(path: Path) -> bool:
+    """Whether tables must be made of the runs: there are none, or `lcpo report` made them before.
+
+    Those of a study or comparison stay as they are.
+    """
+    return written_by(read_made(path)) == "lcpo report" or not _tables(path)
+
+
+def check(path: Path) -> None:
+    """Raise InputError unless it is a folder of results."""
+    try:
+        if not path.is_dir():
+            raise InputError(f"{path} is no folder: give the folder of a study or of runs")
+        ours = (path / MADE, layout.plan_file(path), layout.runs_folder(path))
+        if any(os.path.lexists(file) for file in ours):
+            return
+        inner = sorted(file.parent.name for file in path.glob(f"*/{MADE}"))
+    except OSError as error:  # a name too long
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    hint = "give the folder that `lcpo reproduce`, `compare`, `train` or `import` wrote"
+    if inner:
+        more = ", ..." if len(inner) > 4 else ""
+        hint = f"give one of the folders in it: {', '.join(inner[:4])}{more}"
+    raise InputError(f"{path} holds no results (neither {MADE}, nor plan.json, nor runs/): {hint}")
+
+
+def _tables(path: Path) -> dict[str, Table]:
+    """NAME.md, which is for readers; NAME.csv where it stands alone. The main one comes first."""
+    found = {}
+    for file in sorted(path.glob("*.md"), key=lambda file: (file.stem != "table", file.stem)):
+        table = read_markdown(_text(path, file.name))
+        if table is not None:
+            found[file.stem] = table
+    for file in sorted(path.glob("*.csv")):
+        if file.name != SEEDS and not file.with_suffix(".md").exists():
+            found[file.stem] = read_csv(path, file.name)
+    return found
+
+
+def read_markdown(text: str) -> Table | None:
+    """The first table of what `Table.to_markdown` wrote, its title and notes; None: there is none.
+
+    Rows may be shorter or longer than the header, as in Markdown.
+    """
+    lines = text.splitlines()
+    found = [i for i, line in enumerate(lines) if i and re.fullmatch(RULE, line.strip())]
+    if not found:
+        return None
+    rule = found[0]
+    header = _cells(lines[rule - 1])
+    rows, rest = [], rule + 1
+    while rest < len(lines) and lines[rest].startswith("|"):
+        rows.append((_cells(lines[rest]) + [""] * len(header))[: len(header)])
+        rest += 1
+    sides = (_cells(lines[rule]) + ["---"] * len(header))[: len(header)]
+    align = "".join("r" if side.endswith(":") else "l" for side in sides)
+    title = " ".join(line.strip() for line in lines[: rule - 1] if line.strip())
+    notes = [line.removeprefix("- ").strip() for line in lines[rest:] if line.strip()]
+    return Table(header, rows, align, title, notes)
+
+
+def _cells(line: str) -> list[str]:
+    inner = line.strip().removeprefix("|").removesuffix("|")
+    cells = re.split(r"(?<!\\)\|", inner)
+    return [re.sub(r"\\([|*])", r"\1", cell).strip() for cell in cells]
+
+
+def read_csv(path: Path, name: str) -> Table:
+    """Header and rows; a column of numbers stands on the right."""
+    try:
+        rows = [row for row in csv.reader(io.StringIO(_text(path, name))) if row]
+    except csv.Error as error:
+        raise InputError(f"{path / name} is damaged or no CSV file ({error})") from error
+    header = rows[0] if rows else []
+    body = [(row + [""] * len(header))[: len(header)] for row in rows[1:]]
+    columns = list(zip(*body, strict=True)) if body else [()] * len(header)
+    align = "".join(
+        "r" if any(column) and all(map(_is_number, column)) else "l" for column in columns
+    )
+    return Table(header, body, align)
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "" or re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", cell) is not None
+
+
+def _figures(path: Path) -> dict[str, str]:
+    """NAME.svg, or NAME.png where it stands alone.
+
+    As images, not as part of the page: an image runs no script, loads nothing, and its ids cannot
+    be those of another one.
+    """
+    found = {}
+    for suffix, (kind, mark) in PICTURES.items():
+        for file in sorted(path.glob(f"*.{suffix}")):
+            if file.stem in found:
+                continue
+            content = _bytes(path, file.name)
+            if mark not in content[:1000]:
+                raise InputError(f"{file} is damaged or no {suffix.upper()} file")
+            found[file.stem] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    return dict(sorted(found.items()))
+
+
+def read_runs(path: Path) -> list[Run]:
+    """In the order of the plan; a planned run that has not ended is among them."""
+    found = {job.name: Run(job, "not ended") for job in planned_jobs(path)}
+    for files in layout.ended_runs(path):
+        outcome = load_outcome(files)
+        assert outcome is not None, "its manifest was found"
+        job = Job.from_json(outcome["job"], str(files.manifest))
+        failure = outcome.get("failure")
+        status = outcome["status"] + (f": {_words(failure)}" if failure else "")
+        found[job.name] = Run(job, status, outcome["seconds"], outcome["provenance"])
+    return list(found.values())
+
+
+def _words(failure: Any) -> str:
+    if not isinstance(failure, dict):
+        return str(failure)
+    return ", ".join(f"{name} {value}" for name, value in failure.items())
+
+
+def _text(path: Path, name: str) -> str:
+    try:
+        return _bytes(path, name).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path / name} is damaged or no text: it is not UTF-8") from error
+
+
+def _bytes(path: Path, name: str) -> bytes:
+    """A file of the folder. One that leads elsewhere is refused: a page may be given to others."""
+    file = path / name
+    layout.check_links(path, file)
+    try:
+        if not file.is_file():
+            raise InputError(f"{file} is no regular file")
+        if file.stat().st_size > LARGEST:
+            raise InputError(f"{file} is larger than {LARGEST:,} bytes: too much for a page")
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror or error}") from error

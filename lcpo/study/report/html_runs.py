@@ -1,0 +1,154 @@
+"""The runs behind a page: what they have in common once, each run in a row, commands for both."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lcpo.run.plan.job import Job
+from lcpo.study.commands import train_command
+from lcpo.study.measure import seeds
+from lcpo.study.report.html_folder import Run
+from lcpo.study.report.html_table import Cell
+from lcpo.study.report.imports import source_of
+from lcpo.study.report.tables import NONE, Table, number
+
+MOST_COMMANDS = 4
+"""Behind a row of a table; a row that stands for more says how many."""
+
+
+class Setting(NamedTuple):
+    """Runs that differ in the seed only."""
+
+    job: Job
+    """The first of them."""
+    runs: list[Run]
+
+    @property
+    def label(self) -> str:
+        return seeds.run_label(self.job)
+
+    @property
+    def command(self) -> str:
+        return command_of(self.runs)
+
+
+def command_of(runs: Sequence[Run]) -> str:
+    """That makes runs of one setting again; of imported ones, what their file says."""
+    source = source_of(runs[0].provenance)
+    if source is not None:
+        return str(source.get("command", ""))
+    return train_command(runs[0].job, [run.job.seed for run in runs])
+
+
+def find_settings(runs: Sequence[Run]) -> list[Setting]:
+    """In the order of the runs."""
+    found: dict[str, Setting] = {}
+    for run in runs:
+        same = {**run.job.to_json(), "name": seeds.run_label(run.job), "seed": None}
+        key = json.dumps(same, sort_keys=True)
+        found.setdefault(key, Setting(run.job, [])).runs.append(run)
+    return list(found.values())
+
+
+SETTINGS_HEADER = ("no.", "agent", "env", "trace", "steps", "seeds", "config", "command")
+
+
+def settings_rows(settings: Sequence[Setting]) -> list[list[Cell]]:
+    """A row per setting, with all of its values."""
+    rows = []
+    for i, setting in enumerate(settings, start=1):
+        job = setting.job
+        values = [f"{k} = {_plain(v)}" for k, v in job.config.items()]
+        values += [f"env.{k} = {_plain(v)}" for k, v in job.env_config.items()]
+        values += [f"training.{k} = {_plain(v)}" for k, v in (job.training or {}).items()]
+        plain = (str(i), setting.label, job.env, job.trace or NONE, f"{job.steps:,}")
+        config = Cell(f"{len(values)} values" if values else NONE, values)
+        count = Cell(str(len(setting.runs)))
+        rows.append([*map(Cell, plain), count, config, command_cell([setting.command])])
+    return rows
+
+
+RUNS_HEADER = ("run", "no.", "agent", "trace", "seed", "status", "seconds", "device", "commit",
+               "command")  # fmt: skip
+
+
+def runs_rows(settings: Sequence[Setting]) -> list[list[Cell]]:
+    """A row per run; `no.` is that of its setting."""
+    rows = []
+    for i, setting in enumerate(settings, start=1):
+        for run in setting.runs:
+            job, known = run.job, run.provenance
+            imported = ", imported" if source_of(known) is not None else ""
+            cells = (
+                job.name, str(i), job.agent, job.trace or NONE, str(job.seed),
+                f"{run.status}{imported}", number(run.seconds),
+                str(known.get("device") or NONE), str(known.get("commit") or NONE),
+            )  # fmt: skip
+            rows.append([*map(Cell, cells), command_cell([command_of([run])])])
+    return rows
+
+
+def command_cell(commands: Sequence[str]) -> Cell:
+    """Opens to the commands; empty where there are none."""
+    known = [command for command in commands if command]
+    if not known:
+        return Cell(NONE)
+    shown, left = known[:MOST_COMMANDS], len(known) - MOST_COMMANDS
+    return Cell("show", [*shown, *([f"and {left} more"] if left > 0 else [])])
+
+
+def _variant(setting: Setting) -> str:
+    """What tells its runs from others of their agent, as "sigma2=0.5" of lcpo-sigma2=0.5."""
+    part = seeds.name_part(setting.job).removesuffix("published").removesuffix("-")
+    return part or setting.job.agent
+
+
+WAYS = (lambda s: s.label, _variant, lambda s: s.job.agent)
+"""In which the column agent may call a setting, the best one first."""
+
+
+def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
+    """Of each row of a table: the commands of the settings that it names.
+
+    By its columns agent (its label, what tells it from others of its agent, or its name, whatever
+    follows in brackets), env, trace, setting.
+    """
+    columns = {name: i for i, name in enumerate(table.header)}
+    if "agent" not in columns:
+        return [[] for _ in table.rows]
+    found = []
+    for row in table.rows:
+        cells = {name: row[i] for name, i in columns.items()}
+        mine = list(settings)
+        if "env" in cells:
+            mine = [s for s in mine if s.job.env == cells["env"]]
+        if "trace" in cells:  # of 3@1/20, trace 3 played faster, tables may say 3
+            mine = [s for s in mine if cells["trace"] in _trace_names(s.job)]
+        if "setting" in cells:
+            wanted = _words(cells["setting"])
+            mine = [s for s in mine if _words(seeds.setting(s.job)) == wanted]
+        agent = cells["agent"].split(" (")[0]
+        same = ([s for s in mine if way(s) == agent] for way in WAYS)
+        found.append([s.command for s in next(filter(None, same), [])])
+    return found
+
+
+def _trace_names(job: Job) -> set[str]:
+    """What tables may call its trace: a drawn one is of a family, and of all."""
+    trace = job.trace or NONE
+    names = {trace, trace.partition("@")[0]}
+    if trace.startswith("family:"):
+        names |= {trace.split(":")[1], "all"}
+    return names
+
+
+def _words(setting: str) -> str:
+    """The same for "c_anchor=0.001-value_steps=5" and "c anchor 0.001, value steps 5"."""
+    return " ".join(re.findall(r"[a-z0-9.]+", setting.lower()))
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
