@@ -111,7 +111,7 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     assert [path.name for path in paths] == [
         "table.txt", "table.md", "table.tex", "table.csv",
         "other.txt", "other.md", "other.tex", "other.csv",
-        "seeds.csv", "made.json", "figure.png", "figure.svg",
+        "seeds.csv", "report.json", "made.json", "figure.png", "figure.svg",
     ]  # fmt: skip
     assert paths[3].read_text() == "agent,mean\na2c,1.25\n"
     assert paths[7].read_text() == "agent\na2c\n"
