@@ -15,7 +15,7 @@ from small_agents import RULES, assert_close, random_batch, small_config
 
 from lcpo.agents import AGENTS, ddqn, off_policy, on_policy, presets, sac
 from lcpo.core import optim
-from lcpo.envs.straggler.task import Straggler
+from lcpo.straggler.task import Straggler
 from lcpo.types import ContextSlice, Spec, Transition
 
 KEY = jax.random.key(0)

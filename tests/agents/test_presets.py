@@ -8,8 +8,8 @@ import pytest
 
 from lcpo.agents import AGENTS, a2c, on_policy, presets
 from lcpo.config import config, make, with_default
-from lcpo.envs.straggler.task import Straggler
 from lcpo.errors import InputError
+from lcpo.straggler.task import Straggler
 from lcpo.types import Agent
 
 

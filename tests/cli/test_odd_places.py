@@ -14,9 +14,9 @@ from commands import run
 
 from lcpo.errors import InputError
 from lcpo.run.store.plans import save_plan
+from lcpo.straggler import study as straggler
 from lcpo.study import paper
 from lcpo.study.folder import save_study
-from lcpo.study.paper import straggler
 
 PLANNED = ["train", "--agent", "a2c", "--trace", "revisit", "--steps", "40", "--seeds", "1",
            "--hidden", "4", "--rollout-length", "20"]  # fmt: skip

@@ -14,10 +14,9 @@ import pytest
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import costs, hedging
-from lcpo.study.measure import gradient_steps
-from lcpo.study.paper import straggler
-from lcpo.study.straggler_report import (
+from lcpo.straggler import study as straggler
+from lcpo.straggler import timeouts as hedging
+from lcpo.straggler.report import (
     Part,
     best_fixed,
     budget,
@@ -25,6 +24,8 @@ from lcpo.study.straggler_report import (
     judge,
     make_report,
 )
+from lcpo.study import costs
+from lcpo.study.measure import gradient_steps
 
 HOUR = 7200
 HOURS = 4
@@ -122,7 +123,7 @@ def test_a_run_that_failed_is_counted():
 
 
 def test_what_is_counted_in_interactions_is_shortened():
-    options = straggler.StragglerOptions(training_steps=straggler.TRAINING // 2)
+    options = straggler.StragglerOptions(training_steps=straggler.report.TRAINING // 2)
 
     def values(agent: str) -> dict:
         return straggler.shortened(agent, options)

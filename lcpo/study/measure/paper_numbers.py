@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import importlib.resources
+from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 from lcpo.errors import InputError
@@ -19,7 +20,6 @@ TABLES = {
     "lcpo-variants": "LCPO and LCPO-P on the Pendulum",
     "ewc-return": "online EWC on the Pendulum, by its hyper-parameters",
     "ideal-mbpo": "MBPO with a learnt model and with the true one on the Pendulum",
-    "straggler": "latency of hedging policies on two private workloads",
     "discretisation": "Pendulum-v1 without wind, with 15 torques",
 }
 
@@ -35,18 +35,23 @@ class Cell(NamedTuple):
 
 
 @functools.cache
-def read_table(table: str) -> dict[tuple[str, str, str, str], Cell]:
-    """The cells of a table by (agent, env, trace, variant); trace and variant may be ""."""
-    if table not in TABLES:
+def read_table(table: str | Traversable) -> dict[tuple[str, str, str, str], Cell]:
+    """The cells of a table by (agent, env, trace, variant); trace and variant may be "".
+
+    `table`: a name, or the file of a task that keeps its own.
+    """
+    if isinstance(table, str) and table not in TABLES:
         raise InputError(unknown("table of the paper", table, TABLES))
-    file = importlib.resources.files("lcpo.study") / "data" / f"{table}.csv"
-    with file.open("r") as lines:
+    data = importlib.resources.files("lcpo.study") / "data"
+    with (data / f"{table}.csv" if isinstance(table, str) else table).open("r") as lines:
         return {
             (row["agent"], row["env"], row["trace"], row["variant"]): Cell(row["mean"], row["ci95"])
             for row in csv.DictReader(lines)
         }
 
 
-def paper_number(table: str, agent: str, env: str, trace: str = "", variant: str = "") -> str:
+def paper_number(
+    table: str | Traversable, agent: str, env: str, trace: str = "", variant: str = ""
+) -> str:
     """What the paper prints, as in "-165 ± 5"; "-" where it prints nothing."""
     return str(read_table(table).get((agent, env, trace, variant), tables.NONE))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo.agents.constant import HEDGES
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import latency, latency_pairs
+from lcpo.straggler import latency, pairs, rules
 from lcpo.study.measure import gradient_steps, stats
 from lcpo.study.measure.compare import finished_runs
 from lcpo.study.measure.paper_numbers import paper_number
@@ -22,8 +22,10 @@ from lcpo.study.report import figures, tables
 from lcpo.study.report.curves import COLOURS, STYLES
 from lcpo.study.study import Report
 
+PAPER = importlib.resources.files("lcpo.straggler") / "data" / "straggler.csv"
+"""What the paper prints."""
 NEVER, ORACLE = "never-hedge", "hedge-hourly"
-FIXED = tuple(agent.name for agent in HEDGES)
+FIXED = tuple(agent.name for agent in rules.FIXED)
 SHOWN = ("lcpo-cons", "lcpo-uniform", "a2c", "sac", "hedge-table")
 """Curves of the figure, beside the best fixed timeout and the hourly plan."""
 STEPS = 20_736_000
@@ -163,10 +165,8 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
         notes,
     )
     seeds = seeds_table(results, lambda r: _numbers(judged[r.job.name]))
-    pairs = latency_pairs.table(
-        {part.workload: by_seed(part, judged) for part in parts}, REFERENCES
-    )
-    return Report(seeds, {"table": table, "pairs": pairs}, figures={"figure": draw(parts)})
+    compared = pairs.table({part.workload: by_seed(part, judged) for part in parts}, REFERENCES)
+    return Report(seeds, {"table": table, "pairs": compared}, figures={"figure": draw(parts)})
 
 
 def by_seed(part: Part, judged: Mapping[str, Judged]) -> dict[str, dict[int, Judged]]:
@@ -269,7 +269,7 @@ def printed(workload: str, name: str) -> str:
     trace = workload.removeprefix("workload-")
     variant = PAPER_VARIANTS.get(name, "best-prescient" if name.startswith("prescient") else "")
     agent = "lcpo" if name in PAPER_VARIANTS else name
-    return paper_number("straggler", agent, "straggler", trace, variant)
+    return paper_number(PAPER, agent, "straggler", trace, variant)
 
 
 def draw(parts: Sequence[Part]) -> figures.Picture:

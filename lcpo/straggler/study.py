@@ -20,22 +20,20 @@ from typing import Any, ClassVar, NamedTuple
 
 from lcpo.agents import AGENTS, find_agent, presets
 from lcpo.agents.steps import shorten
-from lcpo.contexts import workloads
-from lcpo.envs.straggler.task import WINDOW_MS, Straggler
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.checked import is_counted
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
-from lcpo.study import hedging, straggler_report
+from lcpo.straggler import report, timeouts, workloads
+from lcpo.straggler.task import WINDOW_MS, Straggler
 from lcpo.study.measure.seeds import name_part
-from lcpo.study.straggler_report import TRAINING
 from lcpo.study.study import Options, Report, Study, listed, names
 from lcpo.values import number, whole
 
 ENV = "straggler"
-FIXED = ",".join(straggler_report.FIXED)
+FIXED = ",".join(report.FIXED)
 RULES = "hedge-p95,hedge-sketch,hedge-cap,hedge-table,hedge-hourly"
 LEARNERS = (
     "lcpo-agg,lcpo-med,lcpo-cons,lcpo-uniform,lcpo-uniform-fast,a2c,a2c-entropy,trpo,ppo,"
@@ -80,7 +78,7 @@ class StragglerOptions(Options):
     model_trainings: int = 1
     """Trainings of MBPO's model per rollout, at most: each takes as long as some 15 gradient steps
     of the policy."""
-    training_steps: int = TRAINING
+    training_steps: int = report.TRAINING
     """Interactions that prescient agents are trained on before."""
 
     @property
@@ -156,7 +154,7 @@ def chosen_agents(options: StragglerOptions) -> list[str]:
 
 def hourly_plan(case: Case) -> dict[str, Any]:
     """The best timeout of each hour by simulation; so many hours, and so long, that they fit."""
-    hours = max(1, round(case.windows / hedging.HOUR))
+    hours = max(1, round(case.windows / timeouts.HOUR))
     length = round(case.windows / hours)
     if is_counted():
         return {"schedule": (0,) * hours, "num_windows": length}
@@ -164,8 +162,8 @@ def hourly_plan(case: Case) -> dict[str, Any]:
     def note(text: str) -> None:
         print(f"{case.name}: {text}", file=sys.stderr, flush=True)
 
-    plan = hedging.hourly_schedule(
-        Straggler(**case.env), hours, hedging.SEEDS, note=note, num_windows=length
+    plan = timeouts.hourly_schedule(
+        Straggler(**case.env), hours, timeouts.SEEDS, note=note, num_windows=length
     )
     return {"schedule": plan, "num_windows": length}
 
@@ -185,7 +183,7 @@ def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
         return {k: v for k, v in vars(shorten(config, fraction)).items() if v != values[k]}
 
     if chosen.training is not None:
-        return shorter(Fraction(options.training_steps, TRAINING))
+        return shorter(Fraction(options.training_steps, report.TRAINING))
     factor = options.shorten_agents or options.shorten
     found = shorter(1 / Fraction(str(factor)))
     if "batch_size" in values:
@@ -222,11 +220,11 @@ def make_report(options: StragglerOptions, results: Sequence[Result]) -> Report:
         name = result.job.agent + setting.removesuffix("-published")
         groups[workload].setdefault(name, []).append(result)
     parts = [
-        straggler_report.Part(cases[w].name, cases[w].windows, options.passes, found)
+        report.Part(cases[w].name, cases[w].windows, options.passes, found)
         for w, found in groups.items()
         if found
     ]
-    return straggler_report.make_report(parts, results, options.published)
+    return report.make_report(parts, results, options.published)
 
 
 study = Study(

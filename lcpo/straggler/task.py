@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lcpo.config import config, static
-from lcpo.contexts import is_file, stamp, workloads
+from lcpo.contexts import is_file, stamp
 from lcpo.envs.base import Advance
-from lcpo.envs.straggler.jobs import Jobs, PoissonJobs, workload_jobs
 from lcpo.errors import InputError
 from lcpo.names import unknown
+from lcpo.straggler import workloads
+from lcpo.straggler.jobs import Jobs, PoissonJobs, workload_jobs
 from lcpo.types import ContextSlice, Guard, Spec
 
 if TYPE_CHECKING:
-    from lcpo.envs.straggler.worlds import StragglerWorlds
+    from lcpo.straggler.worlds import StragglerWorlds
 
 TIMEOUTS_MS = (3.0, 10.0, 30.0, 60.0, 100.0, 300.0, 600.0, 1000.0, -1.0)
 """By action; the last one never hedges."""
@@ -127,7 +128,7 @@ class Straggler:
         self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
     ) -> StragglerWorlds:
         """Clusters, as in lcpo.envs.base.HostEnv."""
-        from lcpo.envs.straggler.worlds import StragglerWorlds  # which knows of tasks
+        from lcpo.straggler.worlds import StragglerWorlds  # which knows of tasks
 
         return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads)
 
@@ -135,6 +136,6 @@ class Straggler:
         self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
     ) -> StragglerWorlds:
         """Clusters that begin at random places of the workload, every half an hour at another."""
-        from lcpo.envs.straggler.worlds import StragglerWorlds
+        from lcpo.straggler.worlds import StragglerWorlds
 
         return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads, anywhere=True)
