@@ -16,13 +16,16 @@ from lcpo.values import refuse, shown
 def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     """What is known by this name, or the user's own: "package.module:name".
 
-    A module is looked for in the current folder, too. Raises InputError, with the nearest names, or
-    with the place in the user's module that raised.
+    A known name may itself stand for a "package.module:name", which is imported when it is asked
+    for. A module is looked for in the current folder, too. Raises InputError, with the nearest
+    names, or with the place in the user's module that raised.
     """
     if not isinstance(name, str):
         refuse(kind, name, "a name, or package.module:name of your own")
     if name in known:
-        return known[name]
+        if not isinstance(known[name], str):
+            return known[name]
+        name = known[name]
     module, colon, attribute = name.partition(":")
     if not colon:
         raise InputError(unknown(kind, name, known))
