@@ -17,8 +17,9 @@
 
     study = Study("LCPO on trace 4", MyOptions, plan_runs, report)
 
-A line in `lcpo.study.paper.STUDIES` gives it a name. `lcpo reproduce NAME` then does the rest:
-flags from the options, the runs (several at a time, resumable), the files of the report.
+`lcpo reproduce package.module:study` then does the rest: flags from the options, the runs (several
+at a time, resumable), the files of the report. An entry in `lcpo.study.paper.STUDIES` gives a study
+a shorter name.
 """
 
 from __future__ import annotations

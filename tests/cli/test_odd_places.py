@@ -91,13 +91,13 @@ def test_a_study_looks_at_its_folder_before_it_plans(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As it was found: `reproduce windy --collect nope` took 21 seconds to say so."""
-    study = paper.STUDIES[name]
+    study = paper.find_study(name)
     monkeypatch.setitem(paper.STUDIES, name, study._replace(plan=no_plan))
     (tmp_path / "file").touch()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter").touch()
     save_plan(tmp_path / "other", [])
-    save_study(tmp_path / "other", "theorem", paper.STUDIES["theorem"].Options())
+    save_study(tmp_path / "other", "theorem", paper.find_study("theorem").Options())
 
     def refused(*words: str) -> str:
         assert run("reproduce", name, *words) == 2

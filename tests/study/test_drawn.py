@@ -20,7 +20,7 @@ from lcpo.study.controls.drawn import DrawnOptions
 from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
 from lcpo.study.measure.seeds import seeds_table
-from lcpo.study.paper import STUDIES
+from lcpo.study.paper import find_study
 from lcpo.study.report import html_runs, tables
 from lcpo.study.report.html_folder import Run
 from lcpo.study.study import Picture
@@ -29,7 +29,7 @@ SMALL = DrawnOptions(drawn=2, seeds=2)
 
 
 def planned(name: str, **options: object) -> list[Job]:
-    study = STUDIES[name]
+    study = find_study(name)
     with counted():
         return study.plan(dataclasses.replace(study.Options(seeds=2), **options))
 
@@ -268,7 +268,8 @@ def test_two_by_two_has_the_effects() -> None:
     for i, result in enumerate(results):
         record = {**result.record, "epoch_return": np.full(8, worth[result.job.agent])}
         results[i] = result._replace(record=record)
-    report = STUDIES["two-by-two"].report(STUDIES["two-by-two"].Options(), results)
+    study = find_study("two-by-two")
+    report = study.report(study.Options(), results)
     assert report.tables["table"].title.startswith("pendulum, 20,000,000 or 8,000,000 steps")
     found = {row[1]: row[3] for row in report.tables["effects"].rows if row[0] == "3"}
     assert found == {
