@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lcpo import config as configs
+from lcpo.agents import AGENTS, presets
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.straggler import latency, pairs, rules
+from lcpo.straggler.settings import SETTINGS
 from lcpo.study.measure import gradient_steps, stats
 from lcpo.study.measure.compare import finished_runs
 from lcpo.study.measure.paper_numbers import paper_number
@@ -116,11 +119,21 @@ def judge(part: Part, result: Result, best: str | None) -> Judged:
 
 
 def budget(job: Job, steps: int) -> gradient_steps.Counts | None:
-    """Gradient steps of a run that has taken so many interactions, as a share of the paper's."""
-    if job.training is None:
-        return gradient_steps.share(job, steps, STEPS)
-    paper = TRPO_TRAINING if job.agent == "prescient-trpo" else TRAINING
-    return gradient_steps.share(job, job.training["steps"], paper)
+    """Gradient steps of a run of so many interactions, as a share of those in the paper.
+
+    A shortened run compares agents only where each has about the same share, whether it learns from
+    its newest rollout or from replay. None of an agent that does not learn, or is not ours.
+    """
+    if "gamma" not in job.config or job.agent not in AGENTS:
+        return None
+    agent, theirs = AGENTS[job.agent], STEPS
+    if job.training is not None:
+        steps = job.training["steps"]
+        theirs = TRPO_TRAINING if job.agent == "prescient-trpo" else TRAINING
+    usual = configs.to_json(agent.config(**presets.settings(agent, job.env, SETTINGS)))
+    mine, paper = gradient_steps.count(job.config, steps), gradient_steps.count(usual, theirs)
+    model = None if mine.model is None or not paper.model else mine.model / paper.model
+    return gradient_steps.Counts(mine.policy / paper.policy, model)
 
 
 def make_report(parts: Sequence[Part], results: Sequence[Result], published: bool) -> Report:

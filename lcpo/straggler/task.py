@@ -7,8 +7,8 @@ averages of the rate and the size of requests, which the observation holds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lcpo.config import config, static
 from lcpo.contexts import is_file, stamp
@@ -17,6 +17,7 @@ from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.straggler import workloads
 from lcpo.straggler.jobs import Jobs, PoissonJobs, workload_jobs
+from lcpo.straggler.settings import SETTINGS
 from lcpo.types import ContextSlice, Guard, Spec
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ FAULTS = (FUTURE_SIZES, LATE_WINDOWS, IDLE_TERMINAL, WHOLE_TRACE_SCALES)
 @config
 class Straggler:
     """Send a late request a second time, before the tail of latencies grows and not too often."""
+
+    agent_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = SETTINGS
+    microseconds: ClassVar[float] = 9.9
 
     num_servers: int = static(10, "servers, each with a queue", low=1, high=1000)
     workload: str = static(

@@ -246,14 +246,15 @@ def replaced(run: Result, job: Job) -> Result:
 
 
 def test_plan_and_report_agree_on_names(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(hedging, "hourly_schedule", lambda *_, **__: (8,) * 24)
+    monkeypatch.setattr(hedging, "hourly_schedule", lambda *_, **__: (8,) * 23 + (3,))
     options = straggler.StragglerOptions(
         agents="lcpo-agg,lcpo-cons,hedge-hourly",
         seeds=1,
         setting="published",
         workloads="workload-1",
     )
-    jobs = straggler.plan_runs(options)
+    jobs = straggler.complete(options, straggler.plan_runs(options))
+    assert jobs[2].config["schedule"] == [8] * 23 + [3]
     assert [j.config["sigma"] for j in jobs[:2]] == pytest.approx([math.sqrt(10), math.sqrt(14)])
     assert all(j.env_config["faults"] for j in jobs)
     assert jobs[0].steps == pytest.approx(6 * 24.4 * HOUR, rel=0.01)
@@ -273,6 +274,6 @@ def test_the_hourly_plan_is_made_on_other_seeds(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(hedging, "fixed_latency", played_on)
     options = straggler.StragglerOptions(agents="hedge-hourly", seeds=20, workloads="workload-1")
-    jobs = straggler.plan_runs(options)
+    jobs = straggler.complete(options, straggler.plan_runs(options))
     assert played
     assert not set(played) & {job.seed for job in jobs}
