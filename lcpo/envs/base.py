@@ -12,7 +12,8 @@ the driver appends. An environment that makes its own context declares `advance 
 given no context and writes those entries into its features itself.
 
 Optional members, each read through one function here: `landmarks`, `notes`, `max_input`,
-`open_anywhere`, `action_form`, `agent_settings`, `measures`, `microseconds`.
+`open_anywhere`, `action_form`, `agent_settings`, `microseconds`; and
+`measures`, which reports read (`lcpo.study.measure.measures`).
 """
 
 from __future__ import annotations

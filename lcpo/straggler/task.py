@@ -67,6 +67,7 @@ class Straggler:
     """Send a late request a second time, before the tail of latencies grows and not too often."""
 
     agent_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = SETTINGS
+    measures: ClassVar[str] = "lcpo.straggler.latency:MEASURES"
     microseconds: ClassVar[float] = 9.9
 
     num_servers: int = static(10, "servers, each with a queue", low=1, high=1000)

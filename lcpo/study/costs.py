@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lcpo import config as configs
-from lcpo import contexts
+from lcpo import contexts, names
 from lcpo.agents import AGENTS
 from lcpo.envs import ENVS
 from lcpo.envs.base import is_measured, microseconds_of
@@ -51,7 +51,8 @@ def microseconds(job: Job) -> float:
     """Per interaction of a run."""
     agent = AGENTS.get(job.agent)
     name = agent.root.name if agent else job.agent
-    return _learning(job, AGENT_US.get(name, OTHER_US)) + microseconds_of(ENVS.get(job.env))
+    step = microseconds_of(names.imported(job.env, ENVS))
+    return _learning(job, AGENT_US.get(name, OTHER_US)) + step
 
 
 def _learning(job: Job, us: float) -> float:
@@ -82,7 +83,7 @@ def cost(jobs: Sequence[Job]) -> Cost:
 def _rows(job: Job) -> int:
     """Of the record of a run (`Setup.is_timed` says which are long)."""
     updates = job.steps // job.config["rollout_length"]
-    env = ENVS.get(job.env)
+    env = names.imported(job.env, ENVS)
     measured = env is not None and is_measured(configs.make(env, job.env_config))
     timed = measured or contexts.has_switches(job.trace)
     return -(-updates // block_size(updates)) if timed else min(KEPT_ROWS, updates)
