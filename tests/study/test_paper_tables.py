@@ -33,7 +33,7 @@ def result(job: Job, returns: np.ndarray, status: str = "finished") -> Result:
 def cells(table: Table, *columns: str) -> list[list[str]]:
     """These columns of a table, by their headers."""
     places = [list(table.header).index(name) for name in columns]
-    return [[row[place] for place in places] for row in table.rows]
+    return [[row[place] for place in places] for row in table.texts()]
 
 
 def test_windy_stands_beside_the_paper_s() -> None:
@@ -129,7 +129,7 @@ def test_replay_rates() -> None:
     assert len(jobs) == 6
     returns = np.repeat([-4.0, -3.0, -2.0, -1.0], 10)
     report = replay_rate.report(options, [result(job, returns) for job in jobs])
-    rows = report.tables["table"].rows
+    rows = report.tables["table"].texts()
     assert [row[:3] for row in rows] == [
         ["ddqn", "1", "2"],
         ["ddqn", "10", "2"],
@@ -152,7 +152,7 @@ def test_online_ewc_by_its_hyper_parameters() -> None:
     assert jobs[-1].config["random_steps"] == 200
     results = [result(job, np.full(40, -100.0 - job.seed)) for job in jobs]
     report = ewc.make_report(options, results)
-    rows = report.tables["table"].rows
+    rows = report.tables["table"].texts()
     assert [list(row[1:4]) for row in rows] == [
         ["lcpo", "-", "-"],
         ["sac", "-", "-"],
@@ -184,10 +184,10 @@ def test_ideal_mbpo_stands_beside_the_paper_s() -> None:
     results = [result(job, np.full(40, -100.0 - job.seed)) for job in jobs]
     results = [r._replace(record={**r.record, **own.get(r.job.agent, {})}) for r in results]
     table = ideal_mbpo.make_report(options, results).tables["table"]
-    assert [row[5] for row in table.rows[:4]] == [
+    assert [row[5] for row in table.texts()[:4]] == [
         "-355 ± 2.57", "-843 ± 24.2", "-870 ± 56.4", "-377 ± 8.05",
     ]  # fmt: skip
-    assert [list(row[6:]) for row in table.rows[4:]] == [
+    assert [list(row[6:]) for row in table.texts()[4:]] == [
         ["-", "-", "-"],
         ["25 %", "12.5 %", "75 %"],
         ["-", "-", "75 %"],

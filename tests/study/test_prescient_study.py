@@ -75,7 +75,7 @@ def test_best_prescient_by_mean_and_by_seed(out: Path) -> None:
     assert (sac.seed, sac.best) == (1, -360.0)
     assert sac.mean.mean == pytest.approx(-400.0)
     table = prescient.summary(load_results(out), "gym-all")
-    cells = {row[2]: list(row[3:]) for row in table.rows}
+    cells = {row[2]: list(row[3:]) for row in table.texts()}
     assert cells["prescient-a2c"] == [
         "3 of 4",
         "-391 ± 2",

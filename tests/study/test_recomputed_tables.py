@@ -293,4 +293,4 @@ def test_tables_of_drawn_traces_are_made_again(folder: str) -> None:
     for name, table in made.items():
         shown = rows_of(RESULTS / folder / f"{name}.md")
         assert [list(row) for row in shown[:1]] == [list(table.header)]
-        assert [list(row.values()) for row in shown] == [list(row) for row in table.rows], name
+        assert [list(row.values()) for row in shown] == [list(row) for row in table.texts()], name

@@ -35,7 +35,7 @@ class Run(NamedTuple):
 def runs_of(table: Table) -> list[Run]:
     """The runs of a table of seeds."""
     found = []
-    for cells in table.rows:
+    for cells in table.texts():
         row = dict(zip(table.header, cells, strict=True))
         after, whole = (
             float(row[name]) if row[name] else None for name in ("return_after_warmup", "whole_run")

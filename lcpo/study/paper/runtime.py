@@ -70,8 +70,8 @@ def summary(measured: dict[str, float]) -> tables.Table:
         paper = tables.NONE
         ratio = tables.NONE
         if cell is not None:
-            paper = f"{1000 * float(cell.mean):.0f} ± {1000 * float(cell.ci95):.0f}"
-            ratio = f"{float(cell.mean) / float(theirs['a2c'].mean):.1f}"
+            paper = f"{1000 * cell.mean:.0f} ± {1000 * (cell.half or 0.0):.0f}"
+            ratio = f"{cell.mean / theirs['a2c'].mean:.1f}"
         ours = f"{us / measured['a2c']:.1f}" if "a2c" in measured else tables.NONE
         rows.append([agent, f"{us:.1f}", paper, ours, ratio])
     return tables.Table(
