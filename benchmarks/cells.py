@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from lcpo import contexts
 from lcpo.contexts import fractions
 from lcpo.run.plan.checked import counted
+from lcpo.straggler.report import PAPER
 from lcpo.study import costs
 from lcpo.study.measure.paper_numbers import read_table
 from lcpo.study.paper import find_study
@@ -167,7 +168,7 @@ def cover(table: str, ours: dict[Key, list[Found]]) -> dict[Key, Found | None]:
             key=lambda found: found.rank,
             default=None,
         )
-        for key in read_table(table)
+        for key in read_table(PAPER if table == "straggler" else table)
     }
 
 

@@ -39,7 +39,7 @@ def reproduce(arguments: list[str]) -> int:
     engine = make_engine(options.engine, options.workers, options.address)
     command = shlex.join(["lcpo", "reproduce", *arguments])
     _check_out(name, options)
-    jobs = study.plan(options)
+    jobs = study.complete(options, study.plan(options))
     if options.plan is not None:
         return _write_plan(name, options, jobs, options.plan)
     if options.collect is not None:

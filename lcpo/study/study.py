@@ -166,3 +166,6 @@ class Study(NamedTuple, Generic[OptionsT]):
     report: Callable[[OptionsT, Sequence[Result]], Report]
     left_out: Callable[[OptionsT], str] = lambda options: ""
     """What these options leave out of the experiment, and how to have it; told before the runs."""
+    complete: Callable[[OptionsT, list[Job]], list[Job]] = lambda options, jobs: jobs
+    """Fills in what takes long to work out, once all jobs have been checked: they can be counted
+    without it, and not run."""

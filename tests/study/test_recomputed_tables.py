@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from lcpo.straggler.report import printed
 from lcpo.study.controls import anchors, drawn, drawn_tables, rivals
 from lcpo.study.measure import stats
 from lcpo.study.measure.paper_numbers import paper_number
 from lcpo.study.report import tables
-from lcpo.study.straggler_report import printed
 
 RESULTS = Path(__file__).parents[2] / "results"
 NO_RUNS = {"ood-vs-cpd", "workloads"}

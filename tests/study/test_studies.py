@@ -21,7 +21,8 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store.layout import run_files
 from lcpo.run.store.plans import load_plan
 from lcpo.run.store.results import Result, save_outcome
-from lcpo.study import costs, folder, hedging
+from lcpo.straggler import timeouts as hedging
+from lcpo.study import costs, folder
 from lcpo.study.measure import seeds, stats
 from lcpo.study.paper import STUDIES, find_study, grid_world, runtime
 from lcpo.study.report import output

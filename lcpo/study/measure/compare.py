@@ -17,7 +17,7 @@ from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import latency
+from lcpo.straggler import latency
 from lcpo.study.advice.calibrate import RARE
 from lcpo.study.measure import stats
 from lcpo.study.measure.memory import Memory, find_memory, memory_notes, memory_numbers

@@ -8,27 +8,29 @@ from lcpo import names
 from lcpo.errors import InputError
 from lcpo.study.study import Study
 
-STUDIES: dict[str, str | Study[Any]] = {
-    "grid-world": "lcpo.study.paper.grid_world:study",
-    "ood-vs-cpd": "lcpo.study.paper.ood_vs_cpd:study",
-    "windy": "lcpo.study.paper.windy:study",
-    "ood-sensitivity": "lcpo.study.paper.ood_sensitivity:study",
-    "buffer-size": "lcpo.study.paper.buffer_size:study",
-    "straggler": "lcpo.study.paper.straggler:study",
-    "ewc": "lcpo.study.paper.ewc:study",
-    "ideal-mbpo": "lcpo.study.paper.ideal_mbpo:study",
-    "lcpo-p": "lcpo.study.paper.lcpo_p:study",
-    "discretisation": "lcpo.study.paper.discretisation:study",
-    "runtime": "lcpo.study.paper.runtime:study",
-    "traces": "lcpo.study.paper.traces:study",
-    "workloads": "lcpo.study.paper.workloads:study",
-    "theorem": "lcpo.study.controls.theorem:study",
-    "replay-rate": "lcpo.study.controls.replay_rate:study",
-    "two-by-two": "lcpo.study.controls.two_by_two:study",
-    "anchors": "lcpo.study.controls.anchors:study",
-    "rivals": "lcpo.study.controls.rivals:study",
-    "faults": "lcpo.study.controls.faults:study",
-}
+STUDIES: names.Registry[Study[Any]] = names.Registry(
+    {
+        "grid-world": "lcpo.study.paper.grid_world:study",
+        "ood-vs-cpd": "lcpo.study.paper.ood_vs_cpd:study",
+        "windy": "lcpo.study.paper.windy:study",
+        "ood-sensitivity": "lcpo.study.paper.ood_sensitivity:study",
+        "buffer-size": "lcpo.study.paper.buffer_size:study",
+        "straggler": "lcpo.straggler.study:study",
+        "ewc": "lcpo.study.paper.ewc:study",
+        "ideal-mbpo": "lcpo.study.paper.ideal_mbpo:study",
+        "lcpo-p": "lcpo.study.paper.lcpo_p:study",
+        "discretisation": "lcpo.study.paper.discretisation:study",
+        "runtime": "lcpo.study.paper.runtime:study",
+        "traces": "lcpo.study.paper.traces:study",
+        "workloads": "lcpo.straggler.twins:study",
+        "theorem": "lcpo.study.controls.theorem:study",
+        "replay-rate": "lcpo.study.controls.replay_rate:study",
+        "two-by-two": "lcpo.study.controls.two_by_two:study",
+        "anchors": "lcpo.study.controls.anchors:study",
+        "rivals": "lcpo.study.controls.rivals:study",
+        "faults": "lcpo.study.controls.faults:study",
+    }
+)
 """In the order of the paper; last those that it lacks. A study is imported when it is asked for."""
 
 

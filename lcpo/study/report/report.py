@@ -9,7 +9,7 @@ from typing import Any
 from lcpo.errors import InputError
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.latency import extra_load, has_latency, mean_latency
+from lcpo.straggler.latency import extra_load, has_latency, mean_latency
 from lcpo.study.measure import compare, stats
 from lcpo.study.measure.compare import Comparison, Row
 from lcpo.study.measure.memory import memory_numbers
