@@ -15,7 +15,7 @@ from lcpo.config import published_faults
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
-from lcpo.study.controls import anchors, drawn, drawn_tables, faults, rivals
+from lcpo.study.controls import anchors, drawn, drawn_runs, faults, rivals
 from lcpo.study.controls.drawn import DrawnOptions
 from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
@@ -96,7 +96,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
     """Traces differ more than seeds, and what a case gains after warm-up is not what it gains over
     the whole run: a wrong window, or an interval over seeds alone, has other numbers."""
     results = made_up(planned("rivals", drawn=6, families="burst", agents="lcpo,lcpo-uniform"))
-    runs = drawn_tables.runs_of(seeds_table(results, drawn.seed_numbers))
+    runs = drawn_runs.runs_of(seeds_table(results, drawn.seed_numbers))
     paper = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=1)
     more = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=5)
     past = returns_of(results, "lcpo-uniform", c_anchor=1e-3, value_steps=5)
@@ -228,7 +228,7 @@ def test_anchors_are_compared_at_the_same_limit() -> None:
 
 def test_every_cost_is_known() -> None:
     """Of every case, and of nothing else."""
-    known = {(agent, point) for agent, case in rivals.CASES.items() for point in case.settings()}
+    known = {(case.agent, point) for case in rivals.CASES for point in case.settings()}
     assert rivals.costs().keys() == known
 
 
@@ -237,7 +237,7 @@ def faults_of(agent: str) -> tuple[str, ...]:
 
 
 def test_faults_stand_beside_a_run_without_them() -> None:
-    cases = faults.cases("lcpo")
+    cases = faults.settings("lcpo")
     assert cases["corrected"] == {"faults": ()}
     assert cases["dual-algebra"] == {"faults": ("dual-algebra",), "dual": True}
     assert cases["with-dual-algebra"] == {"faults": (), "dual": True}
