@@ -1523,8 +1523,8 @@ MUTANTS = (
     ),
     Mutant(
         "work-of-the-wrong-window", "lcpo/study/controls/rivals.py",
-        'late, whole = (_gain(cases, more, less, field) for field in ("after", "whole"))',
-        'late, whole = (_gain(cases, more, less, field) for field in ("after", "after"))',
+        'late, whole = (gains(cases, more, less, field) for field in ("after", "whole"))',
+        'late, whole = (gains(cases, more, less, field) for field in ("after", "after"))',
         (GAINS,), "what more steps gain after warm-up is called the gain of the whole run",
     ),
     Mutant(

@@ -81,7 +81,7 @@ def test_what_is_made_of_records():
     runs = [r for group in found.groups.values() for r in group]
     report = make_report([found], runs, published=False)
     table = report.tables["table"]
-    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.texts()}
     assert list(rows) == ["hedge-hourly", "a2c", "never-hedge (best fixed)", "hedge-3ms"]
     assert rows["a2c"]["of the way %"] == "50.0"
     assert rows["a2c"]["paper"] == "1716 ± 710"
@@ -102,7 +102,7 @@ def test_agents_are_compared_with_lcpo_seed_by_seed():
     found = found._replace(groups=groups)
     runs = [r for group in groups.values() for r in group]
     table = make_report([found], runs, published=False).tables["pairs"]
-    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.texts()}
     assert sorted(rows) == ["a2c", "hedge-hourly", "never-hedge"]  # no timeout that hedges
     assert {row["minus"] for row in rows.values()} == {"lcpo-med"}
     assert rows["a2c"]["p95"].startswith("-1.0")
@@ -118,7 +118,7 @@ def test_a_run_that_failed_is_counted():
     found = found._replace(groups={**found.groups, "a2c": [found.groups["a2c"][0], broken]})
     runs = [r for group in found.groups.values() for r in group]
     table = make_report([found], runs, published=False).tables["table"]
-    (row,) = [row for row in table.rows if row[1] == "a2c"]
+    (row,) = [row for row in table.texts() if row[1] == "a2c"]
     assert row[2] == "1 of 2"
 
 
@@ -216,7 +216,7 @@ def test_the_recommended_setting_is_a_row():
     record = result("lcpo", [1.0] * 150).record
     run = Result(job, "finished", None, record, 1.0, {}, Path())
     table = straggler.make_report(options, [run]).tables["table"]
-    assert table.rows[0][1] == "lcpo-uniform-fast"
+    assert table.texts()[0][1] == "lcpo-uniform-fast"
 
 
 def test_the_table_says_each_share():
@@ -232,7 +232,7 @@ def test_the_table_says_each_share():
     everything = [r for group in found.groups.values() for r in group]
     report = make_report([found], everything, published=False)
     table = report.tables["table"]
-    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.texts()}
     # 58,200 windows: 454.7 rollouts of 128, each with 20 steps, and a training of a model.
     assert (rows["sac"]["budget %"], rows["sac"]["model %"]) == ("5.61", "-")
     assert (rows["mbpo"]["budget %"], rows["mbpo"]["model %"]) == ("5.61", "0.28")
@@ -261,7 +261,7 @@ def test_plan_and_report_agree_on_names(monkeypatch: pytest.MonkeyPatch):
     record = result("lcpo", [1.0] * 150).record
     runs = [Result(dataclasses.replace(j), "finished", None, record, 1.0, {}, Path()) for j in jobs]
     table = straggler.make_report(options, runs).tables["table"]
-    assert sorted(row[1] for row in table.rows) == ["hedge-hourly", "lcpo-agg", "lcpo-cons"]
+    assert sorted(row[1] for row in table.texts()) == ["hedge-hourly", "lcpo-agg", "lcpo-cons"]
 
 
 def test_the_hourly_plan_is_made_on_other_seeds(monkeypatch: pytest.MonkeyPatch):

@@ -216,8 +216,8 @@ def test_runtime_stands_beside_the_paper_s(monkeypatch: pytest.MonkeyPatch) -> N
     options = runtime.RuntimeOptions(agents="lcpo,a2c,ppo")
     assert runtime.plan_runs(options) == []
     table = runtime.report(options, []).tables["table"]
-    assert list(table.rows[0]) == ["lcpo", "14.0", "780 ± 30", "3.5", "1.5"]
-    assert list(table.rows[2]) == ["ppo", "8.0", "-", "2.0", "-"]
+    assert list(table.texts()[0]) == ["lcpo", "14.0", "780 ± 30", "3.5", "1.5"]
+    assert list(table.texts()[2]) == ["ppo", "8.0", "-", "2.0", "-"]
 
 
 def test_bad_scales_and_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,7 +314,7 @@ def test_grid_world_report() -> None:
     found = [result(job)._replace(record=grid_record(-5.0 - job.seed)) for job in jobs]
     found[0] = found[0]._replace(status="failed")
     report = grid_world.study.report(grid_world.GridWorldOptions(), found)
-    cells = {row[0]: list(row[1:]) for row in report.tables["table"].rows}
+    cells = {row[0]: list(row[1:]) for row in report.tables["table"].texts()}
     assert cells["A2C"] == ["2 of 2", "-5.50 (-6.00)", "20 (20)", "0.25 (0.25)"]
     assert cells["LCPO"][0] == "1 of 2"
     assert report.figures["figure"].png.startswith(b"\x89PNG")

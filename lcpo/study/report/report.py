@@ -15,6 +15,7 @@ from lcpo.study.measure.memory import memory_numbers
 from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report import curves, tables
+from lcpo.study.report.cells import Cell, Count
 from lcpo.study.report.figures import to_picture
 from lcpo.study.report.output import write_files
 from lcpo.study.report.tables import Table
@@ -32,7 +33,7 @@ def to_table(comparison: Comparison) -> Table:
     c = comparison
     seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
     where = f"{c.env}, trace {c.trace}" if c.trace else c.env
-    columns: list[tuple[str, Callable[[Row], str]]] = [
+    columns: list[tuple[str, Callable[[Row], Cell]]] = [
         ("agent", lambda r: r.label),
         ("seeds", seeds_cell),
         (
@@ -56,7 +57,7 @@ def to_table(comparison: Comparison) -> Table:
     cells = [(header, column) for header, column in cells if set(column) != {tables.NONE}]
     enough = any(row.finished >= stats.FEWEST for row in c.rows)
     return Table(
-        header=[header for header, _ in cells],
+        columns=[header for header, _ in cells],
         rows=list(zip(*(column for _, column in cells), strict=True)),
         align="l" + "r" * (len(cells) - 1),
         title=f"{where}, {c.steps:,} steps{'; 95 % intervals over seeds' if enough else ''}",
@@ -64,12 +65,12 @@ def to_table(comparison: Comparison) -> Table:
     )
 
 
-def seeds_cell(row: Row) -> str:
+def seeds_cell(row: Row) -> int | Count:
     """How many seeds finished, and what became of the others."""
     total = row.finished + row.failed + row.missing
     rest = [(row.failed, "failed"), (row.missing, "missing")]
-    why = "".join(f", {count} {word}" for count, word in rest if count)
-    return f"{row.finished} of {total}{why}" if why else str(total)
+    why = ", ".join(f"{count} {word}" for count, word in rest if count)
+    return Count(row.finished, total, why) if why else total
 
 
 def _difference(estimate: Estimate | None, seeds: int) -> str:
