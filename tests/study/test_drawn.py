@@ -15,12 +15,12 @@ from lcpo.config import published_faults
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
-from lcpo.study.controls import anchors, drawn, drawn_tables, faults, rivals
+from lcpo.study.controls import anchors, drawn, drawn_runs, faults, rivals
 from lcpo.study.controls.drawn import DrawnOptions
 from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
 from lcpo.study.measure.seeds import seeds_table
-from lcpo.study.paper import STUDIES
+from lcpo.study.paper import find_study
 from lcpo.study.report import html_runs, tables
 from lcpo.study.report.html_folder import Run
 from lcpo.study.study import Picture
@@ -29,7 +29,7 @@ SMALL = DrawnOptions(drawn=2, seeds=2)
 
 
 def planned(name: str, **options: object) -> list[Job]:
-    study = STUDIES[name]
+    study = find_study(name)
     with counted():
         return study.plan(dataclasses.replace(study.Options(seeds=2), **options))
 
@@ -96,7 +96,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
     """Traces differ more than seeds, and what a case gains after warm-up is not what it gains over
     the whole run: a wrong window, or an interval over seeds alone, has other numbers."""
     results = made_up(planned("rivals", drawn=6, families="burst", agents="lcpo,lcpo-uniform"))
-    runs = drawn_tables.runs_of(seeds_table(results, drawn.seed_numbers))
+    runs = drawn_runs.runs_of(seeds_table(results, drawn.seed_numbers))
     paper = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=1)
     more = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=5)
     past = returns_of(results, "lcpo-uniform", c_anchor=1e-3, value_steps=5)
@@ -228,7 +228,7 @@ def test_anchors_are_compared_at_the_same_limit() -> None:
 
 def test_every_cost_is_known() -> None:
     """Of every case, and of nothing else."""
-    known = {(agent, point) for agent, case in rivals.CASES.items() for point in case.settings()}
+    known = {(case.agent, point) for case in rivals.CASES for point in case.settings()}
     assert rivals.costs().keys() == known
 
 
@@ -237,7 +237,7 @@ def faults_of(agent: str) -> tuple[str, ...]:
 
 
 def test_faults_stand_beside_a_run_without_them() -> None:
-    cases = faults.cases("lcpo")
+    cases = faults.settings("lcpo")
     assert cases["corrected"] == {"faults": ()}
     assert cases["dual-algebra"] == {"faults": ("dual-algebra",), "dual": True}
     assert cases["with-dual-algebra"] == {"faults": (), "dual": True}
@@ -268,7 +268,8 @@ def test_two_by_two_has_the_effects() -> None:
     for i, result in enumerate(results):
         record = {**result.record, "epoch_return": np.full(8, worth[result.job.agent])}
         results[i] = result._replace(record=record)
-    report = STUDIES["two-by-two"].report(STUDIES["two-by-two"].Options(), results)
+    study = find_study("two-by-two")
+    report = study.report(study.Options(), results)
     assert report.tables["table"].title.startswith("pendulum, 20,000,000 or 8,000,000 steps")
     found = {row[1]: row[3] for row in report.tables["effects"].texts() if row[0] == "3"}
     assert found == {

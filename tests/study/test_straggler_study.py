@@ -14,10 +14,9 @@ import pytest
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import costs, hedging
-from lcpo.study.measure import gradient_steps
-from lcpo.study.paper import straggler
-from lcpo.study.straggler_report import (
+from lcpo.straggler import study as straggler
+from lcpo.straggler import timeouts as hedging
+from lcpo.straggler.report import (
     Part,
     best_fixed,
     budget,
@@ -25,6 +24,8 @@ from lcpo.study.straggler_report import (
     judge,
     make_report,
 )
+from lcpo.study import costs
+from lcpo.study.measure import gradient_steps
 
 HOUR = 7200
 HOURS = 4
@@ -122,7 +123,7 @@ def test_a_run_that_failed_is_counted():
 
 
 def test_what_is_counted_in_interactions_is_shortened():
-    options = straggler.StragglerOptions(training_steps=straggler.TRAINING // 2)
+    options = straggler.StragglerOptions(training_steps=straggler.report.TRAINING // 2)
 
     def values(agent: str) -> dict:
         return straggler.shortened(agent, options)
@@ -245,14 +246,15 @@ def replaced(run: Result, job: Job) -> Result:
 
 
 def test_plan_and_report_agree_on_names(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(hedging, "hourly_schedule", lambda *_, **__: (8,) * 24)
+    monkeypatch.setattr(hedging, "hourly_schedule", lambda *_, **__: (8,) * 23 + (3,))
     options = straggler.StragglerOptions(
         agents="lcpo-agg,lcpo-cons,hedge-hourly",
         seeds=1,
         setting="published",
         workloads="workload-1",
     )
-    jobs = straggler.plan_runs(options)
+    jobs = straggler.complete(options, straggler.plan_runs(options))
+    assert jobs[2].config["schedule"] == [8] * 23 + [3]
     assert [j.config["sigma"] for j in jobs[:2]] == pytest.approx([math.sqrt(10), math.sqrt(14)])
     assert all(j.env_config["faults"] for j in jobs)
     assert jobs[0].steps == pytest.approx(6 * 24.4 * HOUR, rel=0.01)
@@ -272,6 +274,6 @@ def test_the_hourly_plan_is_made_on_other_seeds(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(hedging, "fixed_latency", played_on)
     options = straggler.StragglerOptions(agents="hedge-hourly", seeds=20, workloads="workload-1")
-    jobs = straggler.plan_runs(options)
+    jobs = straggler.complete(options, straggler.plan_runs(options))
     assert played
     assert not set(played) & {job.seed for job in jobs}

@@ -17,7 +17,7 @@ from lcpo.agents import find_agent, is_ours
 from lcpo.agents.normalise import normalise, read_rule
 from lcpo.core.ood import DETECTORS
 from lcpo.envs import ENVS
-from lcpo.envs.base import AnyEnv, is_host, landmarks_of, notes_of
+from lcpo.envs.base import AnyEnv, is_host, is_measured, notes_of
 from lcpo.errors import InputError
 from lcpo.gym import from_gym
 from lcpo.run.plan import phases
@@ -145,8 +145,7 @@ class Setup:
     @property
     def is_timed(self) -> bool:
         """Whether reports ask when: how soon after a switch of the context, or in which hour."""
-        measured = self.spec.readings or landmarks_of(self.env)
-        return bool(measured) or contexts.has_switches(self.job.trace)
+        return is_measured(self.env) or contexts.has_switches(self.job.trace)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from lcpo.agents import find_agent, presets
 from lcpo.agents import normalise as scaled
 from lcpo.agents.steps import WHOLE, shorten
 from lcpo.contexts import fractions, paper
-from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
+from lcpo.envs.base import AnyEnv, agent_settings_of, is_host, open_anywhere_of
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
@@ -84,7 +84,7 @@ def plan(
     if training is not None:
         training = training._replace(steps=int(training.steps * fraction))
     context = find_context(the_env, env, trace, scale, steps, fraction)
-    given = presets.settings(chosen, env)
+    given = presets.settings(chosen, env, agent_settings_of(env_class))
     given |= {**(presets.published(chosen, env) if published else {}), **overrides}
     where = f"{agent}-{env}-{context.trace or 'none'}{f'-{label}' if label else ''}"
     jobs: list[Job] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import importlib.resources
+from importlib.resources.abc import Traversable
 
 from lcpo.errors import InputError
 from lcpo.names import unknown
@@ -19,18 +20,20 @@ TABLES = {
     "lcpo-variants": "LCPO and LCPO-P on the Pendulum",
     "ewc-return": "online EWC on the Pendulum, by its hyper-parameters",
     "ideal-mbpo": "MBPO with a learnt model and with the true one on the Pendulum",
-    "straggler": "latency of hedging policies on two private workloads",
     "discretisation": "Pendulum-v1 without wind, with 15 torques",
 }
 
 
 @functools.cache
-def read_table(table: str) -> dict[tuple[str, str, str, str], Printed]:
-    """The cells of a table by (agent, env, trace, variant); trace and variant may be ""."""
-    if table not in TABLES:
+def read_table(table: str | Traversable) -> dict[tuple[str, str, str, str], Printed]:
+    """The cells of a table by (agent, env, trace, variant); trace and variant may be "".
+
+    `table`: a name, or the file of a task that keeps its own.
+    """
+    if isinstance(table, str) and table not in TABLES:
         raise InputError(unknown("table of the paper", table, TABLES))
-    file = importlib.resources.files("lcpo.study") / "data" / f"{table}.csv"
-    with file.open("r") as lines:
+    data = importlib.resources.files("lcpo.study") / "data"
+    with (data / f"{table}.csv" if isinstance(table, str) else table).open("r") as lines:
         return {
             (row["agent"], row["env"], row["trace"], row["variant"]): Printed.of(
                 row["mean"], row["ci95"]
@@ -39,11 +42,15 @@ def read_table(table: str) -> dict[tuple[str, str, str, str], Printed]:
         }
 
 
-def printed(table: str, agent: str, env: str, trace: str = "", variant: str = "") -> Printed | None:
+def printed(
+    table: str | Traversable, agent: str, env: str, trace: str = "", variant: str = ""
+) -> Printed | None:
     """What the paper prints; None where it prints nothing."""
     return read_table(table).get((agent, env, trace, variant))
 
 
-def paper_number(table: str, agent: str, env: str, trace: str = "", variant: str = "") -> str:
+def paper_number(
+    table: str | Traversable, agent: str, env: str, trace: str = "", variant: str = ""
+) -> str:
     """The same as text, for callers that have not been converted; "-" where it prints nothing."""
-    return str(read_table(table).get((agent, env, trace, variant), tables.NONE))
+    return str(printed(table, agent, env, trace, variant) or tables.NONE)

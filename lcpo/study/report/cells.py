@@ -53,6 +53,11 @@ class Count(NamedTuple):
     """What became of the others."""
 
 
+def count_of(some: int, total: int) -> Count | int:
+    """So many of a total; the total alone where none is missing."""
+    return total if some == total else Count(some, total)
+
+
 class Noted(NamedTuple):
     """A number with a remark, which follows in brackets."""
 
