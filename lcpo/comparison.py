@@ -175,7 +175,7 @@ def check_out(out: Path) -> None:
 def default_out(jobs: Sequence[Job], published: bool = False) -> Path:
     """Where a comparison goes if nobody says."""
     name = f"compare-{jobs[0].env}-{jobs[0].trace or 'none'}{'-published' if published else ''}"
-    return Path("out") / name.replace("/", "_").replace(":", ".")
+    return Path("out") / values.file_name(name)
 
 
 def gather(

@@ -175,8 +175,8 @@ def _warn(text: str, stderr: bool = False) -> None:
     show.line(text, "warning:", "yellow", stderr=stderr)
 
 
-def trace_of(options: Any) -> str | None:
-    """The name of the trace that `--trace`, `--columns`, `--repeat` and `--hold` mean."""
+def trace_of(options: Any) -> contexts.TraceRef | None:
+    """The trace that `--trace`, `--columns`, `--repeat` and `--hold` mean."""
     if options.trace is None:
         if options.columns is not None or options.repeat or options.hold:
             raise InputError("--columns, --repeat and --hold are of a trace: give --trace, too")

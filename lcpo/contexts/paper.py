@@ -27,18 +27,18 @@ WIND_DIVISORS: dict[str, tuple[int, int, int, int]] = {
 """By what the published code divides the wind of traces 1 .. 4, in each environment."""
 
 
-def wind_scale(env: str, trace: str) -> float:
+def wind_scale(env: str, trace: object) -> float:
     """The factor on the wind behind the published tables; 1 on traces that are not the paper's.
 
     The paper divides the wind by 8 in 8 of its 20 (environment, trace) pairs.
     """
     if env not in WIND_DIVISORS:
         raise InputError(unknown("windy environment", env, WIND_DIVISORS))
-    trace, _ = ends.split(fractions.split(trace)[0])
-    return 1.0 / WIND_DIVISORS[env][int(trace) - 1] if trace in ("1", "2", "3", "4") else 1.0
+    name, _ = ends.split(fractions.split(str(trace))[0])
+    return 1.0 / WIND_DIVISORS[env][int(name) - 1] if name in ("1", "2", "3", "4") else 1.0
 
 
-def default_scale(env: str, trace: str) -> float:
+def default_scale(env: str, trace: object) -> float:
     """What a trace is multiplied by if nobody says: the wind scale, or 1."""
     return wind_scale(env, trace) if env in WIND_DIVISORS else 1.0
 

@@ -23,7 +23,7 @@ def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
     words = ["lcpo", "train", "--agent", job.agent, "--env", job.env]
     default_scale = 1.0
     if job.trace is not None:
-        words += ["--trace", job.trace]
+        words += ["--trace", str(job.trace)]
         default_scale = paper.default_scale(job.env, job.trace)
     if job.scale != default_scale:
         words += ["--scale", repr(job.scale)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lcpo import contexts
 from lcpo.agents import AGENTS
 from lcpo.run.plan.job import Job
 from lcpo.run.store.record import KEPT_ROWS, block_size
@@ -84,7 +83,8 @@ def cost(jobs: Sequence[Job]) -> Cost:
 def _rows(job: Job) -> int:
     """Of the record of a run (`Setup.is_timed` says which are long)."""
     updates = job.steps // job.config["rollout_length"]
-    timed = job.env in ("grid-world", "straggler") or contexts.has_switches(job.trace)
+    switches = job.trace is not None and job.trace.has_switches
+    timed = switches or job.env in ("grid-world", "straggler")
     return -(-updates // block_size(updates)) if timed else min(KEPT_ROWS, updates)
 
 

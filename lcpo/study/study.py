@@ -34,7 +34,7 @@ from lcpo.run.plan.plan import check_seeds
 from lcpo.run.store.results import Result
 from lcpo.study.report.tables import Table
 from lcpo.study.scale import read_scale
-from lcpo.values import refuse
+from lcpo.values import file_name, refuse
 
 Setting = Literal["corrected", "published"]
 
@@ -99,7 +99,7 @@ class Options:
         default = type(self)  # a dataclass keeps them there
         parts = [study, *([self.setting] if self.setting != default.setting else [])]
         parts += [self.scale] if self.scale != default.scale else []
-        return self.out or Path("out") / "-".join(parts).replace("/", "_").replace(":", ".")
+        return self.out or Path("out") / file_name("-".join(parts))
 
 
 NO_RUNS = (

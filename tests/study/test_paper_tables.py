@@ -43,7 +43,10 @@ def test_windy_stands_beside_the_paper_s() -> None:
     jobs = windy.plan_runs(options)
     assert jobs[0].name == "lcpo-pendulum-2@1_100-s0"
     assert {job.scale for job in jobs if job.name.startswith("a2c-reacher-2")} == {1 / 8}
-    assert {(job.trace, job.steps) for job in jobs} == {("2@1/100", 200_000), ("3@1/100", 80_000)}
+    assert {(job.trace_name, job.steps) for job in jobs} == {
+        ("2@1/100", 200_000),
+        ("3@1/100", 80_000),
+    }
     levels = {"lcpo": -100.0, "a2c": -200.0, "ppo": -400.0}
     results = [result(job, np.full(job.steps // 200, levels[job.agent])) for job in jobs]
     results[-1] = results[-1]._replace(status="failed", record={})

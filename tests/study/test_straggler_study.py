@@ -47,10 +47,10 @@ def result(agent: str, hours: list[float], seed: int = 0, workload: str = "workl
         "total_first_ms": np.ones(len(ends)),
         "total_work_ms": np.full(len(ends), 1.1),
     }
-    name = f"{agent}-straggler-none-{Path(workload).stem}-s{seed}"
     job = Job(
-        name, agent, "straggler", None, 1.0, 2 * HOURS * HOUR, seed, {}, {"workload": workload}
-    )
+        agent, "straggler", None, 1.0, 2 * HOURS * HOUR, seed, {}, {"workload": workload},
+        variant=Path(workload).stem,
+    )  # fmt: skip
     return Result(job, "finished", None, record, 1.0, {}, Path())
 
 
@@ -95,8 +95,7 @@ def test_agents_are_compared_with_lcpo_seed_by_seed():
     mine = [[9.0] * HOURS + [4, 8, 12, 10 + 8 * seed] for seed in (0, 1)]  # means of 8.5 and 10.5
     groups = {**found.groups, "lcpo-med": [result("lcpo", mine[s], s) for s in (0, 1)]}
     groups["lcpo-med"] = [
-        run._replace(job=dataclasses.replace(run.job, name=f"med-{run.job.seed}"))
-        for run in groups["lcpo-med"]
+        run._replace(job=dataclasses.replace(run.job, variant="med")) for run in groups["lcpo-med"]
     ]
     found = found._replace(groups=groups)
     runs = [r for group in groups.values() for r in group]

@@ -260,7 +260,7 @@ def test_costs_are_the_measured_ones() -> None:
     assert measured == costs.AGENT_US
     (job,) = plan("mbpo", "pendulum", trace="3", steps=1000, seeds=1)
     assert costs.cost([job]).core_seconds == pytest.approx(0.2058 + costs.COMPILE_SECONDS)
-    twice = dataclasses.replace(job, name="b", seed=1)
+    twice = dataclasses.replace(job, seed=1)
     assert costs.cost([job, twice]).core_seconds == pytest.approx(0.4116 + costs.COMPILE_SECONDS)
 
 

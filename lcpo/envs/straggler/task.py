@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lcpo.config import config, static
-from lcpo.contexts import is_file, stamp, workloads
+from lcpo.contexts import files, workloads
 from lcpo.envs.base import Advance
 from lcpo.envs.straggler.jobs import Jobs, PoissonJobs, workload_jobs
 from lcpo.errors import InputError
@@ -109,12 +109,12 @@ class Straggler:
     def jobs(self) -> Jobs:
         """The requests of its worlds."""
         known = (POISSON, *workloads.WORKLOADS)
-        if self.workload not in known and not is_file(self.workload):
+        if self.workload not in known and not files.is_file(self.workload):
             text = unknown("workload", self.workload, known)
             raise InputError(f"{text} (or a .csv, .npy or .npz file)")
         if self.workload != POISSON:
             given = self.shorten, self.rate, self.size, self.size_cv
-            return workload_jobs(self.workload, *given, stamp(self.workload))
+            return workload_jobs(self.workload, *given, files.stamp(self.workload))
         if self.shorten != 1.0:
             raise InputError(
                 f"shorten = {self.shorten:g}, but the workload {POISSON!r} has no pass that could "

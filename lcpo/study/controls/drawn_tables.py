@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from lcpo.contexts import families, fractions
+from lcpo.contexts import TraceRef
 from lcpo.study.controls.drawn import LATE, point_of
 from lcpo.study.measure import stats
 from lcpo.study.measure.stats import Estimate
@@ -28,8 +28,7 @@ class Run(NamedTuple):
     @property
     def kind(self) -> str:
         """The family of its trace; of a trace that is not drawn: its name."""
-        base, _ = fractions.split(self.trace)
-        return families.parse(base)[0] if base.startswith("family:") else self.trace
+        return TraceRef.parse(self.trace).family or self.trace
 
 
 def runs_of(table: Table) -> list[Run]:

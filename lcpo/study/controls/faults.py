@@ -19,7 +19,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.study.measure import compare, stats
-from lcpo.study.measure.seeds import name_part, seeds_table
+from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.paper.pendulum import PendulumOptions
 from lcpo.study.report import tables
 from lcpo.study.study import Report, Study, listed
@@ -61,7 +61,7 @@ def plan_runs(options: FaultOptions) -> list[Job]:
             fraction=options.fraction,
             seeds=range(options.num_seeds(SEEDS)),
             overrides=values,
-            label=label,
+            variant=label,
         )
     ]
 
@@ -97,7 +97,7 @@ def make_report(options: FaultOptions, results: Sequence[Result]) -> Report:
     seeds = seeds_table(results, numbers)
     found: dict[tuple[str | None, str, str], list[Result]] = {}
     for r in results:
-        found.setdefault((r.job.trace, r.job.agent, name_part(r.job)), []).append(r)
+        found.setdefault((r.job.trace_name, r.job.agent, r.job.variant), []).append(r)
     rows = []
     for (trace, agent, label), mine in found.items():
         needed = f"{WITH}-{label}"

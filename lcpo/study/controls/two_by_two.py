@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lcpo.contexts import TraceRef
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.measure import compare, stats
@@ -65,7 +66,8 @@ def summary(comparisons: Sequence[Comparison]) -> tables.Table:
 
 
 def effects(
-    runs: Mapping[str | None, Sequence[Result]], comparisons: Mapping[str | None, Comparison]
+    runs: Mapping[TraceRef | None, Sequence[Result]],
+    comparisons: Mapping[TraceRef | None, Comparison],
 ) -> tables.Table:
     """A row per trace and effect, then how much more both do together than each alone."""
     rows = []

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
@@ -21,7 +21,6 @@ from lcpo.study import latency
 from lcpo.study.advice.calibrate import RARE
 from lcpo.study.measure import stats
 from lcpo.study.measure.memory import Memory, find_memory, memory_notes, memory_numbers
-from lcpo.study.measure.seeds import run_label
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report.imports import imported_agents, imported_notes
 from lcpo.study.report.tables import short_count
@@ -107,7 +106,9 @@ def summarise(
         for label, members in groups.items()
     )
     notes = tuple(_notes(groups, rows, memory, endless))
-    return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, memory, endless)
+    return Comparison(
+        job.env, job.trace_name, steps, warmup, reference, rows, notes, memory, endless
+    )
 
 
 def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
@@ -117,20 +118,20 @@ def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
         raise InputError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
 
 
-def default_warmup(steps: int, trace: str | None = None) -> int:
+def default_warmup(steps: int, trace: TraceRef | None = None) -> int:
     """The paper's 6 million steps where the run is longer, else a tenth of the run.
 
     On a trace that is played faster, as much fewer: 300,000 on `3@1/20`.
     """
-    paper = int(PAPER_WARMUP * (fractions.split(trace)[1] if trace else 1))
+    paper = int(PAPER_WARMUP * (trace.fraction if trace else 1))
     return paper if steps > paper else steps // 10
 
 
 def group(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """The runs of each agent: those whose names differ in the seed only, under a short label."""
+    """The runs of each agent: those that differ in the seed only, under a short label."""
     groups: dict[str, list[Result]] = {}
     for result in results:
-        groups.setdefault(run_label(result.job), []).append(result)
+        groups.setdefault(result.job.label, []).append(result)
     return groups
 
 

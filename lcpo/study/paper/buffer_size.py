@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lcpo import contexts
+from lcpo.contexts import TraceRef
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.paper import returns
@@ -24,7 +24,7 @@ TABLE = "gym-buffer"
 
 def _column(variant: str, divisor: int) -> Column:
     def sizes(trace: str) -> Mapping[str, Any]:
-        return {"buffer_size": max(1, contexts.shape(trace)[0] // divisor)}
+        return {"buffer_size": max(1, TraceRef.parse(trace).shape()[0] // divisor)}
 
     return Column("lcpo", variant, sizes, variant)
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
-from lcpo.contexts import fractions
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
@@ -81,7 +80,9 @@ def make_report(options: EwcOptions, results: Sequence[Result]) -> Report:
 def judge(comparison: Comparison, results: Sequence[Result]) -> list[Point]:
     """A point per agent and setting."""
     points = []
-    trace, share = fractions.split(str(comparison.trace))
+    on = results[0].job.trace
+    assert on is not None, "the pendulum is driven by one"
+    trace, share = str(on.whole), on.fraction
     for members, row in zip(compare.group(results).values(), comparison.rows, strict=True):
         job = members[0].job
         if job.agent == AGENT:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
@@ -56,13 +56,13 @@ def make_report(options: IdealMbpoOptions, results: Sequence[Result]) -> Report:
 
 
 def summary(
-    by_trace: dict[str | None, Comparison], results: Sequence[Result], published: bool
+    by_trace: dict[TraceRef | None, Comparison], results: Sequence[Result], published: bool
 ) -> tables.Table:
     """A row per trace and agent."""
     rows = []
     for trace, comparison in by_trace.items():
         groups = compare.group([r for r in results if r.job.trace == trace])
-        name, _ = fractions.split(str(trace))
+        name = str(trace and trace.whole)
         for row in comparison.rows:
             agent = row.label.removesuffix("-published")
             runs = compare.finished_runs(groups[row.label])

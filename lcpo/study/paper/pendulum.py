@@ -42,7 +42,7 @@ def plan_pendulum(
             fraction=options.fraction,
             seeds=range(options.num_seeds(seeds)),
             published=options.published,
-            label="published" if options.published else "",
+            name_setting=True,
             sweep=(sweeps or {}).get(agent, {}),
         )
     ]

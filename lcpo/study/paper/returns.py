@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lcpo.agents import find_agent
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
@@ -19,7 +19,7 @@ from lcpo.run.store.results import Result
 from lcpo.study.measure import compare
 from lcpo.study.measure.compare import Comparison, Row
 from lcpo.study.measure.paper_numbers import read_table
-from lcpo.study.measure.seeds import name_part, seeds_table
+from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import report, tables
 from lcpo.study.study import Options, listed
 
@@ -28,8 +28,6 @@ TRACES = "1,2,3,4"
 PRESCIENT = "prescient-a2c,prescient-trpo,prescient-ddqn,prescient-sac"
 SLOW = ("mbpo", "ideal-mbpo", "mbcd", "lcpo-p", *PRESCIENT.split(","))
 """Agents that have 5 seeds in the paper's tables, not 25."""
-PUBLISHED = "published"
-"""In the names of runs with the faults of the published code."""
 
 
 class Column(NamedTuple):
@@ -82,7 +80,6 @@ def plan_columns(
         for trace in listed("traces", traces):
             for column in columns:
                 count = seeds or (5 if column.agent in SLOW else 25)
-                label = [column.variant, PUBLISHED if options.published else ""]
                 jobs += plan(
                     column.agent,
                     env,
@@ -91,7 +88,8 @@ def plan_columns(
                     seeds=range(options.num_seeds(count)),
                     overrides=column.values(trace),
                     published=options.published,
-                    label="-".join(part for part in label if part),
+                    variant=column.variant,
+                    name_setting=True,
                 )
     check_count(len(jobs))
     return jobs
@@ -99,28 +97,26 @@ def plan_columns(
 
 def split_parts(results: Sequence[Result]) -> list[Part]:
     """The runs by environment and trace, those parts in which some have finished."""
-    found: dict[tuple[str, str], list[Result]] = {}
+    found: dict[tuple[str, TraceRef | None], list[Result]] = {}
     for result in results:
-        found.setdefault((result.job.env, result.job.trace or ""), []).append(result)
+        found.setdefault((result.job.env, result.job.trace), []).append(result)
     return [
-        Part(env, fractions.split(trace)[0], members, compare.summarise(members))
+        Part(env, _whole(trace), members, compare.summarise(members))
         for (env, trace), members in found.items()
         if compare.finished_runs(members)
     ]
 
 
-def own_variant(result: Result) -> str:
-    """The variant of the column that a run belongs to."""
-    return name_part(result.job).removesuffix(PUBLISHED).removesuffix("-")
+def _whole(trace: TraceRef | None) -> str:
+    """The name of a trace, however fast it was played."""
+    return "" if trace is None else str(trace.whole)
 
 
 def rows_of(part: Part) -> dict[tuple[str, str], Row]:
     """The rows of a part by (agent, variant)."""
     groups = compare.group(part.results)
-    return {
-        (groups[row.label][0].job.agent, own_variant(groups[row.label][0])): row
-        for row in part.comparison.rows
-    }
+    first = {label: members[0].job for label, members in groups.items()}
+    return {(first[row.label].agent, first[row.label].variant): row for row in part.comparison.rows}
 
 
 def printed(table: str, part: Part) -> dict[tuple[str, str], str]:
@@ -168,7 +164,7 @@ def title_of(parts: Sequence[Part]) -> str:
     """How long the runs are, and with whose values."""
     jobs = [part.results[0].job for part in parts]
     steps = tables.lengths(part.comparison.steps for part in parts)
-    share = fractions.split(jobs[0].trace or "")[1]
+    share = jobs[0].trace.fraction if jobs[0].trace else 1
     scale = "" if share == 1 else f" ({share} of the paper's)"
     faults = any(result.job.config.get("faults") for part in parts for result in part.results)
     setting = "as published, with its faults" if faults else "faults corrected"
@@ -184,7 +180,7 @@ def part_seeds(
     known = {(part.env, part.trace): part.comparison for part in parts}
 
     def numbers(result: Result) -> Mapping[str, float | None]:
-        trace = fractions.split(result.job.trace or "")[0]
-        return {**report.seed_numbers(known[result.job.env, trace], result), **more(result)}
+        comparison = known[result.job.env, _whole(result.job.trace)]
+        return {**report.seed_numbers(comparison, result), **more(result)}
 
     return seeds_table(results, numbers)

@@ -29,7 +29,6 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.study import hedging, straggler_report
-from lcpo.study.measure.seeds import name_part
 from lcpo.study.straggler_report import TRAINING
 from lcpo.study.study import Options, Report, Study, listed, names
 from lcpo.values import number, whole
@@ -140,7 +139,8 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
                 overrides=overrides,
                 training_steps=options.training_steps if prescient else None,
                 published=options.published,
-                label=label_of(case.name, name.removeprefix(agent), options.published),
+                variant=f"{case.name}{name.removeprefix(agent)}",
+                name_setting=True,
             )
     return jobs
 
@@ -168,11 +168,6 @@ def hourly_plan(case: Case) -> dict[str, Any]:
         Straggler(**case.env), hours, hedging.SEEDS, note=note, num_windows=length
     )
     return {"schedule": plan, "num_windows": length}
-
-
-def label_of(workload: str, setting: str, published: bool) -> str:
-    """Of a run: its workload and what its agent has of its own."""
-    return f"{workload}{setting}{'-published' if published else ''}"
 
 
 def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
@@ -218,8 +213,7 @@ def make_report(options: StragglerOptions, results: Sequence[Result]) -> Report:
     groups: dict[str, dict[str, list[Result]]] = {workload: {} for workload in cases}
     for result in results:
         workload = result.job.env_config["workload"]
-        setting = name_part(result.job).removeprefix(cases[workload].name)
-        name = result.job.agent + setting.removesuffix("-published")
+        name = result.job.agent + result.job.variant.removeprefix(cases[workload].name)
         groups[workload].setdefault(name, []).append(result)
     parts = [
         straggler_report.Part(cases[w].name, cases[w].windows, options.passes, found)

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
-from lcpo import contexts
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.paper import returns
@@ -29,14 +28,14 @@ class TraceOptions(Options):
 
 def plan_runs(options: TraceOptions) -> list[Job]:
     """None: nothing is trained."""
-    for name in shown(options):
-        contexts.describe(name)
+    for trace in shown(options):
+        trace.describe()
     return []
 
 
-def shown(options: TraceOptions) -> list[str]:
+def shown(options: TraceOptions) -> list[TraceRef]:
     """The traces at the scale of the study."""
-    return [fractions.join(t, options.fraction) for t in listed("traces", options.traces)]
+    return [TraceRef.parse(t).faster(options.fraction) for t in listed("traces", options.traces)]
 
 
 def report(options: TraceOptions, results: Sequence[Result]) -> Report:
@@ -47,13 +46,13 @@ def report(options: TraceOptions, results: Sequence[Result]) -> Report:
         found = trace_figure.trace_summary(name)
         for channel in range(found["channels"]):
             numbers = [f"{found[key][channel]:.2f}" for key in ("mean", "std", "min", "max")]
-            rows.append([name, str(channel), f"{found['rows']:,}", *numbers])
+            rows.append([str(name), str(channel), f"{found['rows']:,}", *numbers])
     header = ["trace", "channel", "rows", "mean", "std", "min", "max"]
     table = tables.Table(header, rows, "llrrrrr", "contexts of the traces")
     seeds = tables.Table(header, rows, "l" * len(header))
     picture = trace_figure.draw_traces(shown(options))
     return Report(seeds, {"table": table}, figures={"figure": picture},
-                  made={"traces": shown(options), "seeds": 1})  # fmt: skip
+                  made={"traces": [*map(str, shown(options))], "seeds": 1})  # fmt: skip
 
 
 study = Study(

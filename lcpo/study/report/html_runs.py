@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ class Setting(NamedTuple):
 
     @property
     def label(self) -> str:
-        return seeds.run_label(self.job)
+        return self.job.label
 
     @property
     def command(self) -> str:
@@ -47,7 +48,7 @@ def find_settings(runs: Sequence[Run]) -> list[Setting]:
     """In the order of the runs."""
     found: dict[str, Setting] = {}
     for run in runs:
-        same = {**run.job.to_json(), "name": seeds.run_label(run.job), "seed": None}
+        same = {**run.job.to_json(), "name": None, "seed": None}
         key = json.dumps(same, sort_keys=True)
         found.setdefault(key, Setting(run.job, [])).runs.append(run)
     return list(found.values())
@@ -64,7 +65,7 @@ def settings_rows(settings: Sequence[Setting]) -> list[list[Cell]]:
         values = [f"{k} = {_plain(v)}" for k, v in job.config.items()]
         values += [f"env.{k} = {_plain(v)}" for k, v in job.env_config.items()]
         values += [f"training.{k} = {_plain(v)}" for k, v in (job.training or {}).items()]
-        plain = (str(i), setting.label, job.env, job.trace or NONE, f"{job.steps:,}")
+        plain = (str(i), setting.label, job.env, job.trace_name or NONE, f"{job.steps:,}")
         config = Cell(f"{len(values)} values" if values else NONE, values)
         count = Cell(str(len(setting.runs)))
         rows.append([*map(Cell, plain), count, config, command_cell([setting.command])])
@@ -83,7 +84,7 @@ def runs_rows(settings: Sequence[Setting]) -> list[list[Cell]]:
             job, known = run.job, run.provenance
             imported = ", imported" if source_of(known) is not None else ""
             cells = (
-                job.name, str(i), job.agent, job.trace or NONE, str(job.seed),
+                job.name, str(i), job.agent, job.trace_name or NONE, str(job.seed),
                 f"{run.status}{imported}", number(run.seconds),
                 str(known.get("device") or NONE), str(known.get("commit") or NONE),
             )  # fmt: skip
@@ -102,8 +103,8 @@ def command_cell(commands: Sequence[str]) -> Cell:
 
 def _variant(setting: Setting) -> str:
     """What tells its runs from others of their agent, as "sigma2=0.5" of lcpo-sigma2=0.5."""
-    part = seeds.name_part(setting.job).removesuffix("published").removesuffix("-")
-    return part or setting.job.agent
+    job = dataclasses.replace(setting.job, setting="")
+    return job.case or job.agent
 
 
 WAYS = (lambda s: s.label, _variant, lambda s: s.job.agent)
@@ -138,11 +139,10 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
 
 def _trace_names(job: Job) -> set[str]:
     """What tables may call its trace: a drawn one is of a family, and of all."""
-    trace = job.trace or NONE
-    names = {trace, trace.partition("@")[0]}
-    if trace.startswith("family:"):
-        names |= {trace.split(":")[1], "all"}
-    return names
+    trace = job.trace
+    if trace is None:
+        return {NONE}
+    return {str(trace), str(trace.whole), *((trace.family, "all") if trace.family else ())}
 
 
 def _words(setting: str) -> str:

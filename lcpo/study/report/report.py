@@ -20,6 +20,7 @@ from lcpo.study.report.figures import to_picture
 from lcpo.study.report.output import write_files
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
+from lcpo.values import file_name
 
 ESTIMATES = (
     "after_warmup", "whole_run", "revisits", "forgetting", "recovery", "distance", "difference",
@@ -158,15 +159,14 @@ def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
     results = load_results(out)
     parts: dict[tuple[str, str | None], list[Result]] = {}
     for result in results:
-        parts.setdefault((result.job.env, result.job.trace), []).append(result)
+        parts.setdefault((result.job.env, result.job.trace_name), []).append(result)
     parts = {where: runs for where, runs in parts.items() if compare.finished_runs(runs)}
     if not parts:
         raise InputError(f"{out} holds no finished run: nothing to report yet")
     found = {}
     for (env, trace), runs in parts.items():
         end = f"-{env}-{trace or 'none'}" if len(parts) > 1 else ""
-        safe = end.replace("/", "_").replace(":", ".")
-        found[safe] = make_report(compare.summarise(runs), runs)
+        found[file_name(end)] = make_report(compare.summarise(runs), runs)
     whole = Report(
         seeds=seeds_table(results, _plain_numbers),
         tables={k + end: v for end, r in found.items() for k, v in r.tables.items()},
