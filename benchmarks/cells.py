@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from lcpo.contexts import TraceRef
 from lcpo.run.plan.checked import counted
+from lcpo.straggler.report import PAPER
 from lcpo.study import costs
 from lcpo.study.measure.paper_numbers import read_table
-from lcpo.study.paper import STUDIES
+from lcpo.study.paper import find_study
 from lcpo.study.report import tables
 
 ROOT = Path(__file__).parents[1]
@@ -167,7 +168,7 @@ def cover(table: str, ours: dict[Key, list[Found]]) -> dict[Key, Found | None]:
             key=lambda found: found.rank,
             default=None,
         )
-        for key in read_table(table)
+        for key in read_table(PAPER if table == "straggler" else table)
     }
 
 
@@ -217,7 +218,7 @@ def missing_windy(cells: dict[Key, Found | None]) -> list[Missing]:
 
 def study_cost(name: str, **options: str) -> costs.Cost:
     """Of an experiment, or a part of it, at the paper's scale."""
-    study = STUDIES[name]
+    study = find_study(name)
     scale = {} if "scale" in study.Options.without else {"scale": "paper"}
     with counted():
         return costs.cost(study.plan(study.Options(**scale, **options)))

@@ -19,7 +19,6 @@ import numpy as np
 
 from lcpo.bench import Stopwatch
 from lcpo.run.worker import cores, pin
-from lcpo.study.controls.drawn import setting
 from lcpo.study.controls.rivals import CASES, describe
 from lcpo.study.report.tables import Table
 
@@ -33,13 +32,13 @@ def main() -> None:
     options = parser.parse_args()
     pin(cores()[0])
     watches: dict[tuple[str, str], Stopwatch] = {}
-    for agent, case in CASES.items():
-        explores: dict[str, Any] = {"random_steps": 0} if agent in ("sac", "ddqn") else {}
-        for point in itertools.product(*case.sweep.values()):
-            values = dict(zip(case.sweep, point, strict=True))
-            watch = Stopwatch(agent, updates=UPDATES, **{**case.values, **values, **explores})
-            watches[agent, setting(values)] = watch
-            print(agent, setting(values), flush=True)
+    for case in CASES:
+        explores: dict[str, Any] = {"random_steps": 0} if case.agent in ("sac", "ddqn") else {}
+        points = itertools.product(*case.sweep.values())
+        for setting, point in zip(case.settings(), points, strict=True):
+            values = {**case.values, **dict(zip(case.sweep, point, strict=True)), **explores}
+            watches[case.agent, setting] = Stopwatch(case.agent, updates=UPDATES, **values)
+            print(case.agent, setting, flush=True)
     times: dict[tuple[str, str], list[float]] = {key: [] for key in watches}
     for _ in range(options.rounds):
         for key, watch in watches.items():

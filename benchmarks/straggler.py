@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from lcpo.envs.straggler.task import NEVER, Straggler
+from lcpo.straggler.task import NEVER, Straggler
 
 RATES = (7.0, 20.0, 60.0)
 """Requests per second: 3.5, 10 and 30 per window."""

@@ -13,6 +13,8 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from lcpo import moved
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ _HOMES = {
 }
 """Loaded on first use: a worker on a bare machine needs none of it."""
 
+moved.install()
 with contextlib.suppress(ImportError):  # a bare machine has no gymnasium
     from lcpo.gym.ids import register
 

@@ -26,7 +26,7 @@ from lcpo.study.measure import compare as rows
 from lcpo.study.measure.seeds import setting
 from lcpo.study.report import html, report
 from lcpo.study.report.figures import save
-from lcpo.study.report.output import FORMS, SEEDS, check_report
+from lcpo.study.report.output import FILES, check_report
 from lcpo.study.report.tables import Table
 
 AGENTS = "lcpo,a2c-entropy,a2c"
@@ -168,7 +168,7 @@ def compare(
 def check_out(out: Path) -> None:
     """Raise InputError unless tables, curves and page of a comparison may be written there."""
     check_runs_folder(out)
-    check_report(out, "lcpo compare", (*FORMS, SEEDS, "curves.png", "curves.svg"))
+    check_report(out, "lcpo compare", (*FILES, "curves.png", "curves.svg"))
     html.check_page(out, out / html.PAGE, "lcpo compare")
 
 

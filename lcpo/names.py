@@ -6,8 +6,8 @@ import difflib
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, TypeVar
 
 from lcpo.errors import InputError, tell
 from lcpo.values import refuse, shown
@@ -36,14 +36,65 @@ def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-        return found
+        return load(name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's module may raise anything, and even exit
         raise InputError(f"cannot import {kind} {shown(name)}: {tell(error)}") from error
+
+
+def load(name: str) -> Any:
+    """What "package.module:name" names."""
+    module, _, attribute = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def imported(name: str, known: Mapping[str, Any]) -> Any:
+    """What is known by this name, or the user's own, if its module has been imported; else None."""
+    if name in known:
+        return known[name]
+    module, _, attribute = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+T = TypeVar("T")
+
+
+class Registry(MutableMapping[str, T]):
+    """Things by name. One given as "package.module:name" is imported when it is asked for first.
+
+    So a package that is built on the registry's own, such as a whole task, needs one line in it.
+    """
+
+    def __init__(self, entries: Mapping[str, T | str]) -> None:
+        self._entries: dict[str, Any] = dict(entries)
+
+    def __getitem__(self, name: str) -> T:
+        found = self._entries[name]
+        if isinstance(found, str):
+            found = self._entries[name] = load(found)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __setitem__(self, name: str, value: T | str) -> None:
+        self._entries[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 def is_in_main(name: object) -> bool:

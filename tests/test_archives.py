@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import lcpo
-from lcpo.contexts import workloads
-from lcpo.contexts.workloads import files as workload_files
 from lcpo.errors import InputError
 from lcpo.run.store.files import load_arrays
+from lcpo.straggler import workloads
+from lcpo.straggler.workloads import files as workload_files
 
 SIZE, LEVELS = 2**18, 200
 

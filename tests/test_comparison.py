@@ -40,7 +40,7 @@ def command(found: lcpo.Comparison, *more: str) -> list[str]:
 
 
 def test_variants_are_told_apart(found: lcpo.Comparison) -> None:
-    labels = [row[0] for row in found.table.rows]
+    labels = [row[0] for row in found.table.texts()]
     tail = "-hidden=[8, 8]-rollout_length=20"
     assert labels == [f"lcpo-sigma=2{tail}", f"lcpo-sigma=0.01{tail}"]
     assert {r.job.config["sigma"] for r in found.results} == {2.0, 0.01}
@@ -87,7 +87,7 @@ def test_one_json_document(found: lcpo.Comparison, capsys: pytest.CaptureFixture
     document = json.loads(shown.out)
     assert [r["name"] for r in document["runs"]] == [r.job.name for r in found.results]
     assert document["runs"][0]["whole_run"] < 0
-    assert [row["agent"] for row in document["table"]] == [row[0] for row in found.table.rows]
+    assert [row["agent"] for row in document["table"]] == [row[0] for row in found.table.texts()]
     assert document["table"][0]["whole_run_low"] is None
     assert document["warnings"] == list(found.warnings)
     assert document["problems"] == []

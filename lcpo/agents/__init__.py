@@ -11,7 +11,6 @@ from lcpo.agents import (
     clear,
     constant,
     ddqn,
-    hedging,
     ideal_mbpo,
     lcpo,
     lcpo_p,
@@ -28,6 +27,7 @@ from lcpo.agents import (
     trpo,
 )
 from lcpo.errors import InputError
+from lcpo.names import Registry
 from lcpo.types import Agent, AnyAgent, Training
 
 
@@ -76,13 +76,8 @@ _ALL: tuple[AnyAgent, ...] = (
     # What every other must beat: docs/agents/constant.md.
     random.agent,
     constant.agent,
-    # Rules for hedging requests: docs/agents/hedging.md.
-    *constant.HEDGES,
-    hedging.p95,
-    hedging.sketch,
-    hedging.cap,
-    hedging.table,
-    hedging.hourly,
+)
+_PRESCIENT: tuple[AnyAgent, ...] = (
     prescient(a2c.agent, rollout_length=3200),
     prescient(trpo.agent, steps=10_000_000, halve=(), rollout_length=10_000),
     # Random for 1000 updates; DDQN's epsilon falls in the 5000 after them.
@@ -90,7 +85,18 @@ _ALL: tuple[AnyAgent, ...] = (
     prescient(sac.agent, rollout_length=3200, random_steps=3_200_000),
 )
 
-AGENTS: dict[str, AnyAgent] = {agent.name: agent for agent in _ALL}
+_RULES = (
+    "never-hedge", "hedge-3ms", "hedge-10ms", "hedge-30ms", "hedge-60ms", "hedge-100ms",
+    "hedge-300ms", "hedge-600ms", "hedge-1000ms",
+    "hedge-p95", "hedge-sketch", "hedge-cap", "hedge-table", "hedge-hourly",
+)  # fmt: skip
+"""Rules for hedging requests: docs/agents/hedging.md."""
+
+AGENTS: Registry[AnyAgent] = Registry(
+    {agent.name: agent for agent in _ALL}
+    | {name: f"lcpo.straggler.rules:{name.replace('-', '_')}" for name in _RULES}
+    | {agent.name: agent for agent in _PRESCIENT}
+)
 
 
 def is_ours(name: str) -> bool:

@@ -2,15 +2,13 @@
 
 The action is a traced field, so that all actions and all seeds are one compiled program. Nothing is
 learnt. "constant:2" is an agent, too, and so is "constant:1,0" where actions have two dimensions
-(`of_action`). On the straggler task an action is a timeout: `HEDGES` names each
-(docs/agents/hedging.md).
+(`of_action`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -116,28 +114,3 @@ def of_action(name: str) -> AnyAgent:
     if len(actions) == 1:
         return agent.variant(name, action=float(actions[0]))
     return agent.variant(name, actions=tuple(actions))
-
-
-def check_hedges(config: Any, spec: Spec) -> None:
-    """Rules for hedging are for environments that hedge."""
-    del config
-    if "hedged" not in spec.readings:
-        raise InputError(
-            "a rule for hedging requests needs the straggler task: this environment does not read "
-            "how many were hedged (spec.readings)"
-        )
-
-
-def _hedge(name: str, action: int) -> AnyAgent:
-    def check_timeout(config: Config, spec: Spec) -> None:
-        check_hedges(config, spec)
-        check(config, spec)
-
-    return dataclasses.replace(agent.variant(name, action=action), check=check_timeout)
-
-
-HEDGES: tuple[AnyAgent, ...] = (
-    _hedge("never-hedge", 8),
-    *(_hedge(f"hedge-{ms}ms", i) for i, ms in enumerate((3, 10, 30, 60, 100, 300, 600, 1000))),
-)
-"""The actions of the straggler task, each under its name."""

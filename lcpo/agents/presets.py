@@ -2,11 +2,13 @@
 
     the agent's defaults  <  (agent, env)  <  the variant's  <  (variant, env)  <  the user's
 
-`SETTINGS` holds ours, `PUBLISHED` those of the published code where they differ from ours.
+`SETTINGS` holds ours, `PUBLISHED` those of the published code where they differ from ours. An
+environment may bring values of its own (`lcpo.envs.base.agent_settings_of`), which come last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lcpo import config as configs
@@ -31,24 +33,6 @@ _MODEL_PROBE: Values = {
 # Q-learning explores until late in B: where the old answer pays nothing, the other is not tried
 # otherwise.
 _Q_PROBE: Values = {**_REPLAY_PROBE, "learning_rate": 3e-3, "epsilon_steps": 20_000}
-
-# The straggler task, at the scale of the paper: 20.7M windows. The environment scales its rewards,
-# and gamma is per window of 500 ms. Most values are those of the published code.
-_STRAGGLER: Values = {"hidden": (32, 16), "gamma": 0.9, "scale_rewards": False}
-_STRAGGLER_RATES: Values = {"learning_rate": 1e-3, "value_learning_rate": 1e-3}
-_STRAGGLER_ON: Values = {
-    **_STRAGGLER, "rollout_length": 4608, "lam": 0.95, "value_learning_rate": 1e-3,
-    "max_grad_norm": 1.0,
-}  # fmt: skip
-_STRAGGLER_A2C: Values = {**_STRAGGLER_ON, "learning_rate": 1e-3}
-# D^2 > 28 in two dimensions, the paper's LCPO Cons; Med has 12 and Agg 10 for the 14.
-_STRAGGLER_ANCHORS: Values = {
-    "detector": "mahalanobis", "sigma": 14**0.5, "recent_batches": 5, "entropy_coef": 0.01,
-}  # fmt: skip
-_STRAGGLER_REPLAY: Values = {**_STRAGGLER, "rollout_length": 128, "random_steps": 128_000}
-_STRAGGLER_Q: Values = {**_STRAGGLER_REPLAY, "epsilon_steps": 640_000}
-_STRAGGLER_SAC: Values = {**_STRAGGLER_REPLAY, "target_rate": 0.005, "entropy_coef": 0.01}
-_STRAGGLER_PRESCIENT: Values = {"rollout_length": 512, "random_steps": 512_000}
 
 SETTINGS: dict[tuple[str, str], Values] = {
     # The grid world: docs/envs/grid_world.md says why gamma and c_anchor are not the published
@@ -99,32 +83,6 @@ SETTINGS: dict[tuple[str, str], Values] = {
         **_REPLAY_PROBE, **_RATES, **_SOFT, "target_rate": 0.05, "model_hidden": (32, 32),
         "model_passes": 2, "model_batches": 4, "model_batch_size": 64, "model_samples": 64,
     },
-    # docs/envs/straggler.md.
-    ("a2c", "straggler"): _STRAGGLER_A2C,
-    ("a2c-entropy", "straggler"): {"entropy_coef": 0.01},  # LCPO's
-    ("trpo", "straggler"): {**_STRAGGLER_ON, "rollout_length": 10_240},
-    ("ppo", "straggler"): {**_STRAGGLER_A2C, "minibatches": 9},
-    ("ppo-entropy", "straggler"): {"entropy_coef": 0.01},  # LCPO-P's
-    ("lcpo", "straggler"): {**_STRAGGLER_A2C, **_STRAGGLER_ANCHORS},
-    ("lcpo-p", "straggler"): {**_STRAGGLER_A2C, **_STRAGGLER_ANCHORS, "minibatches": 9},
-    ("clear", "straggler"): {
-        **_STRAGGLER, **_STRAGGLER_RATES, "rollout_length": 4608, "max_grad_norm": 1.0,
-    },
-    ("ddqn", "straggler"): _STRAGGLER_Q,
-    ("bfdqn", "straggler"): _STRAGGLER_Q,
-    ("pt-dqn", "straggler"): {
-        **_STRAGGLER_Q, "target_period": 1280, "permanent_period": 12_800,
-    },
-    ("sac", "straggler"): {**_STRAGGLER_SAC, **_STRAGGLER_RATES},
-    ("online-ewc", "straggler"): {**_STRAGGLER_SAC, **_STRAGGLER_RATES},
-    ("mbcd", "straggler"): {**_STRAGGLER_SAC, **_STRAGGLER_RATES, "threshold": 300_000.0},
-    ("mbpo", "straggler"): {**_STRAGGLER_SAC, **_STRAGGLER_RATES},
-    ("sliding-ogd", "straggler"): _STRAGGLER_SAC,  # its rates are lengths of steps
-    # Random for 1000 updates; DDQN's epsilon falls in the 5000 after them.
-    ("prescient-a2c", "straggler"): {"rollout_length": 512},
-    ("prescient-trpo", "straggler"): {"rollout_length": 8192},
-    ("prescient-ddqn", "straggler"): {**_STRAGGLER_PRESCIENT, "epsilon_steps": 2_560_000},
-    ("prescient-sac", "straggler"): _STRAGGLER_PRESCIENT,
 }  # fmt: skip
 
 PUBLISHED: dict[tuple[str, str], Values] = {
@@ -136,10 +94,14 @@ PUBLISHED: dict[tuple[str, str], Values] = {
 }  # fmt: skip
 
 
-def settings(agent: AnyAgent, env: str) -> Values:
-    """Config values of `agent` on the environment called `env`, where they are not defaults."""
-    inherited = settings(agent.parent, env) if agent.parent else {}
-    return {**inherited, **agent.preset, **SETTINGS.get((agent.name, env), {})}
+def settings(agent: AnyAgent, env: str, own: Mapping[str, Mapping[str, Any]] = {}) -> Values:
+    """Config values of `agent` on the environment called `env`, where they are not defaults.
+
+    `own`: what the environment itself says of agents, by name.
+    """
+    inherited = settings(agent.parent, env, own) if agent.parent else {}
+    ours, theirs = SETTINGS.get((agent.name, env), {}), own.get(agent.name, {})
+    return {**inherited, **agent.preset, **ours, **theirs}
 
 
 def published(agent: AnyAgent, env: str) -> Values:

@@ -23,7 +23,7 @@ def list_names(arguments: list[str]) -> None:
     from lcpo.contexts import FAMILIES, TRACES
     from lcpo.core.ood import DETECTORS
     from lcpo.envs import ENVS
-    from lcpo.study.paper import STUDIES
+    from lcpo.study.paper import STUDIES, find_study
 
     options = flags.parse("list", "What there is.", arguments, [("json", bool, "As JSON.", False)])
     families = {f"family:{kind}:SEED": help for kind, help in FAMILIES.items()}
@@ -32,7 +32,7 @@ def list_names(arguments: list[str]) -> None:
         "envs": {name: _first_line(env) for name, env in ENVS.items()},
         "detectors": {name: _first_line(d.distance) for name, d in DETECTORS.items()},
         "traces": {**{name: t.help for name, t in TRACES.items()}, **families},
-        "experiments": {name: study.help for name, study in STUDIES.items()},
+        "experiments": {name: find_study(name).help for name in STUDIES},
     }
     if options.json:
         print(json.dumps({kind: list(names) for kind, names in known.items()}))

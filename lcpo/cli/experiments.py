@@ -6,8 +6,6 @@ from typing import Any
 
 from lcpo.cli import options as flags
 from lcpo.cli import show
-from lcpo.errors import InputError
-from lcpo.names import unknown
 from lcpo.study.study import Study
 
 SCALES = ("paper", "short", "smoke")
@@ -16,7 +14,7 @@ SCALES = ("paper", "short", "smoke")
 def list_experiments(arguments: list[str]) -> int:
     """A row per experiment and scale; `--scale` for another one, a name for one experiment."""
     from lcpo.run.worker import cores
-    from lcpo.study.paper import STUDIES
+    from lcpo.study.paper import STUDIES, find_study
     from lcpo.study.report import tables
 
     found = flags.parse(
@@ -29,16 +27,14 @@ def list_experiments(arguments: list[str]) -> int:
         ],
     )
     chosen = list(STUDIES) if found.only is None else found.only.split(",")
-    for name in chosen:
-        if name not in STUDIES:
-            raise InputError(unknown("experiment", name, STUDIES))
+    studies = {name: find_study(name) for name in chosen}
     rows = [
         [name if first else "", *cells]
-        for name in chosen
-        for first, cells in _rows(STUDIES[name], [found.scale] if found.scale else SCALES)
+        for name, study in studies.items()
+        for first, cells in _rows(study, [found.scale] if found.scale else SCALES)
     ]
-    for name in chosen:
-        show.line(f"{name:<16} {STUDIES[name].help}")
+    for name, study in studies.items():
+        show.line(f"{name:<16} {study.help}")
     show.line()
     header = [
         "experiment",

@@ -11,7 +11,6 @@ from lcpo.cli import options as flags
 from lcpo.cli import show
 from lcpo.cli.experiments import list_experiments
 from lcpo.errors import InputError
-from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.study.study import Options, Study
 
@@ -24,7 +23,7 @@ def reproduce(arguments: list[str]) -> int:
     """Run an experiment of the paper: its tables and figures, beside the paper's numbers."""
     from lcpo.run.engines.choose import make_engine
     from lcpo.run.plan.check import check_running
-    from lcpo.study.paper import STUDIES
+    from lcpo.study.paper import STUDIES, find_study
 
     if arguments[:1] in (["-h"], ["--help"]):
         _usage()
@@ -34,15 +33,13 @@ def reproduce(arguments: list[str]) -> int:
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"name an experiment first: {', '.join(STUDIES)}")
     name, *rest = arguments
-    if name not in STUDIES:
-        raise InputError(unknown("experiment", name, STUDIES))
-    study = STUDIES[name]
+    study = find_study(name)
     options = _parse(study, name, rest)
     check_running(options.workers)
     engine = make_engine(options.engine, options.workers, options.address)
     command = shlex.join(["lcpo", "reproduce", *arguments])
     _check_out(name, options)
-    jobs = study.plan(options)
+    jobs = study.complete(options, study.plan(options))
     if options.plan is not None:
         return _write_plan(name, options, jobs, options.plan)
     if options.collect is not None:
@@ -52,12 +49,12 @@ def reproduce(arguments: list[str]) -> int:
 
 def _usage() -> None:
     """What there is to reproduce, and the options that most of it has."""
-    from lcpo.study.paper import STUDIES
+    from lcpo.study.paper import STUDIES, find_study
 
     print("usage: lcpo reproduce NAME [options]      (lcpo reproduce NAME --help: all its options)")
     print("       lcpo reproduce --list              (what each costs on this machine)\n")
-    for name, study in STUDIES.items():
-        print(f"  {name:<16} {study.help}")
+    for name in STUDIES:
+        print(f"  {name:<16} {find_study(name).help}")
     print("\noptions of most:")
     for name, _, help, _ in flags.class_fields(Options):
         print(f"  {flags.as_flag(name):<16} {help}")
@@ -107,9 +104,9 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
     from lcpo import api
     from lcpo.run.store.results import load_results
     from lcpo.study.folder import check_study, save_study
-    from lcpo.study.paper import STUDIES
+    from lcpo.study.paper import find_study
 
-    out, left_out = options.folder(name), STUDIES[name].left_out(options)
+    out, left_out = options.folder(name), find_study(name).left_out(options)
     check_study(out, name, options, jobs)
     if jobs:
         show.line(f"{name}: {_size(jobs)}{_rest(jobs, out)}")
@@ -203,13 +200,13 @@ def _report(
     name: str, options: Options, results: Sequence[Any], jobs: list[Job], out: Path, command: str
 ) -> None:
     """Write and print what the runs show."""
-    from lcpo.study.paper import STUDIES
+    from lcpo.study.paper import find_study
     from lcpo.study.report.html import write_page
     from lcpo.study.report.output import write_files
 
     if jobs and not any(result.status == "finished" for result in results):
         return
-    report = STUDIES[name].report(options, results)
+    report = find_study(name).report(options, results)
     written = write_files(report, results, out, command, by=f"lcpo reproduce {name}")
     for table in report.tables.values():
         show.line(table.to_text())  # whole: the paper's numbers stand at its end

@@ -12,7 +12,8 @@ the driver appends. An environment that makes its own context declares `advance 
 given no context and writes those entries into its features itself.
 
 Optional members, each read through one function here: `landmarks`, `notes`, `max_input`,
-`open_anywhere`, `action_form`.
+`open_anywhere`, `action_form`, `agent_settings`, `microseconds`; and
+`measures`, which reports read (`lcpo.study.measure.measures`).
 """
 
 from __future__ import annotations
@@ -223,6 +224,24 @@ def action_form_of(env: AnyEnv) -> ActionForm | None:
     None: an action is what the agent gives, numbers [A].
     """
     return getattr(env, "action_form", None)
+
+
+def agent_settings_of(env: AnyEnv | type | None) -> Mapping[str, Mapping[str, Any]]:
+    """Optional member `agent_settings` of the class: config values of agents on the environment.
+
+    By the name of the agent, where its defaults do not suit; a variant inherits its agent's.
+    """
+    return getattr(env, "agent_settings", {})
+
+
+def microseconds_of(env: AnyEnv | type | None) -> float:
+    """Optional member `microseconds` of the class: what a step takes on one core, for estimates."""
+    return getattr(env, "microseconds", 0.0)
+
+
+def is_measured(env: AnyEnv) -> bool:
+    """Whether steps tell more than a reward: reports then ask when, and records are longer."""
+    return bool(env.spec.readings or landmarks_of(env))
 
 
 class ObsLayout(NamedTuple):

@@ -11,6 +11,7 @@ from lcpo import config as configs
 from lcpo.agents import AGENTS, constant, find_agent, presets
 from lcpo.contexts import paper
 from lcpo.envs import ENVS
+from lcpo.envs.base import agent_settings_of
 from lcpo.run.plan.job import Job
 
 
@@ -44,7 +45,8 @@ def _agent_defaults(job: Job) -> Mapping[str, Any]:
     if job.agent not in AGENTS and not constant.is_action(job.agent):
         return {}
     agent = find_agent(job.agent)
-    config = configs.make(agent.Config, {**agent.presets, **presets.settings(agent, job.env)})
+    given = presets.settings(agent, job.env, agent_settings_of(ENVS.get(job.env)))
+    config = configs.make(agent.Config, {**agent.presets, **given})
     steps = (job.training or {}).get("steps", job.steps)
     return configs.to_json(configs.resolve(config, steps))
 

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lcpo import config as configs
+from lcpo import names
 from lcpo.agents import AGENTS
+from lcpo.envs import ENVS
+from lcpo.envs.base import is_measured, microseconds_of
 from lcpo.run.plan.job import Job
 from lcpo.run.store.record import KEPT_ROWS, block_size
 from lcpo.study.measure import gradient_steps
@@ -20,15 +24,10 @@ AGENT_US = {
     "bfdqn": 4.5, "pt-dqn": 7.1, "sac": 9.3, "online-ewc": 13.6, "sliding-ogd": 69.0,
     "mbpo": 205.8, "ideal-mbpo": 11.4, "mbcd": 54.7,
 }  # fmt: skip
-"""Microseconds per interaction on the Pendulum, which itself takes next to none of them."""
-ENV_US = {
-    "inverted-pendulum": 31.5, "inverted-double-pendulum": 63.0, "reacher": 36.9, "hopper": 89.3,
-    "straggler": 9.9,
-}  # fmt: skip
-"""What another environment adds: whole runs of LCPO less LCPO on the Pendulum. The double pendulum
-was not measured so: its physics takes seven tenths of the hopper's."""
+"""Microseconds per interaction on the Pendulum, which itself takes next to none of them. What an
+environment adds is its own (`envs.base.microseconds_of`): whole runs of LCPO less LCPO here."""
 OTHER_US = 3.0
-"""Of agents that were not measured: tables, and rules for hedging."""
+"""Of agents that were not measured: tables and rules."""
 COMPILE_SECONDS = 10.0
 """To compile one program, on one core: an agent, an environment and a size of buffers."""
 POLICY_BYTES, ROW_BYTES = 145_000, 130
@@ -52,7 +51,8 @@ def microseconds(job: Job) -> float:
     """Per interaction of a run."""
     agent = AGENTS.get(job.agent)
     name = agent.root.name if agent else job.agent
-    return _learning(job, AGENT_US.get(name, OTHER_US)) + ENV_US.get(job.env, 0.0)
+    step = microseconds_of(names.imported(job.env, ENVS))
+    return _learning(job, AGENT_US.get(name, OTHER_US)) + step
 
 
 def _learning(job: Job, us: float) -> float:
@@ -83,8 +83,9 @@ def cost(jobs: Sequence[Job]) -> Cost:
 def _rows(job: Job) -> int:
     """Of the record of a run (`Setup.is_timed` says which are long)."""
     updates = job.steps // job.config["rollout_length"]
-    switches = job.trace is not None and job.trace.has_switches
-    timed = switches or job.env in ("grid-world", "straggler")
+    env = names.imported(job.env, ENVS)
+    measured = env is not None and is_measured(configs.make(env, job.env_config))
+    timed = measured or (job.trace is not None and job.trace.has_switches)
     return -(-updates // block_size(updates)) if timed else min(KEPT_ROWS, updates)
 
 

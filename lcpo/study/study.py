@@ -17,8 +17,9 @@
 
     study = Study("LCPO on trace 4", MyOptions, plan_runs, report)
 
-A line in `lcpo.study.paper.STUDIES` gives it a name. `lcpo reproduce NAME` then does the rest:
-flags from the options, the runs (several at a time, resumable), the files of the report.
+`lcpo reproduce package.module:study` then does the rest: flags from the options, the runs (several
+at a time, resumable), the files of the report. An entry in `lcpo.study.paper.STUDIES` gives a study
+a shorter name.
 """
 
 from __future__ import annotations
@@ -165,3 +166,6 @@ class Study(NamedTuple, Generic[OptionsT]):
     report: Callable[[OptionsT, Sequence[Result]], Report]
     left_out: Callable[[OptionsT], str] = lambda options: ""
     """What these options leave out of the experiment, and how to have it; told before the runs."""
+    complete: Callable[[OptionsT, list[Job]], list[Job]] = lambda options, jobs: jobs
+    """Fills in what takes long to work out, once all jobs have been checked: they can be counted
+    without it, and not run."""

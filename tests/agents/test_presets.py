@@ -8,8 +8,9 @@ import pytest
 
 from lcpo.agents import AGENTS, a2c, on_policy, presets
 from lcpo.config import config, make, with_default
-from lcpo.envs.straggler.task import Straggler
 from lcpo.errors import InputError
+from lcpo.straggler.settings import SETTINGS
+from lcpo.straggler.task import Straggler
 from lcpo.types import Agent
 
 
@@ -81,10 +82,10 @@ STRAGGLER = {
 
 def test_the_straggler_task_is_that_of_the_published_runs() -> None:
     for name, values in STRAGGLER.items():
-        config = AGENTS[name].config(**presets.settings(AGENTS[name], "straggler"))
+        config = AGENTS[name].config(**presets.settings(AGENTS[name], "straggler", SETTINGS))
         for field, value in values.items():
             assert getattr(config, field) == value, (name, field)
-    lcpo = AGENTS["lcpo"].config(**presets.settings(AGENTS["lcpo"], "straggler"))
+    lcpo = AGENTS["lcpo"].config(**presets.settings(AGENTS["lcpo"], "straggler", SETTINGS))
     assert 2.0 * lcpo.sigma**2 == pytest.approx(28.0)  # per dimension here, of two
 
 
@@ -94,7 +95,7 @@ def test_all_agents_with_networks_can_take_the_straggler_task() -> None:
         fields = {f.name for f in dataclasses.fields(agent.Config)}
         if "hidden" not in fields or agent.name in ("ideal-mbpo", "tabular-a2c"):
             continue
-        config = agent.config(**presets.settings(agent, "straggler"))
+        config = agent.config(**presets.settings(agent, "straggler", SETTINGS))
         assert (config.hidden, config.gamma, config.scale_rewards) == ((32, 16), 0.9, False)
         if agent.check is not None:
             agent.check(config, spec)

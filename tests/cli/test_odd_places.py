@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,13 @@ import pytest
 from commands import run
 
 from lcpo.errors import InputError
+from lcpo.run.plan.check import check_agent
+from lcpo.run.plan.job import Setup
 from lcpo.run.store.plans import save_plan
+from lcpo.straggler import study as straggler
+from lcpo.straggler import timeouts
 from lcpo.study import paper
 from lcpo.study.folder import save_study
-from lcpo.study.paper import straggler
 
 PLANNED = ["train", "--agent", "a2c", "--trace", "revisit", "--steps", "40", "--seeds", "1",
            "--hidden", "4", "--rollout-length", "20"]  # fmt: skip
@@ -91,13 +93,13 @@ def test_a_study_looks_at_its_folder_before_it_plans(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As it was found: `reproduce windy --collect nope` took 21 seconds to say so."""
-    study = paper.STUDIES[name]
+    study = paper.find_study(name)
     monkeypatch.setitem(paper.STUDIES, name, study._replace(plan=no_plan))
     (tmp_path / "file").touch()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter").touch()
     save_plan(tmp_path / "other", [])
-    save_study(tmp_path / "other", "theorem", paper.STUDIES["theorem"].Options())
+    save_study(tmp_path / "other", "theorem", paper.find_study("theorem").Options())
 
     def refused(*words: str) -> str:
         assert run("reproduce", name, *words) == 2
@@ -116,34 +118,23 @@ def test_a_study_looks_at_its_folder_before_it_plans(
 
 
 def test_the_hours_are_simulated_when_all_else_is_checked(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """As it was found: minutes of simulation, and then a refusal."""
-    asked: list[str] = []
-    planned: list[str] = []
-    real = straggler.plan
-
-    def hourly_plan(case: straggler.Case) -> dict[str, Any]:
-        asked.append(case.name)
-        assert {"lcpo", "a2c"} <= set(planned), "the others come first"
-        return {"schedule": (0, 1), "num_windows": 100}
-
-    def watched(agent: str, *more: Any, **rest: Any) -> Sequence[Any]:
-        planned.append(agent)
-        return real(agent, *more, **rest)
-
-    monkeypatch.setattr(straggler, "hourly_plan", hourly_plan)
-    monkeypatch.setattr(straggler, "plan", watched)
-    options = straggler.StragglerOptions(
-        agents="hedge-hourly,lcpo-agg,a2c", scale="1/400", seeds=1, workloads="workload-1"
-    )
-    jobs = straggler.plan_runs(options)
-    assert [job.agent for job in jobs] == ["hedge-hourly", "lcpo", "a2c"]
-    assert asked == ["workload-1"]
-    asked.clear()
-    wrong = straggler.StragglerOptions(
-        agents="hedge-hourly,no.such.module:agent", scale="1/400", seeds=1
-    )
-    with pytest.raises(InputError, match=r"no\.such\.module"):
-        straggler.plan_runs(wrong)
+    asked: list[object] = []
+    monkeypatch.setattr(timeouts, "hourly_schedule", lambda task, *_, **__: asked.append(task))
+    words = ["--scale", "1/400", "--seeds", "1", "--plan", str(tmp_path / "plan")]
+    wrong = "hedge-hourly,no.such.module:agent"
+    assert run("reproduce", "straggler", "--agents", wrong, *words) == 2
+    assert "no.such.module" in capsys.readouterr().err
     assert asked == []
+
+
+def test_a_plan_whose_hours_are_not_simulated_cannot_be_run() -> None:
+    options = straggler.StragglerOptions(
+        agents="hedge-hourly", scale="1/400", seeds=1, workloads="workload-1"
+    )
+    (job,) = straggler.plan_runs(options)
+    setup = Setup(job)
+    with pytest.raises(InputError, match="no schedule"):
+        check_agent(setup.agent, setup.config, setup.spec)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import workload_files
 
-from lcpo.contexts import workloads
-from lcpo.contexts.workloads import paper, public
-from lcpo.contexts.workloads.base import Given, Profile, Workload
-from lcpo.contexts.workloads.drawn import Poisson, lognormal
 from lcpo.errors import InputError
+from lcpo.straggler import workloads
+from lcpo.straggler.workloads import paper, public
+from lcpo.straggler.workloads.base import Given, Profile, Workload
+from lcpo.straggler.workloads.drawn import Poisson, lognormal
 
 
 def steps() -> Poisson:

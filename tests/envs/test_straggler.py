@@ -16,12 +16,16 @@ from stopping import stop_after, stops_change_nothing
 from toy_cluster import Cluster
 
 from lcpo.config import make, to_json
-from lcpo.contexts import workloads
 from lcpo.envs.base import WorldError
-from lcpo.envs.straggler import jobs as sources
-from lcpo.envs.straggler import task
-from lcpo.envs.straggler.jobs import BLOCK, ArrayJobs, Block, PoissonJobs
-from lcpo.envs.straggler.task import (
+from lcpo.errors import InputError
+from lcpo.run.drive import group
+from lcpo.run.plan.check import check_env
+from lcpo.run.plan.plan import plan
+from lcpo.run.store.results import load_results
+from lcpo.straggler import jobs as sources
+from lcpo.straggler import task, workloads
+from lcpo.straggler.jobs import BLOCK, ArrayJobs, Block, PoissonJobs
+from lcpo.straggler.task import (
     BUCKET_MS,
     FAULTS,
     FUTURE_SIZES,
@@ -33,12 +37,7 @@ from lcpo.envs.straggler.task import (
     WHOLE_TRACE_SCALES,
     Straggler,
 )
-from lcpo.envs.straggler.worlds import StragglerWorlds
-from lcpo.errors import InputError
-from lcpo.run.drive import group
-from lcpo.run.plan.check import check_env
-from lcpo.run.plan.plan import plan
-from lcpo.run.store.results import load_results
+from lcpo.straggler.worlds import StragglerWorlds
 
 pytest.importorskip("numba")
 close = np.testing.assert_allclose
@@ -675,7 +674,7 @@ def test_the_config_is_plain_values() -> None:
 def test_without_numba_it_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['numba'] = None\n"
-        "from lcpo.envs.straggler.task import Straggler\n"
+        "from lcpo.straggler.task import Straggler\n"
         "env = Straggler(); env.spec\n"
         "try: env.open(1, [0])\n"
         "except ValueError as error: print(error)"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from golden_files import cases, load
 
-from lcpo.envs.straggler.jobs import ArrayJobs
-from lcpo.envs.straggler.task import FAULTS, NEVER, TIMEOUTS_MS, Straggler
-from lcpo.envs.straggler.worlds import StragglerWorlds
+from lcpo.straggler.jobs import ArrayJobs
+from lcpo.straggler.task import FAULTS, NEVER, TIMEOUTS_MS, Straggler
+from lcpo.straggler.worlds import StragglerWorlds
 
 pytest.importorskip("numba")
 

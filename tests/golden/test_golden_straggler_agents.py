@@ -20,7 +20,7 @@ from lcpo.agents import a2c, lcpo, on_policy
 from lcpo.agents.anchors import Anchors
 from lcpo.core import ood, optim, returns
 from lcpo.core.nets import DeepSet
-from lcpo.envs.straggler.task import WINDOW_MS, Straggler
+from lcpo.straggler.task import WINDOW_MS, Straggler
 from lcpo.types import Transition
 
 SPEC = Straggler().spec

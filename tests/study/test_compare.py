@@ -129,7 +129,7 @@ def test_all_runs_of_an_agent_failed(tmp_path: Path) -> None:
         text = report.to_table(found).to_text()
         assert "0 of 4, 4 failed" in text
         assert "seed 2 at step 0 (policy_loss = nan), and 1 more" in text
-        assert len(report.write_report(found, results, tmp_path / reference)) == 8
+        assert len(report.write_report(found, results, tmp_path / reference)) == 9
 
 
 def test_runs_that_have_not_ended_and_single_seeds(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_report(out: Path) -> None:
     results = load_results(out)
     paths = report.write_report(compare.summarise(results), results, out / "report")
     written = ["table.txt", "table.md", "table.tex", "table.csv"]
-    names = [*written, "seeds.csv", "made.json", "curves.png", "curves.svg"]
+    names = [*written, "seeds.csv", "report.json", "made.json", "curves.png", "curves.svg"]
     assert [p.name for p in paths] == names
     assert sorted(p.name for p in (out / "report").iterdir()) == sorted(names)
     assert paths[0].read_text() == GOLDEN_REPORT

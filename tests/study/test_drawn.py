@@ -15,12 +15,12 @@ from lcpo.config import published_faults
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
-from lcpo.study.controls import anchors, drawn, drawn_tables, faults, rivals
+from lcpo.study.controls import anchors, drawn, drawn_runs, faults, rivals
 from lcpo.study.controls.drawn import DrawnOptions
 from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
 from lcpo.study.measure.seeds import seeds_table
-from lcpo.study.paper import STUDIES
+from lcpo.study.paper import find_study
 from lcpo.study.report import html_runs, tables
 from lcpo.study.report.html_folder import Run
 from lcpo.study.study import Picture
@@ -29,7 +29,7 @@ SMALL = DrawnOptions(drawn=2, seeds=2)
 
 
 def planned(name: str, **options: object) -> list[Job]:
-    study = STUDIES[name]
+    study = find_study(name)
     with counted():
         return study.plan(dataclasses.replace(study.Options(seeds=2), **options))
 
@@ -96,7 +96,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
     """Traces differ more than seeds, and what a case gains after warm-up is not what it gains over
     the whole run: a wrong window, or an interval over seeds alone, has other numbers."""
     results = made_up(planned("rivals", drawn=6, families="burst", agents="lcpo,lcpo-uniform"))
-    runs = drawn_tables.runs_of(seeds_table(results, drawn.seed_numbers))
+    runs = drawn_runs.runs_of(seeds_table(results, drawn.seed_numbers))
     paper = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=1)
     more = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=5)
     past = returns_of(results, "lcpo-uniform", c_anchor=1e-3, value_steps=5)
@@ -111,7 +111,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
         return whole, late
 
     table = rivals.summary(runs)
-    rows = {tuple(row[1:3]): row[4:] for row in table.rows}
+    rows = {tuple(row[1:3]): row[4:] for row in table.texts()}
     own = [
         tables.plus_minus(stats.hierarchical_ci({t: list(x[t].values()) for t in x})) for x in past
     ]
@@ -122,10 +122,10 @@ def test_gains_are_over_traces_in_each_window() -> None:
         whole,
         "6 of 6",
     ]
-    rows = {row[1]: row[4:] for row in rivals.more_work(runs).rows}
+    rows = {row[1]: row[4:] for row in rivals.more_work(runs).texts()}
     whole, late = gains(more, paper)
     assert rows["lcpo, c_anchor 0.0001"] == [late, whole, "6 of 6"]
-    rows = {tuple(row[1:3]): row[4:] for row in rivals.beside(runs, rivals.RECOMMENDED, "").rows}
+    rows = {tuple(row[1:3]): row[4:] for row in rivals.beside(runs, rivals.RECOMMENDED, "").texts()}
     whole, late = gains(past, more)
     assert rows["lcpo", "c anchor 0.0001, value steps 5"] == [whole, "6 of 6", late, "6 of 6"]
 
@@ -137,14 +137,14 @@ def test_report_of_rivals_from_a_table_of_seeds(
     results = made_up(planned("rivals", drawn=2, **few))
     results[-1] = results[-1]._replace(status="failed", record={})
     report = rivals.study.report(SMALL, results)
-    cells = {tuple(row[:3]): list(row[3:]) for row in report.tables["table"].rows}
+    cells = {tuple(row[:3]): list(row[3:]) for row in report.tables["table"].texts()}
     past = cells["all", "lcpo-uniform", "c anchor 0.001, value steps 5"]
     assert (past[1], past[5]) == ("8", "4 of 4")
     assert past[4].startswith("+120 ± ")
     own = cells["revisit", "lcpo", "c anchor 0.0001, value steps 1"]
     assert own == ["14.7", "4", "-490 ± -", "-510 ± -", "-", "-"], "of two traces there is none"
     assert cells["burst", "sac", "updates per rollout 10"][1] == "3 of 4"
-    work = {tuple(row[:2]): list(row[2:]) for row in report.tables["work"].rows}
+    work = {tuple(row[:2]): list(row[2:]) for row in report.tables["work"].texts()}
     assert work["revisit", "sac"][0] == "1 to 10"
     assert work["revisit", "sac"][2:] == ["+11.8 ± -", "+10.3 ± -", "2 of 2"]
     best = report.tables["best"]
@@ -155,14 +155,14 @@ def test_report_of_rivals_from_a_table_of_seeds(
         patch.setattr(rivals, "RECOMMENDED", rivals.PAPER)
         table = rivals.study.report(SMALL, results).tables["recommended"]
     assert "lcpo, c anchor 0.0001, value steps 1, recommended" in table.title
-    beside = {tuple(row[:3]): list(row[4:]) for row in table.rows}
+    beside = {tuple(row[:3]): list(row[4:]) for row in table.texts()}
     past = beside["all", "lcpo-uniform", "c anchor 0.001, value steps 5"]
     assert past[0].startswith("-120 ± ")
     assert past[1::2] == ["0 of 4", "0 of 4"]
     assert report.figures["cost"].png.startswith(b"\x89PNG")
     settings = html_runs.find_settings([Run(r.job, r.status) for r in results])
     commands = html_runs.row_commands(report.tables["table"], settings)
-    rows = [tuple(row[:3]) for row in report.tables["table"].rows]
+    rows = [tuple(row[:3]) for row in report.tables["table"].texts()]
     mine = commands[rows.index(("burst", "sac", "updates per rollout 10"))]
     assert len(mine) == 2
     assert all("--trace family:burst:" in c and "--updates-per-rollout 10" in c for c in mine)
@@ -176,7 +176,7 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert run("reproduce", "rivals", "--from-seeds", str(path), "--out", str(out)) == 0
     assert (out / "table.csv").read_text() == report.tables["table"].to_csv()
     mine, made = drawn.seeds_of(DrawnOptions(from_seeds=str(path)), [], anchors.CASES)
-    assert {row[0] for row in mine.rows} == {"lcpo", "lcpo-uniform"}, "others are not its runs"
+    assert {row[0] for row in mine.texts()} == {"lcpo", "lcpo-uniform"}, "others are not its runs"
     assert (made["finished"], made["failed"], made["seeds"]) == (32, 0, 2)
     whole = path.read_text()
     for text, told in {
@@ -217,7 +217,7 @@ def test_seeds_of_several_machines_are_one_report(
 def test_anchors_are_compared_at_the_same_limit() -> None:
     results = made_up(planned("anchors", drawn=2, families="revisit,burst"))
     report = anchors.study.report(SMALL, results)
-    rows = {tuple(row[:4]): list(row[4:]) for row in report.tables["table"].rows}
+    rows = {tuple(row[:4]): list(row[4:]) for row in report.tables["table"].texts()}
     # 100 on the first trace, a third more on the second, 2 % more with the second seed; of the
     # first quarter only half counts.
     gain = (0.25 * 0.5 + 0.75) * 100.0 * (7 / 6 + 0.01)
@@ -228,7 +228,7 @@ def test_anchors_are_compared_at_the_same_limit() -> None:
 
 def test_every_cost_is_known() -> None:
     """Of every case, and of nothing else."""
-    known = {(agent, point) for agent, case in rivals.CASES.items() for point in case.settings()}
+    known = {(case.agent, point) for case in rivals.CASES for point in case.settings()}
     assert rivals.costs().keys() == known
 
 
@@ -237,7 +237,7 @@ def faults_of(agent: str) -> tuple[str, ...]:
 
 
 def test_faults_stand_beside_a_run_without_them() -> None:
-    cases = faults.cases("lcpo")
+    cases = faults.settings("lcpo")
     assert cases["corrected"] == {"faults": ()}
     assert cases["dual-algebra"] == {"faults": ("dual-algebra",), "dual": True}
     assert cases["with-dual-algebra"] == {"faults": (), "dual": True}
@@ -253,7 +253,7 @@ def test_faults_stand_beside_a_run_without_them() -> None:
         record = {**result.record, "epoch_return": result.record["epoch_return"] - gain}
         results[i] = result._replace(record=record)
     report = faults.study.report(faults.FaultOptions(), results)
-    rows = {tuple(row[1:3]): list(row[3:]) for row in report.tables["table"].rows}
+    rows = {tuple(row[1:3]): list(row[3:]) for row in report.tables["table"].texts()}
     assert rows["lcpo", "dual-algebra"][-1] == "-7.00 ± -"
     assert rows["lcpo", "all but those of options"][-1] == "-14.0 ± -"
     assert rows["lcpo", "none, with the option of dual-algebra"][-1] == "-"
@@ -268,9 +268,10 @@ def test_two_by_two_has_the_effects() -> None:
     for i, result in enumerate(results):
         record = {**result.record, "epoch_return": np.full(8, worth[result.job.agent])}
         results[i] = result._replace(record=record)
-    report = STUDIES["two-by-two"].report(STUDIES["two-by-two"].Options(), results)
+    study = find_study("two-by-two")
+    report = study.report(study.Options(), results)
     assert report.tables["table"].title.startswith("pendulum, 20,000,000 or 8,000,000 steps")
-    found = {row[1]: row[3] for row in report.tables["effects"].rows if row[0] == "3"}
+    found = {row[1]: row[3] for row in report.tables["effects"].texts() if row[0] == "3"}
     assert found == {
         "entropy, of A2C": "+1.00 ± -", "entropy, of LCPO": "+6.00 ± -",
         "constraint, without entropy": "+3.00 ± -", "constraint, with entropy": "+8.00 ± -",

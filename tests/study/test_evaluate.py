@@ -53,14 +53,14 @@ def test_policies_seeds_and_intervals(runs: Path) -> None:
     assert [set(policy.earned) for policy in found.policies] == [{5, 6}] * 2
     values = [list(policy.earned.values()) for policy in found.policies]
     assert len(np.unique(values)) == 4, "every policy and every seed counts"
-    (row,) = found.table.rows
-    assert row[:2] == ("prescient-a2c", "2 x 2")
+    (row,) = found.table.texts()
+    assert row[:2] == ["prescient-a2c", "2 x 2"]
     over = stats.mean_ci(np.mean(values, axis=1))
     assert row[2].startswith(f"{over.mean:.0f} ±")
     alone = evaluate(runs, find_runs(runs)[1].job.name, seeds=[6, 5])
     assert alone.policies[0].earned == pytest.approx(found.policies[1].earned, rel=1e-3)
     over = stats.mean_ci(values[1])
-    assert alone.table.rows[0][2].startswith(f"{over.mean:.0f} ±"), "over the seeds of the one"
+    assert alone.table.texts()[0][2].startswith(f"{over.mean:.0f} ±"), "over the seeds of the one"
 
 
 def test_the_command_writes_what_it_prints(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lcpo.envs.straggler.task import NEVER, Straggler
-from lcpo.study import hedging
+from lcpo.straggler import timeouts as hedging
+from lcpo.straggler.task import NEVER, Straggler
 
 
 def test_each_timeout_is_played_in_each_seed() -> None:

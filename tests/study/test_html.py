@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import hashlib
 import json
+import math
 import re
 import shutil
 from html.parser import HTMLParser
@@ -20,7 +21,9 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.plans import planned_jobs, save_plan
 from lcpo.study.commands import train_command
-from lcpo.study.report import html, html_folder, html_table
+from lcpo.study.measure.stats import Estimate
+from lcpo.study.report import earlier, html, html_folder, html_table
+from lcpo.study.report.cells import Cell, Column, Count, Noted, Printed, sort_number
 from lcpo.study.report.tables import Table
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -118,19 +121,30 @@ def test_an_svg_comes_before_its_png(tmp_path: Path) -> None:
 
 
 def test_differences_to_the_paper() -> None:
-    header = ["agent", "end of training", "return after 6M", "seeds", "paper", "whole run"]
-    rows = [
-        ["lcpo", "-9 ± 1", "-231 ± 8", "8", "-240 ± 4.41", "-366 ± 7"],
-        ["a2c", "-9 ± 1", "-242 ± 18", "8", "-307 ± 32.6", "-373 ± 20"],
-        ["ppo", "-9 ± 1", "1.25 ± 0.25", "8", "1.75 ± 0.25", "-1"],
-        ["one seed", "-9 ± 1", "-300 ± -", "1", "-307 ± 32.6", "-1"],
-        ["not printed", "-9 ± 1", "-242 ± 18", "8", "-", "-1"],
-        ["one number", "-9 ± 1", "-242 ± 18", "8", "-250", "-1"],
-    ]
-    shown, cells = html_table.beside_paper(Table(header, rows, "lrrrrr"))
-    assert shown.header[2:6] == ["return after 6M", "paper", "minus paper", "seeds"]
-    assert len(shown.align) == len(shown.header)
-    found = [(row[4].text, row[4].mark) for row in cells]
+    """Of the numbers as they are shown: a reader who subtracts them finds the same."""
+
+    def row(agent: str, mean: float, half: float, paper: Printed | None) -> list[Cell]:
+        ours = Estimate(mean, mean - half, mean + half, 8)
+        return [agent, Estimate(-9, -10, -8, 8), ours, 8, paper, Estimate(-366, -373, -359, 8)]
+
+    table = Table(
+        ["agent", Column("end of training"), Column("return after 6M"), Column("seeds"),
+         Column("paper"), Column("whole run")],
+        [
+            row("lcpo", -231.4, 8.3, Printed.of("-240", "4.41")),
+            row("a2c", -242.0, 18.0, Printed.of("-307", "32.6")),
+            row("ppo", 1.25, 0.25, Printed.of("1.75", "0.25")),
+            row("one seed", -300.0, math.nan, Printed.of("-307", "32.6")),
+            row("not printed", -242.0, 18.0, None),
+            row("one number", -242.0, 18.0, Printed.of("-250")),
+            row("touching", -230.6, 4.5, Printed.of("-240", "4.41")),
+        ],
+        compared=("return after 6M", "paper"),
+    )  # fmt: skip
+    columns, rows, notes = html_table.beside_paper(table)
+    header = [column.name for column in columns]
+    assert header[2:6] == ["return after 6M", "paper", "minus paper", "seeds"]
+    found = [(shown[4].text, shown[4].mark) for shown in rows]
     assert found == [
         ("+9", "overlap"),
         ("+65", "apart"),
@@ -138,29 +152,47 @@ def test_differences_to_the_paper() -> None:
         ("+7", ""),
         ("-", ""),
         ("+8", ""),
+        ("+9", "apart"),
     ]
-    assert "return after 6M less the paper's number" in shown.notes[-1]
-    other = Table(["agent", "p99", "paper"], [["a", "1 ± 1", "2 ± 1"]], "lrr")
-    assert html_table.beside_paper(other)[0] == other, "nothing says which column is meant"
+    assert "return after 6M less the paper's number" in notes[-1]
+    unnamed = dataclasses.replace(table, compared=None)
+    assert [column.name for column in html_table.beside_paper(unnamed)[0]] == table.header
 
 
-def test_cells_are_sorted_by_the_number_at_their_beginning() -> None:
+def test_cells_are_sorted_by_their_values() -> None:
+    cells = [
+        (Estimate(-373.2, -376, -370, 8), -373.2), (Printed.of("-240", "4.41"), -240.0),
+        (Count(8, 9), 8.0), (Noted(1145.0, "3460"), 1145.0), (3, 3.0), (math.inf, None),
+        (math.nan, None), (None, None), ("2026-11-16", None), ("3", None),
+    ]  # fmt: skip
+    assert [sort_number(cell) for cell, _ in cells] == [number for _, number in cells]
+
+
+def test_old_cells_are_sorted_by_the_number_at_their_beginning() -> None:
     texts = {
         "-373 ± 3": -373.0, "+0.38 ± 8.56": 0.38, "1,145 (3460)": 1145.0, "> 990 (> 990)": 990.0,
         "40.9 %": 40.9, "3.0e-05": 3e-5, "0.50 [0.25, 0.75]": 0.5, "8 of 8": 8.0, "-": None,
         "2026-11-16": None, "lcpo": None, "3dqn": None, "": None, "1e999": None,
         "1" * 100_000 + "x": None,
     }  # fmt: skip
-    assert {text: html_table.sort_value(text) for text in texts} == texts
+    assert {text: sort_number(earlier.read_cell(text)) for text in texts} == texts
 
 
-def test_tables_are_read_as_they_were_written() -> None:
-    table = Table(
-        ["a|b", "return"], [["x|y", "-1 ± 2"], ["", "-"]], "lr", "A title", ["one", "two"]
-    )
-    found = html_folder.read_markdown(table.to_markdown())
-    assert found == table
-    assert html_folder.read_markdown("# Notes\n\nno table | here\n") is None
+def test_old_tables_are_read_as_they_were_written() -> None:
+    rows = [["x|y", "-231 ± 8", "-240 ± 4.41"], ["", "-300 ± -", "-307"], ["a", "-", "-"]]
+    table = Table(["a|b", "return", "paper"], rows, "lrr", "A title", ["one", "two"])
+    found = earlier.read_markdown(table.to_markdown())
+    assert found is not None
+    assert found.to_markdown() == table.to_markdown()
+    assert found.compared == ("return", "paper")
+    assert found.rows[0][1:] == (Printed("-231 ± 8", -231, 8), Printed.of("-240", "4.41"))
+    gaps = [row[3].text for row in html_table.beside_paper(found)[1]]
+    assert gaps == ["+9", "+7", "-"]
+    assert earlier.read_markdown("# Notes\n\nno table | here\n") is None
+    other = Table(["agent", "p99", "paper"], [["a", "1 ± 1", "2 ± 1"]], "lrr")
+    read = earlier.read_markdown(other.to_markdown())
+    assert read is not None
+    assert read.compared is None, "nothing says which column is meant"
 
 
 COMMANDS = {

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lcpo.study import latency
+from lcpo.straggler import latency
 
 WINDOWS = 600
 """Of a row: it closes one bucket."""

@@ -24,6 +24,7 @@ from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.results import load_results, save_outcome
 from lcpo.study.measure import compare
 from lcpo.study.paper import prescient
+from lcpo.study.paper.columns import find_lines
 
 SHORT = ["--trace", "revisit", "--steps", "2000", "--seeds", "2", "--training-steps", "6400"]
 
@@ -67,15 +68,14 @@ def out(tmp_path: Path) -> Path:
 
 def test_best_prescient_by_mean_and_by_seed(out: Path) -> None:
     """The two differ here, which is why both are given."""
-    rows = {row.label: row for row in prescient.judge(load_results(out), warmup=6_000_000)}
-    a2c, sac = rows["prescient-a2c"], rows["prescient-sac"]
-    assert (a2c.finished, a2c.total, a2c.seed, a2c.best) == (3, 4, 0, -380.0)
-    assert a2c.mean.mean == pytest.approx(-381.0)
-    assert a2c.training.mean == pytest.approx(-391.0)
-    assert (sac.seed, sac.best) == (1, -360.0)
-    assert sac.mean.mean == pytest.approx(-400.0)
+    lines = {line.title: line for line in find_lines([], load_results(out)).lines}
+    a2c, sac = lines["prescient-a2c"], lines["prescient-sac"]
+    assert (a2c.row.finished, len(a2c.runs)) == (3, 4)
+    assert (prescient.best_seed(a2c), prescient.best_seed(sac)) == ((0, -380.0), (1, -360.0))
+    assert a2c.row.after_warmup.mean == pytest.approx(-381.0)
+    assert sac.row.after_warmup.mean == pytest.approx(-400.0)
     table = prescient.summary(load_results(out), "gym-all")
-    cells = {row[2]: list(row[3:]) for row in table.rows}
+    cells = {row[2]: list(row[3:]) for row in table.texts()}
     assert cells["prescient-a2c"] == [
         "3 of 4",
         "-391 ± 2",

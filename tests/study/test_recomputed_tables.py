@@ -11,14 +11,15 @@ import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from lcpo.study.controls import anchors, drawn, drawn_tables, rivals
+from lcpo.straggler.report import printed
+from lcpo.study.controls import anchors, drawn, drawn_runs, rivals
 from lcpo.study.measure import stats
 from lcpo.study.measure.paper_numbers import paper_number
 from lcpo.study.report import tables
-from lcpo.study.straggler_report import printed
 
 RESULTS = Path(__file__).parents[2] / "results"
 NO_RUNS = {"ood-vs-cpd", "workloads"}
@@ -218,6 +219,13 @@ def mean_returns(folder: str, column: str) -> dict[tuple[str, str], dict[str, fl
     }
 
 
+def words_of(study: ModuleType, case: tuple[str, str]) -> tuple[str, ...]:
+    """What a table calls a case; its cost is a number."""
+    return tuple(
+        word if isinstance(word, str) else tables.number(word) for word in study.describe(case)
+    )
+
+
 def is_mean(cell: str, mean: float) -> bool:
     """Is "-380 ± 25" an interval around it, to the digits that are shown?"""
     shown = cell.split(" ")[0]
@@ -229,7 +237,7 @@ def test_means_and_counts_on_drawn_traces_are_what_their_seeds_say(folder: str) 
     """By other arithmetic than the study's, without the intervals: for those, the test below."""
     study = anchors if folder == "anchors" else rivals
     late, whole = (mean_returns(folder, name) for name in ("return_after_warmup", "whole_run"))
-    cases = {tuple(study.describe(case)): case for case in whole}
+    cases = {words_of(study, case): case for case in whole}
     for row in rows_of(RESULTS / folder / "table.md"):
         kind, *words = list(row.values())[:4]
         case = cases[tuple(words)]
@@ -253,7 +261,7 @@ def test_what_is_recommended_is_compared_as_the_seeds_say(folder: str, name: str
     late, whole = (mean_returns(folder, name) for name in ("return_after_warmup", "whole_run"))
     best = max(whole, key=lambda case: statistics.fmean(whole[case].values()))
     chosen = best if name == "best" else rivals.RECOMMENDED
-    cases = {tuple(rivals.describe(case)): case for case in whole}
+    cases = {words_of(rivals, case): case for case in whole}
     for row in rows_of(RESULTS / folder / f"{name}.md"):
         kind, *words = list(row.values())[:4]
         other = cases[tuple(words)]
@@ -276,16 +284,8 @@ def test_tables_of_drawn_traces_are_made_again(folder: str) -> None:
     options = drawn.DrawnOptions(from_seeds=str(RESULTS / folder / "seeds.csv"))
     study = anchors if folder == "anchors" else rivals
     seeds, _ = drawn.seeds_of(options, [], study.CASES)
-    runs = drawn_tables.runs_of(seeds)
-    if study is anchors:
-        columns, against = ["anchors", "agent", "limit"], "OOD anchors"
-        reference = anchors.paper_s_anchors
-    else:
-        columns, against = ["agent", "setting", "microseconds"], "the paper's LCPO"
-        reference = lambda key: rivals.PAPER  # noqa: E731
-    made = {
-        "table": drawn_tables.summary(runs, columns, study.describe, reference, against),
-    }
+    runs = drawn_runs.runs_of(seeds)
+    made = {"table": study.summary(runs)}
     if study is rivals:
         made["work"] = rivals.more_work(runs)
         made["best"] = rivals.beside(runs, rivals.best_of(runs), "")
@@ -293,4 +293,4 @@ def test_tables_of_drawn_traces_are_made_again(folder: str) -> None:
     for name, table in made.items():
         shown = rows_of(RESULTS / folder / f"{name}.md")
         assert [list(row) for row in shown[:1]] == [list(table.header)]
-        assert [list(row.values()) for row in shown] == [list(row) for row in table.rows], name
+        assert [list(row.values()) for row in shown] == [list(row) for row in table.texts()], name

@@ -14,10 +14,9 @@ import pytest
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study import costs, hedging
-from lcpo.study.measure import gradient_steps
-from lcpo.study.paper import straggler
-from lcpo.study.straggler_report import (
+from lcpo.straggler import study as straggler
+from lcpo.straggler import timeouts as hedging
+from lcpo.straggler.report import (
     Part,
     best_fixed,
     budget,
@@ -25,6 +24,8 @@ from lcpo.study.straggler_report import (
     judge,
     make_report,
 )
+from lcpo.study import costs
+from lcpo.study.measure import gradient_steps
 
 HOUR = 7200
 HOURS = 4
@@ -80,7 +81,7 @@ def test_what_is_made_of_records():
     runs = [r for group in found.groups.values() for r in group]
     report = make_report([found], runs, published=False)
     table = report.tables["table"]
-    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.texts()}
     assert list(rows) == ["hedge-hourly", "a2c", "never-hedge (best fixed)", "hedge-3ms"]
     assert rows["a2c"]["of the way %"] == "50.0"
     assert rows["a2c"]["paper"] == "1716 ± 710"
@@ -100,7 +101,7 @@ def test_agents_are_compared_with_lcpo_seed_by_seed():
     found = found._replace(groups=groups)
     runs = [r for group in groups.values() for r in group]
     table = make_report([found], runs, published=False).tables["pairs"]
-    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.texts()}
     assert sorted(rows) == ["a2c", "hedge-hourly", "never-hedge"]  # no timeout that hedges
     assert {row["minus"] for row in rows.values()} == {"lcpo-med"}
     assert rows["a2c"]["p95"].startswith("-1.0")
@@ -116,12 +117,12 @@ def test_a_run_that_failed_is_counted():
     found = found._replace(groups={**found.groups, "a2c": [found.groups["a2c"][0], broken]})
     runs = [r for group in found.groups.values() for r in group]
     table = make_report([found], runs, published=False).tables["table"]
-    (row,) = [row for row in table.rows if row[1] == "a2c"]
+    (row,) = [row for row in table.texts() if row[1] == "a2c"]
     assert row[2] == "1 of 2"
 
 
 def test_what_is_counted_in_interactions_is_shortened():
-    options = straggler.StragglerOptions(training_steps=straggler.TRAINING // 2)
+    options = straggler.StragglerOptions(training_steps=straggler.report.TRAINING // 2)
 
     def values(agent: str) -> dict:
         return straggler.shortened(agent, options)
@@ -214,7 +215,7 @@ def test_the_recommended_setting_is_a_row():
     record = result("lcpo", [1.0] * 150).record
     run = Result(job, "finished", None, record, 1.0, {}, Path())
     table = straggler.make_report(options, [run]).tables["table"]
-    assert table.rows[0][1] == "lcpo-uniform-fast"
+    assert table.texts()[0][1] == "lcpo-uniform-fast"
 
 
 def test_the_table_says_each_share():
@@ -230,7 +231,7 @@ def test_the_table_says_each_share():
     everything = [r for group in found.groups.values() for r in group]
     report = make_report([found], everything, published=False)
     table = report.tables["table"]
-    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    rows = {row[1]: dict(zip(table.header, row, strict=True)) for row in table.texts()}
     # 58,200 windows: 454.7 rollouts of 128, each with 20 steps, and a training of a model.
     assert (rows["sac"]["budget %"], rows["sac"]["model %"]) == ("5.61", "-")
     assert (rows["mbpo"]["budget %"], rows["mbpo"]["model %"]) == ("5.61", "0.28")
@@ -244,21 +245,22 @@ def replaced(run: Result, job: Job) -> Result:
 
 
 def test_plan_and_report_agree_on_names(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(hedging, "hourly_schedule", lambda *_, **__: (8,) * 24)
+    monkeypatch.setattr(hedging, "hourly_schedule", lambda *_, **__: (8,) * 23 + (3,))
     options = straggler.StragglerOptions(
         agents="lcpo-agg,lcpo-cons,hedge-hourly",
         seeds=1,
         setting="published",
         workloads="workload-1",
     )
-    jobs = straggler.plan_runs(options)
+    jobs = straggler.complete(options, straggler.plan_runs(options))
+    assert jobs[2].config["schedule"] == [8] * 23 + [3]
     assert [j.config["sigma"] for j in jobs[:2]] == pytest.approx([math.sqrt(10), math.sqrt(14)])
     assert all(j.env_config["faults"] for j in jobs)
     assert jobs[0].steps == pytest.approx(6 * 24.4 * HOUR, rel=0.01)
     record = result("lcpo", [1.0] * 150).record
     runs = [Result(dataclasses.replace(j), "finished", None, record, 1.0, {}, Path()) for j in jobs]
     table = straggler.make_report(options, runs).tables["table"]
-    assert sorted(row[1] for row in table.rows) == ["hedge-hourly", "lcpo-agg", "lcpo-cons"]
+    assert sorted(row[1] for row in table.texts()) == ["hedge-hourly", "lcpo-agg", "lcpo-cons"]
 
 
 def test_the_hourly_plan_is_made_on_other_seeds(monkeypatch: pytest.MonkeyPatch):
@@ -271,6 +273,6 @@ def test_the_hourly_plan_is_made_on_other_seeds(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(hedging, "fixed_latency", played_on)
     options = straggler.StragglerOptions(agents="hedge-hourly", seeds=20, workloads="workload-1")
-    jobs = straggler.plan_runs(options)
+    jobs = straggler.complete(options, straggler.plan_runs(options))
     assert played
     assert not set(played) & {job.seed for job in jobs}

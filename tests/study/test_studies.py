@@ -21,9 +21,10 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store.layout import run_files
 from lcpo.run.store.plans import load_plan
 from lcpo.run.store.results import Result, save_outcome
-from lcpo.study import costs, folder, hedging
+from lcpo.straggler import timeouts as hedging
+from lcpo.study import costs, folder
 from lcpo.study.measure import seeds, stats
-from lcpo.study.paper import STUDIES, grid_world, runtime
+from lcpo.study.paper import STUDIES, find_study, grid_world, runtime
 from lcpo.study.report import output
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Picture, Report
@@ -34,7 +35,7 @@ SHARED = {field.name for field in dataclasses.fields(Options)}
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_the_shared_options(name: str) -> None:
-    study = STUDIES[name]
+    study = find_study(name)
     assert issubclass(study.Options, Options)
     options = class_fields(study.Options)
     assert {option[0] for option in options} >= SHARED
@@ -52,7 +53,7 @@ def test_published_means_the_same_everywhere(
     from lcpo.agents import find_agent
     from lcpo.config import published_faults
 
-    study = STUDIES[name]
+    study = find_study(name)
     options = study.Options(seeds=1, setting=setting)
     if name == "straggler":  # which has thirty agents: three will do
         few = {"agents": "lcpo-agg,sac,hedge-hourly", "workloads": "workload-1"}
@@ -67,10 +68,10 @@ def test_published_means_the_same_everywhere(
 
 def test_default_folders() -> None:
     """By name; a setting or a scale that is not the study's own stands behind it."""
-    folders = {name: str(study.Options().folder(name)) for name, study in STUDIES.items()}
+    folders = {name: str(find_study(name).Options().folder(name)) for name in STUDIES}
     assert folders == {name: f"out/{name}" for name in STUDIES}
-    assert STUDIES["ewc"].Options(setting="published").folder("ewc").name == "ewc-published"
-    corrected = STUDIES["discretisation"].Options(setting="corrected", scale="1/20")
+    assert find_study("ewc").Options(setting="published").folder("ewc").name == "ewc-published"
+    corrected = find_study("discretisation").Options(setting="corrected", scale="1/20")
     assert corrected.folder("discretisation").name == "discretisation-corrected-1_20"
     assert Options(out=Path("x"), scale="smoke").folder("windy") == Path("x")
 
@@ -111,7 +112,7 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     assert [path.name for path in paths] == [
         "table.txt", "table.md", "table.tex", "table.csv",
         "other.txt", "other.md", "other.tex", "other.csv",
-        "seeds.csv", "made.json", "figure.png", "figure.svg",
+        "seeds.csv", "report.json", "made.json", "figure.png", "figure.svg",
     ]  # fmt: skip
     assert paths[3].read_text() == "agent,mean\na2c,1.25\n"
     assert paths[7].read_text() == "agent\na2c\n"
@@ -215,8 +216,8 @@ def test_runtime_stands_beside_the_paper_s(monkeypatch: pytest.MonkeyPatch) -> N
     options = runtime.RuntimeOptions(agents="lcpo,a2c,ppo")
     assert runtime.plan_runs(options) == []
     table = runtime.report(options, []).tables["table"]
-    assert list(table.rows[0]) == ["lcpo", "14.0", "780 ± 30", "3.5", "1.5"]
-    assert list(table.rows[2]) == ["ppo", "8.0", "-", "2.0", "-"]
+    assert list(table.texts()[0]) == ["lcpo", "14.0", "780 ± 30", "3.5", "1.5"]
+    assert list(table.texts()[2]) == ["ppo", "8.0", "-", "2.0", "-"]
 
 
 def test_bad_scales_and_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,6 +235,35 @@ def test_bad_scales_and_parts_are_told(capsys: pytest.CaptureFixture[str]) -> No
     }.items():
         assert run("reproduce", *words) == 2
         assert told in capsys.readouterr().err
+
+
+OWN = """
+from lcpo.study.report.tables import Table
+from lcpo.study.study import NO_RUNS, Options, Report, Study
+
+class Own(Options):
+    without = NO_RUNS
+
+table = Table(["agent"], [["mine"]], "l")
+study = Study("my own", Own, lambda options: [], lambda options, found: Report(table, {"t": table}))
+"""
+
+
+def test_a_study_of_ones_own_is_reproduced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the name of its module; a name that stands for one is imported when it is asked for."""
+    (tmp_path / "own_study.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert run("reproduce", "own_study:study") == 0
+    assert (tmp_path / "out" / "own_study.study" / "t.csv").read_text() == "agent\nmine\n"
+    monkeypatch.setitem(STUDIES, "own", "own_study:study")
+    assert find_study("own").help == "my own"
+    assert run("reproduce", "own_study:table") == 2
+    assert "own_study:table is a Table: needs an lcpo.study.study.Study" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_list_says_what_experiments_cost(capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,7 +314,7 @@ def test_grid_world_report() -> None:
     found = [result(job)._replace(record=grid_record(-5.0 - job.seed)) for job in jobs]
     found[0] = found[0]._replace(status="failed")
     report = grid_world.study.report(grid_world.GridWorldOptions(), found)
-    cells = {row[0]: list(row[1:]) for row in report.tables["table"].rows}
+    cells = {row[0]: list(row[1:]) for row in report.tables["table"].texts()}
     assert cells["A2C"] == ["2 of 2", "-5.50 (-6.00)", "20 (20)", "0.25 (0.25)"]
     assert cells["LCPO"][0] == "1 of 2"
     assert report.figures["figure"].png.startswith(b"\x89PNG")

@@ -93,7 +93,7 @@ def test_metrics_of_a_run_agree_with_its_final_table(tmp_path: Path) -> None:
     report = theorem.study.report(theorem.TheoremOptions(), results)
     assert report.figures["figure"].png.startswith(b"\x89PNG")
     assert [row[1] for row in report.seeds.rows] == list(theorem.SETTINGS)
-    assert [row[0] for row in report.tables["table"].rows] == [
+    assert [row[0] for row in report.tables["table"].texts()] == [
         setting.label for setting in theorem.SETTINGS.values()
     ]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from commands import run
 
-from lcpo.contexts.workloads.base import Given
-from lcpo.study.paper import workloads
+from lcpo.straggler import twins as workloads
+from lcpo.straggler.workloads.base import Given
 
 
 def test_jobs_are_counted_in_half_seconds() -> None:

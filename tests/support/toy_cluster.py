@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lcpo.envs.straggler.jobs import ArrayJobs
-from lcpo.envs.straggler.task import TIMEOUTS_MS, WINDOW_MS
+from lcpo.straggler.jobs import ArrayJobs
+from lcpo.straggler.task import TIMEOUTS_MS, WINDOW_MS
 
 
 class Window(NamedTuple):

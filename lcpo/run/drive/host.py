@@ -1,8 +1,9 @@
 """The host driver: worlds that step in NumPy, agents in compiled functions.
 
 R runs of W worlds each step together, N = R * W worlds in one `HostWorlds`. A step is one compiled
-call of `act` for all runs. On a CPU an update is one call per run, whose branches and loops are
-its own and whose buffers stay in place; on a GPU all runs are one vmapped program.
+call of `act` for all runs, on the CPU even where a GPU learns: a small network acts there in less
+time than a GPU takes to answer. On a CPU an update is one call per run, whose branches and loops
+are its own and whose buffers stay in place; on a GPU all runs are one vmapped program.
 
 Keys are those of the compiled driver; the worlds draw from their own seeds. A run depends on its
 seed, config, environment and trace alone, not on the runs beside it.
@@ -150,6 +151,8 @@ class HostDriver:
         index, acting = np.int32(update), self.functions.acting
         gather = acting.gather_stacked if self.together else acting.gather
         gathered = gather(self.configs, state.agent, index)
+        if not on_cpu():
+            gathered = jax.device_put(gathered, acting_device())
         bits, starts = (np.asarray(x) for x in self.functions.draws(self.seeds, index))
         shape = self.num_runs, self.spec.num_worlds, self.spec.obs_size
 
@@ -296,6 +299,14 @@ def world_seeds(seed: int, num_worlds: int, update: int) -> list[int]:
     sequences = (np.random.SeedSequence((seed, world, update)) for world in range(num_worlds))
     seeds = [int(sequence.generate_state(1)[0]) for sequence in sequences]
     return [seed, *seeds[1:]] if update == 0 else seeds
+
+
+def acting_device() -> jax.Device:
+    """Where agents act: the CPU, unless JAX_PLATFORMS leaves it out."""
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        return jax.local_devices()[0]
 
 
 def on_cpu() -> bool:

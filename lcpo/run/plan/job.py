@@ -20,7 +20,7 @@ from lcpo.archives import digest
 from lcpo.contexts import TraceRef
 from lcpo.core.ood import DETECTORS
 from lcpo.envs import ENVS
-from lcpo.envs.base import AnyEnv, is_host, landmarks_of, notes_of
+from lcpo.envs.base import AnyEnv, is_host, is_measured, notes_of
 from lcpo.errors import InputError
 from lcpo.gym import from_gym
 from lcpo.run.plan import phases
@@ -66,6 +66,11 @@ class Job:
         """What tells it from runs of its agent on the same environment and trace, but the seed."""
         at = (f"{field}={value}" for field, value in self.point.items())
         return "-".join(part for part in (self.variant, self.setting, *at) if part)
+
+    @property
+    def kind(self) -> str:
+        """The same whatever the setting: its variant, or its point of a sweep."""
+        return dataclasses.replace(self, setting="").case
 
     @property
     def label(self) -> str:
@@ -223,8 +228,8 @@ class Setup:
     @property
     def is_timed(self) -> bool:
         """Whether reports ask when: how soon after a switch of the context, or in which hour."""
-        measured = self.spec.readings or landmarks_of(self.env)
-        return bool(measured) or (self.job.trace is not None and self.job.trace.has_switches)
+        switches = self.job.trace is not None and self.job.trace.has_switches
+        return switches or is_measured(self.env)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from lcpo.agents import find_agent, presets
 from lcpo.agents import normalise as scaled
 from lcpo.agents.steps import WHOLE, shorten
 from lcpo.contexts import TraceRef, paper
-from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
+from lcpo.envs.base import AnyEnv, agent_settings_of, is_host, open_anywhere_of
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
@@ -79,7 +79,7 @@ def plan(
     if training is not None:
         training = training._replace(steps=int(training.steps * fraction))
     context = find_context(the_env, env, trace, scale, steps, fraction)
-    given = presets.settings(chosen, env)
+    given = presets.settings(chosen, env, agent_settings_of(env_class))
     given |= {**(presets.published(chosen, env) if published else {}), **overrides}
     jobs: list[Job] = []
     for values in itertools.product(*sweep.values()):

@@ -87,8 +87,13 @@ def load_json(path: Path) -> Any:
 
 def save_document(path: Path, schema: int, values: Mapping[str, Any]) -> None:
     """Write JSON with its schema and its digest, atomically."""
+    save_bytes(path, document(schema, values))
+
+
+def document(schema: int, values: Mapping[str, Any]) -> bytes:
+    """JSON with its schema and its digest."""
     body = {"schema": schema, **values}
-    save_json(path, {**body, "digest": digest_of_json(body)})
+    return json.dumps({**body, "digest": digest_of_json(body)}, indent=1).encode()
 
 
 def load_document(

@@ -12,40 +12,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lcpo.run.plan.job import Job
-from lcpo.run.store.results import Result
-from lcpo.study.controls import drawn, drawn_tables
-from lcpo.study.controls.drawn import Case, DrawnOptions
-from lcpo.study.controls.drawn_tables import Key, Run
+from lcpo.study.cases import Case
+from lcpo.study.controls import drawn_tables
+from lcpo.study.controls.drawn import drawn_study
+from lcpo.study.controls.drawn_runs import Run
+from lcpo.study.controls.drawn_tables import Key
 from lcpo.study.report import figures
-from lcpo.study.study import Report, Study
+from lcpo.study.report.tables import Table
 
 LIMITS = (1e-4, 1e-3)
 """On the KL of a step: the paper's c_anchor, and one that learns faster."""
-CASES = {
-    "lcpo": Case({"c_anchor": LIMITS, "value_steps": (1,)}),
-    "lcpo-uniform": Case({"c_anchor": LIMITS, "value_steps": (1,)}),
-    "trpo": Case(
-        {"max_kl": LIMITS, "value_steps": (1,)},
-        {"rollout_length": 200, "entropy_coef": 0.03, "entropy_target": 0.1},
+CASES = [
+    Case("lcpo", sweep={"c_anchor": LIMITS, "value_steps": (1,)}),
+    Case("lcpo-uniform", sweep={"c_anchor": LIMITS, "value_steps": (1,)}),
+    Case(
+        "trpo",
+        values={"rollout_length": 200, "entropy_coef": 0.03, "entropy_target": 0.1},
+        sweep={"max_kl": LIMITS, "value_steps": (1,)},
     ),
-}
+]
 WORDS = {"lcpo": "OOD", "lcpo-uniform": "whole past", "trpo": "none"}
 
 
-def plan_runs(options: DrawnOptions) -> list[Job]:
-    """Every kind of anchors with both limits, on every trace."""
-    return drawn.plan_runs(options, CASES)
-
-
-def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
+def report(runs: Sequence[Run]) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
     """The table, and the kinds of anchors trace by trace."""
-    seeds, made = drawn.seeds_of(options, results, drawn.chosen_cases(options, CASES))
-    runs = drawn_tables.runs_of(seeds)
-    table = drawn_tables.summary(
-        runs, ["anchors", "agent", "limit"], describe, paper_s_anchors, "OOD anchors"
-    )
-    return Report(seeds, {"table": table}, figures=draw(runs), made=made)
+    return {"table": summary(runs)}, draw(runs)
+
+
+def summary(runs: Sequence[Run]) -> Table:
+    """A row per family, kind of anchors and limit."""
+    columns = ["anchors", "agent", "limit"]
+    return drawn_tables.summary(runs, columns, describe, paper_s_anchors, "OOD anchors")
 
 
 def describe(key: Key) -> list[str]:
@@ -60,7 +57,7 @@ def _limit(setting: str) -> float:
 
 def paper_s_anchors(key: Key) -> Key:
     """OOD anchors with the same limit."""
-    points = CASES["lcpo"].settings()
+    points = CASES[0].settings()
     return "lcpo", next(point for point in points if _limit(point) == _limit(key[1]))
 
 
@@ -69,8 +66,9 @@ def draw(runs: Sequence[Run]) -> dict[str, figures.Picture]:
 
     A row of the figure for each other kind; no figure where nothing can be compared.
     """
-    others = [agent for agent in CASES if agent != "lcpo" and agent in {run.agent for run in runs}]
-    if not others or "lcpo" not in {run.agent for run in runs}:
+    there = {run.agent for run in runs}
+    others = [agent for agent in WORDS if agent != "lcpo" and agent in there]
+    if not others or "lcpo" not in there:
         return {}
     figure = figures.new_figure(9.0, 4.2 * len(others) + 0.2)
     for row, other in enumerate(others):
@@ -98,9 +96,8 @@ def _draw_traces(axes: Any, runs: Sequence[Run], other: str) -> None:
     axes.plot([low, high], [low, high], color="0.6", linewidth=1, zorder=0)
 
 
-study = Study(
+study = drawn_study(
     "Not in the paper: anchors that are OOD, from the whole past, or none, on drawn traces",
-    DrawnOptions,
-    plan_runs,
-    make_report,
+    CASES,
+    report,
 )

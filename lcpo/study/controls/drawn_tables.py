@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
-from lcpo.contexts import TraceRef
-from lcpo.study.controls.drawn import LATE, point_of
+from lcpo.study.controls.drawn_runs import LATE, Run
 from lcpo.study.measure import stats
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report import tables
-from lcpo.study.report.tables import Table
-
-
-class Run(NamedTuple):
-    """A run that has ended; returns are None where it failed."""
-
-    agent: str
-    setting: str
-    env: str
-    trace: str
-    seed: int
-    steps: int
-    after: float | None
-    whole: float | None
-
-    @property
-    def kind(self) -> str:
-        """The family of its trace; of a trace that is not drawn: its name."""
-        return TraceRef.parse(self.trace).family or self.trace
-
-
-def runs_of(table: Table) -> list[Run]:
-    """The runs of a table of seeds."""
-    found = []
-    for cells in table.rows:
-        row = dict(zip(table.header, cells, strict=True))
-        after, whole = (
-            float(row[name]) if row[name] else None for name in ("return_after_warmup", "whole_run")
-        )
-        names = (row["agent"], point_of(row["setting"]), row["env"], row["trace"])
-        found.append(Run(*names, int(row["seed"]), int(row["steps"] or 0), after, whole))
-    return found
-
+from lcpo.study.report.cells import Cell, Column, Count, count_of
+from lcpo.study.report.tables import Table, short_count
 
 Returns = dict[str, dict[int, float]]
 """By trace and seed."""
+Key = tuple[str, str]
+"""(agent, setting)."""
 
 
 def returns(runs: Sequence[Run], field: str) -> Returns:
@@ -63,10 +31,6 @@ def estimate(found: Returns) -> Estimate:
     if len(found) == 1:
         return stats.mean_ci(list(next(iter(found.values())).values()))
     return stats.hierarchical_ci({trace: list(seeds.values()) for trace, seeds in found.items()})
-
-
-Key = tuple[str, str]
-"""(agent, setting)."""
 
 
 def parts(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -88,12 +52,13 @@ def groups(runs: Sequence[Run]) -> dict[Key, list[Run]]:
 
 def summary(
     runs: Sequence[Run],
-    header: Sequence[str],
-    cells: Callable[[Key], Sequence[str]],
+    columns: Sequence[Column | str],
+    cells: Callable[[Key], Sequence[Cell]],
     reference: Callable[[Key], Key],
     against: str,
+    notes: Sequence[str] = (),
 ) -> Table:
-    """A row per family and case: `cells` under `header`, the returns, the difference of whole runs.
+    """A row per family and case: `cells` under `columns`, returns, the difference of whole runs.
 
     `reference`: what a case is compared with, which the column calls `against`.
     """
@@ -102,16 +67,14 @@ def summary(
         cases = groups(here)
         for key, members in cases.items():
             whole, late = returns(members, "whole"), returns(members, "after")
-            ended = sum(run.whole is not None for run in members)
-            total = f"{ended}" if ended == len(members) else f"{ended} of {len(members)}"
-            gained = [tables.NONE, tables.NONE]
-            if reference(key) != key:
-                gained = gain_cells(whole, returns(cases.get(reference(key), []), "whole"))
-            estimates = (tables.plus_minus(estimate(found)) for found in (late, whole))
-            rows.append([part, *cells(key), total, *estimates, *gained])
-    late = f"return after {tables.short_count(max(run.steps for run in runs) // LATE)}"
-    last = ("runs", late, "whole run", f"minus {against}, whole run", "better on")
-    return Table(["trace", *header, *last], rows, "l" * (len(header) + 1) + "rrrrr", title(runs))
+            other = reference(key)
+            gained = [None, None] if other == key else gains(cases, key, other, "whole")
+            total = count_of(sum(run.whole is not None for run in members), len(members))
+            rows.append([part, *cells(key), total, estimate(late), estimate(whole), *gained])
+    late = f"return after {short_count(max(run.steps for run in runs) // LATE)}"
+    last = [*map(Column, ("runs", late, "whole run")),
+            Column(f"minus {against}, whole run", "+"), Column("better on")]  # fmt: skip
+    return Table(["trace", *columns, *last], rows, title=title(runs), notes=notes)
 
 
 def gain(a: Returns, b: Returns) -> Estimate:
@@ -122,13 +85,14 @@ def gain(a: Returns, b: Returns) -> Estimate:
     return stats.hierarchical_difference(a, b)
 
 
-def gain_cells(a: Returns, b: Returns) -> list[str]:
+def gains(cases: Mapping[Key, Sequence[Run]], a: Key, b: Key, field: str) -> list[Cell]:
     """a - b with its interval, and on how many traces a is better."""
-    shared = _shared(a, b)
+    mine, other = (returns(cases.get(key, []), field) for key in (a, b))
+    shared = _shared(mine, other)
     if not shared:
-        return [tables.NONE, tables.NONE]
-    better = sum(stats.paired_difference(a[trace], b[trace]).mean > 0.0 for trace in shared)
-    return [tables.plus_minus(gain(a, b), sign=True), f"{better} of {len(shared)}"]
+        return [None, None]
+    better = sum(stats.paired_difference(mine[t], other[t]).mean > 0.0 for t in shared)
+    return [gain(mine, other), Count(better, len(shared))]
 
 
 def _shared(a: Returns, b: Returns) -> list[str]:

@@ -12,14 +12,18 @@ from typing import ClassVar
 
 from lcpo.agents import find_agent
 from lcpo.errors import InputError
-from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
+from lcpo.study.cases import Case, plan_cases
 from lcpo.study.measure import compare, stats
 from lcpo.study.measure.seeds import seeds_table
-from lcpo.study.report import tables
+from lcpo.study.report.cells import Column, count_of
+from lcpo.study.report.tables import Table, short_count
 from lcpo.study.study import Options, Report, Study, listed
+
+PHASES = {"random_steps": 200_000, "epsilon_steps": 1_000_000}
+"""The paper's, in runs that are shorter than its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,37 +44,21 @@ class ReplayRateOptions(Options):
     """Interactions of each run."""
 
 
-PHASES = {"random_steps": 200_000, "epsilon_steps": 1_000_000}
-"""The paper's, in runs that are shorter than its own."""
-
-
 def plan_runs(options: ReplayRateOptions) -> list[Job]:
     """Every agent with every rate and seed, then those without replay."""
     try:
         rates = [int(rate) for rate in options.rates.split(",")]
     except ValueError:
         raise InputError(f"rates = {options.rates!r}: needs numbers, as in 1,10,50") from None
-
-    def planned(agents: str, sweep: dict[str, list[int]], **values: int) -> list[Job]:
-        return plan_agents(
-            agents,
-            "pendulum",
-            trace=options.traces,
-            steps=options.steps,
-            fraction=options.fraction,
-            seeds=range(options.num_seeds(8)),
-            published=options.published,
-            sweep=sweep,
-            overrides=values,
-        )
-
-    beside = planned(options.beside, {}) if options.beside.strip() else []
-    jobs = []
+    cases = []
     for agent in listed("agents", options.agents):
-        known = {f.name for f in dataclasses.fields(find_agent(agent).Config)}
+        known = {field.name for field in dataclasses.fields(find_agent(agent).Config)}
         values = {name: value for name, value in PHASES.items() if name in known}
-        jobs += planned(agent, {"updates_per_rollout": rates}, **values)
-    return jobs + beside
+        cases.append(Case(agent, values=values, sweep={"updates_per_rollout": rates}))
+    if options.beside.strip():
+        cases.append(Case(options.beside))
+    where = ["pendulum"], [options.traces]
+    return plan_cases(options, cases, *where, steps=options.steps, seeds=8)
 
 
 def report(options: ReplayRateOptions, results: Sequence[Result]) -> Report:
@@ -91,32 +79,23 @@ def seed_numbers(result: Result, steps: int) -> dict[str, float]:
     }
 
 
-def summary(results: Sequence[Result], steps: int) -> tables.Table:
+def summary(results: Sequence[Result], steps: int) -> Table:
     """A row per agent and rate."""
     rows = []
     for members in compare.group(results).values():
-        finished = compare.finished_runs(members)
-        numbers = [seed_numbers(r, steps) for r in finished]
-        total = str(len(members))
-        rows.append(
-            [
-                members[0].job.agent,
-                str(members[0].job.config.get("updates_per_rollout", tables.NONE)),
-                total if len(finished) == len(members) else f"{len(finished)} of {total}",
-                *(
-                    tables.plus_minus(stats.mean_ci([mine[name] for mine in numbers]))
-                    for name in ("first_quarter", "last_quarter", "whole_run")
-                ),
-            ]
+        job, finished = members[0].job, compare.finished_runs(members)
+        numbers = [seed_numbers(run, steps) for run in finished]
+        means = (
+            stats.mean_ci([mine[name] for mine in numbers])
+            for name in ("first_quarter", "last_quarter", "whole_run")
         )
-    quarter = tables.short_count(steps // 4)
-    return tables.Table(
-        ["agent", "steps per rollout", "seeds", f"first {quarter}", f"last {quarter}", "whole run"],
-        rows,
-        "lrrrrr",
-        f"pendulum, trace {results[0].job.trace}, {steps:,} steps: return; 95 % intervals over "
-        "seeds",
-    )
+        rate = job.config.get("updates_per_rollout")
+        rows.append([job.agent, rate, count_of(len(finished), len(members)), *means])
+    quarter = short_count(steps // 4)
+    numbers = ("steps per rollout", "seeds", f"first {quarter}", f"last {quarter}", "whole run")
+    where = f"pendulum, trace {results[0].job.trace}, {steps:,} steps"
+    title = f"{where}: return; 95 % intervals over seeds"
+    return Table(["agent", *map(Column, numbers)], rows, title=title)
 
 
 study = Study(

@@ -13,85 +13,73 @@ import importlib.resources
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lcpo.run.plan.job import Job
-from lcpo.run.store.results import Result
-from lcpo.study.controls import drawn, drawn_tables
-from lcpo.study.controls.drawn import Case, DrawnOptions
-from lcpo.study.controls.drawn_tables import Key, Returns, Run
-from lcpo.study.measure import stats
-from lcpo.study.report import figures, tables
-from lcpo.study.study import Report, Study
+from lcpo.study.cases import Case
+from lcpo.study.controls import drawn_tables
+from lcpo.study.controls.drawn import drawn_study
+from lcpo.study.controls.drawn_runs import Run
+from lcpo.study.controls.drawn_tables import Key, Returns, gains
+from lcpo.study.report import figures
+from lcpo.study.report.cells import Cell, Column, number
+from lcpo.study.report.tables import Table
 
 VALUE_STEPS = {"value_steps": (1, 5)}
 ANCHORED = {"c_anchor": (1e-4, 1e-3), **VALUE_STEPS}
 REPLAY = {"updates_per_rollout": (1, 10)}
-CASES = {
-    "lcpo": Case(ANCHORED),
-    "lcpo-uniform": Case(ANCHORED),
-    "a2c": Case(VALUE_STEPS),
-    "ppo": Case(VALUE_STEPS),
-    "sac": Case(REPLAY),
-    "ddqn": Case(REPLAY),
-}
+CASES = [
+    Case("lcpo", sweep=ANCHORED),
+    Case("lcpo-uniform", sweep=ANCHORED),
+    Case("a2c", sweep=VALUE_STEPS),
+    Case("ppo", sweep=VALUE_STEPS),
+    Case("sac", sweep=REPLAY),
+    Case("ddqn", sweep=REPLAY),
+]
 PAPER: Key = ("lcpo", "c_anchor=0.0001-value_steps=1")
 RECOMMENDED: Key = ("lcpo-uniform", "c_anchor=0.001-value_steps=5")
 """The best of those that cost about as much as the paper's LCPO (docs/which_agent.md)."""
 
 
-def plan_runs(options: DrawnOptions) -> list[Job]:
-    """Every case on every trace."""
-    return drawn.plan_runs(options, CASES)
-
-
-def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
-    """The table, and returns against cost."""
-    seeds, made = drawn.seeds_of(options, results, drawn.chosen_cases(options, CASES))
-    runs = drawn_tables.runs_of(seeds)
+def report(runs: Sequence[Run]) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
+    """The tables, and returns against cost."""
     shown = {"table": summary(runs), "work": more_work(runs)}
     best = best_of(runs)
     shown["best"] = beside(runs, best, "best over all whole runs")
     if best != RECOMMENDED and RECOMMENDED in drawn_tables.groups(runs):
         shown["recommended"] = beside(runs, RECOMMENDED, "recommended where time counts")
-    return Report(seeds, shown, figures={"cost": draw(runs)}, made=made)
+    return shown, {"cost": draw(runs)}
 
 
-def summary(runs: Sequence[Run]) -> tables.Table:
+def summary(runs: Sequence[Run]) -> Table:
     """A row per family and case, with what it costs."""
-    table = drawn_tables.summary(
-        runs, ["agent", "setting", "microseconds"], describe, lambda key: PAPER, "the paper's LCPO"
-    )
     note = "microseconds of one core per interaction on the Pendulum, by benchmarks/rivals_cost.py"
     if any(run.env != "pendulum" for run in runs):
         note += "; another environment adds the same to all agents"
-    return table._replace(notes=[note])
+    columns = ["agent", "setting", Column("microseconds", side="l")]
+    against = "the paper's LCPO"
+    return drawn_tables.summary(runs, columns, describe, lambda key: PAPER, against, [note])
 
 
-def describe(key: Key) -> list[str]:
+def describe(key: Key) -> tuple[str, str, float | None]:
     """Agent, setting in words, cost."""
     agent, setting = key
     words = setting.replace("_", " ").replace("=", " ").replace("-v", ", v")
-    return [agent, words, tables.number(costs().get(key))]
+    return agent, words, costs().get(key)
 
 
-def more_work(runs: Sequence[Run]) -> tables.Table:
+def more_work(runs: Sequence[Run]) -> Table:
     """What more gradient steps per rollout do: a row per family and line of the figure."""
-    rows = []
+    rows: list[list[Cell]] = []
     for part, here in drawn_tables.parts(runs).items():
         cases = drawn_tables.groups(here)
         for name, (less, more) in lines().items():
             if less in cases and more in cases:
-                late, whole = (_gain(cases, more, less, field) for field in ("after", "whole"))
-                times = [costs().get(key, stats.NAN) for key in (less, more)]
+                late, whole = (gains(cases, more, less, field) for field in ("after", "whole"))
                 steps = " to ".join(key[1].rpartition("=")[2] for key in (less, more))
-                cost = " to ".join(tables.number(us) for us in times)
+                cost = " to ".join(number(costs().get(key)) for key in (less, more))
                 rows.append([part, name, steps, cost, late[0], *whole])
-    return tables.Table(
-        ["trace", "agent", "steps per rollout", "microseconds", "gain after warm-up",
-         "gain, whole run", "better on"],
-        rows,
-        "lllrrrr",
-        f"{drawn_tables.title(runs)}: what more gradient steps change",
-    )  # fmt: skip
+    columns = [Column("microseconds"), Column("gain after warm-up", "+"),
+               Column("gain, whole run", "+"), Column("better on")]  # fmt: skip
+    title = f"{drawn_tables.title(runs)}: what more gradient steps change"
+    return Table(["trace", "agent", "steps per rollout", *columns], rows, title=title)
 
 
 def best_of(runs: Sequence[Run]) -> Key:
@@ -106,30 +94,20 @@ def best_of(runs: Sequence[Run]) -> Key:
     )
 
 
-def beside(runs: Sequence[Run], chosen: Key, words: str) -> tables.Table:
+def beside(runs: Sequence[Run], chosen: Key, words: str) -> Table:
     """A case minus each other one: a row per family and case; `words`: why this case."""
-    rows = []
+    rows: list[list[Cell]] = []
     for part, here in drawn_tables.parts(runs).items():
         cases = drawn_tables.groups(here)
         for key in cases:
             if key != chosen:
-                whole, late = (_gain(cases, chosen, key, field) for field in ("whole", "after"))
+                whole, late = (gains(cases, chosen, key, field) for field in ("whole", "after"))
                 rows.append([part, *describe(key), *whole, *late])
     agent, setting, _ = describe(chosen)
-    return tables.Table(
-        ["trace", "minus", "setting", "microseconds", "whole run", "better on",
-         "after warm-up", "better then on"],
-        rows,
-        "lllrrrrr",
-        f"{drawn_tables.title(runs)}: {agent}, {setting}, {words}, minus others",
-    )  # fmt: skip
-
-
-def _gain(cases: Mapping[Key, Sequence[Run]], a: Key, b: Key, field: str) -> list[str]:
-    """a - b: the gain with its interval, and on how many traces a is better."""
-    return drawn_tables.gain_cells(
-        *(drawn_tables.returns(cases.get(key, []), field) for key in (a, b))
-    )
+    columns = [Column("microseconds"), Column("whole run", "+"), Column("better on"),
+               Column("after warm-up", "+"), Column("better then on")]  # fmt: skip
+    title = f"{drawn_tables.title(runs)}: {agent}, {setting}, {words}, minus others"
+    return Table(["trace", "minus", "setting", *columns], rows, title=title)
 
 
 @functools.cache
@@ -164,8 +142,8 @@ def draw(runs: Sequence[Run]) -> figures.Picture:
         for row, (field, gain, words, label) in enumerate(ROWS):
             axes = figure.add_subplot(len(ROWS), len(kinds), row * len(kinds) + place + 1)
             found = {key: drawn_tables.returns(mine, field) for key, mine in cases.items()}
-            for number, (name, pair) in enumerate(lines().items()):
-                _draw_line(axes, found, gain, name, pair, f"C{number}")
+            for colour, (name, pair) in enumerate(lines().items()):
+                _draw_line(axes, found, gain, name, pair, f"C{colour}")
             axes.set(xscale="log", title=f"{kind}, {words}")
             axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
             axes.minorticks_off()
@@ -182,11 +160,11 @@ def draw(runs: Sequence[Run]) -> figures.Picture:
 def lines() -> dict[str, list[Key]]:
     """By name, the two cases that a line of the figure joins: little work, and more."""
     found: dict[str, list[Key]] = {}
-    for agent, case in CASES.items():
+    for case in CASES:
         for point in case.settings():
             fixed = point.rpartition("-")[0]
-            name = f"{agent}, {fixed.replace('=', ' ')}" if fixed else agent
-            found.setdefault(name, []).append((agent, point))
+            name = f"{case.agent}, {fixed.replace('=', ' ')}" if fixed else case.agent
+            found.setdefault(name, []).append((case.agent, point))
     return found
 
 
@@ -214,9 +192,8 @@ def _draw_line(
         axes.errorbar(x, y.mean, bars, fmt="o", color=colour, markerfacecolor=face)
 
 
-study = Study(
+study = drawn_study(
     "Not in the paper: LCPO's variants and rivals on drawn traces, and what each costs",
-    DrawnOptions,
-    plan_runs,
-    make_report,
+    CASES,
+    report,
 )

@@ -27,8 +27,10 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.results import Result
 from lcpo.study.measure.seeds import seeds_table
-from lcpo.study.report import figures, tables
+from lcpo.study.report import figures
+from lcpo.study.report.cells import Cell, Column, Count, Noted
 from lcpo.study.report.curves import COLOURS, STYLES
+from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Report, Study
 from lcpo.types import Array, Metrics, Spec, Transition
 
@@ -226,24 +228,18 @@ def distances(env: SwitchingMDP, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return error, np.maximum(regret.max(-1), 0.0)  # no "-0.000" of rounding
 
 
-def summary(found: dict[str, Curves]) -> tables.Table:
+def summary(found: dict[str, Curves]) -> Table:
     """The end of the runs: the worst context, median and worst over seeds."""
-    rows = []
+    rows: list[list[Cell]] = []
     for name, curves in found.items():
         error, regret = curves.error[-1].max(-1), curves.regret[-1].max(-1)
-        optimal = int(np.sum(regret < 1e-9))
-        rows.append(
-            [
-                SETTINGS[name].label,
-                f"{np.median(error):.3f} ({error.max():.3f})",
-                f"{np.median(regret):.3f} ({regret.max():.3f})",
-                f"{optimal} of {len(regret)}",
-            ]
-        )
+        spreads = (Noted(float(np.median(x)), f"{x.max():.3f}") for x in (error, regret))
+        optimal = Count(int(np.sum(regret < 1e-9)), len(regret))
+        rows.append([SETTINGS[name].label, *spreads, optimal])
     steps = int(next(iter(found.values())).step[-1])
-    header = ["setting", "max |Q - Q*| (worst)", "max V* - V (worst)", "best policy everywhere"]
+    names = ("max |Q - Q*| (worst)", "max V* - V (worst)", "best policy everywhere")
     title = f"after {steps:,} steps, in the worst context; median over seeds (worst seed)"
-    return tables.Table(header, rows, "lrrr", title)
+    return Table(["setting", *(Column(name, decimals=3) for name in names)], rows, title=title)
 
 
 WINDOW = 5

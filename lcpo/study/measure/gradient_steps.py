@@ -1,21 +1,13 @@
-"""Gradient steps of a run, as a share of those that its agent takes in the paper.
-
-A shortened run compares agents only where each has about the same share, whether it learns from its
-newest rollout or from replay.
-"""
+"""Gradient steps of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lcpo import config as configs
-from lcpo.agents import AGENTS, presets
-from lcpo.run.plan.job import Job
-
 
 class Counts(NamedTuple):
-    """How often gradients are applied; a share, where one run is divided by another."""
+    """How often gradients are applied."""
 
     policy: float
     model: float | None
@@ -36,17 +28,3 @@ def count(config: Mapping[str, Any], steps: int) -> Counts:
     stages = config.get("train_every")
     trainings = steps / stages[-1] if stages else updates
     return Counts(policy, trainings * config["model_passes"] * config["model_batches"])
-
-
-def share(job: Job, steps: int, paper_steps: int) -> Counts | None:
-    """Of `steps` interactions of a job to `paper_steps` with the values of the paper.
-
-    None of an agent that does not learn, or is not part of this library.
-    """
-    if "gamma" not in job.config or job.agent not in AGENTS:
-        return None
-    agent = AGENTS[job.agent]
-    paper = agent.config(**presets.settings(agent, job.env))
-    mine, theirs = count(job.config, steps), count(configs.to_json(paper), paper_steps)
-    model = None if mine.model is None or not theirs.model else mine.model / theirs.model
-    return Counts(mine.policy / theirs.policy, model)

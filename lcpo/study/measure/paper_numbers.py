@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import functools
 import importlib.resources
-from typing import NamedTuple
+from importlib.resources.abc import Traversable
 
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.study.report import tables
+from lcpo.study.report.cells import Printed
 
 TABLES = {
     "gym-all": "lifelong returns of all agents on the windy tasks",
@@ -19,34 +20,37 @@ TABLES = {
     "lcpo-variants": "LCPO and LCPO-P on the Pendulum",
     "ewc-return": "online EWC on the Pendulum, by its hyper-parameters",
     "ideal-mbpo": "MBPO with a learnt model and with the true one on the Pendulum",
-    "straggler": "latency of hedging policies on two private workloads",
     "discretisation": "Pendulum-v1 without wind, with 15 torques",
 }
 
 
-class Cell(NamedTuple):
-    """A mean and the half-width of its 95 % interval, as printed; "" where none is."""
-
-    mean: str
-    ci95: str
-
-    def __str__(self) -> str:
-        return f"{self.mean} ± {self.ci95}" if self.ci95 else self.mean
-
-
 @functools.cache
-def read_table(table: str) -> dict[tuple[str, str, str, str], Cell]:
-    """The cells of a table by (agent, env, trace, variant); trace and variant may be ""."""
-    if table not in TABLES:
+def read_table(table: str | Traversable) -> dict[tuple[str, str, str, str], Printed]:
+    """The cells of a table by (agent, env, trace, variant); trace and variant may be "".
+
+    `table`: a name, or the file of a task that keeps its own.
+    """
+    if isinstance(table, str) and table not in TABLES:
         raise InputError(unknown("table of the paper", table, TABLES))
-    file = importlib.resources.files("lcpo.study") / "data" / f"{table}.csv"
-    with file.open("r") as lines:
+    data = importlib.resources.files("lcpo.study") / "data"
+    with (data / f"{table}.csv" if isinstance(table, str) else table).open("r") as lines:
         return {
-            (row["agent"], row["env"], row["trace"], row["variant"]): Cell(row["mean"], row["ci95"])
+            (row["agent"], row["env"], row["trace"], row["variant"]): Printed.of(
+                row["mean"], row["ci95"]
+            )
             for row in csv.DictReader(lines)
         }
 
 
-def paper_number(table: str, agent: str, env: str, trace: str = "", variant: str = "") -> str:
-    """What the paper prints, as in "-165 ± 5"; "-" where it prints nothing."""
-    return str(read_table(table).get((agent, env, trace, variant), tables.NONE))
+def printed(
+    table: str | Traversable, agent: str, env: str, trace: str = "", variant: str = ""
+) -> Printed | None:
+    """What the paper prints; None where it prints nothing."""
+    return read_table(table).get((agent, env, trace, variant))
+
+
+def paper_number(
+    table: str | Traversable, agent: str, env: str, trace: str = "", variant: str = ""
+) -> str:
+    """The same as text, for callers that have not been converted; "-" where it prints nothing."""
+    return str(printed(table, agent, env, trace, variant) or tables.NONE)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
+from lcpo.study.report.cells import Cell, Column
 from lcpo.study.report.tables import Table
 
 Numbers = Mapping[str, float | None]
@@ -27,16 +28,24 @@ def seeds_table(results: Sequence[Result], numbers: Callable[[Result], Numbers])
         job = result.job
         first = (job.agent, setting(job), job.env, job.trace_name, job.seed, result.status)
         last = (result.seconds, result.provenance.get("device"))
-        rows.append([_cell(x) for x in (*first, *(mine.get(name) for name in names), *last)])
-    header = [*FIRST, *names, *LAST]
-    return Table(header, rows, "l" * len(header))
+        rows.append((*first, *(mine.get(name) for name in names), *last))
+    return data_table([*FIRST, *names, *LAST], rows)
+
+
+def data_table(names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
+    """For programs: every number in full; empty where there is none."""
+    rows = list(rows)
+    numbers = [any(isinstance(row[i], (int, float)) for row in rows) for i in range(len(names))]
+    return Table(
+        [
+            Column(name, "full", side="r" if number else "l")
+            for name, number in zip(names, numbers, strict=True)
+        ],
+        rows,
+    )
 
 
 def setting(job: Job) -> str:
     """In what a run differs from others of its agent, in words."""
     faults = "as published" if job.config.get("faults") else ""
     return ", ".join(part for part in (job.case, faults) if part)
-
-
-def _cell(value: object) -> str:
-    return "" if value is None or value != value else str(value)

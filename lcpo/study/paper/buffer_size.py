@@ -8,62 +8,39 @@ published code has 8M, 80K, 200 and 10.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from lcpo.contexts import TraceRef
-from lcpo.run.plan.job import Job
-from lcpo.run.store.results import Result
-from lcpo.study.paper import returns
-from lcpo.study.paper.ood_sensitivity import returns_report
-from lcpo.study.paper.returns import Column
-from lcpo.study.study import Options, Report, Study
-
-TABLE = "gym-buffer"
+from lcpo.study.cases import Case, choose
+from lcpo.study.paper.columns import ColumnOptions, column_study
+from lcpo.study.paper.normalised import table_and_figure
 
 
-def _column(variant: str, divisor: int) -> Column:
-    def sizes(trace: str) -> Mapping[str, Any]:
+def share(variant: str, divisor: int) -> Case:
+    """A reservoir for one sample in so many of a trace."""
+
+    def size(trace: str) -> dict[str, int]:
         return {"buffer_size": max(1, TraceRef.parse(trace).shape()[0] // divisor)}
 
-    return Column("lcpo", variant, sizes, variant)
+    return Case("lcpo", variant, by_trace=size)
 
 
-COLUMNS = [
-    _column("nb=20M", 1),
-    _column("nb=200K", 100),
-    _column("nb=500", 40_000),
-    _column("nb=25", 800_000),
-]
+CASES = [
+    share("nb=20M", 1), share("nb=200K", 100), share("nb=500", 40_000), share("nb=25", 800_000),
+]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
-class BufferOptions(Options):
+class BufferOptions(ColumnOptions):
     """Options of the study."""
 
     agents: str | None = None
     """Sizes, separated by commas: nb=20M, nb=200K, nb=500, nb=25; default: all four."""
-    envs: str = returns.ENVS
-    """Environments, separated by commas."""
-    traces: str = returns.TRACES
-    """Contexts, separated by commas."""
 
 
-def plan_runs(options: BufferOptions) -> list[Job]:
-    """Every size in every environment with every trace and seed."""
-    columns = returns.choose(COLUMNS, options.agents)
-    return returns.plan_columns(options, columns, options.envs, options.traces, seeds=5)
-
-
-def make_report(options: BufferOptions, results: Sequence[Result]) -> Report:
-    """The table, and normalised returns."""
-    del options
-    return returns_report(results, COLUMNS, TABLE)
-
-
-study = Study(
+study = column_study(
     "Table 'gym_buffer_all' and Figure 4: LCPO by the size of its reservoir, beside the paper's",
     BufferOptions,
-    plan_runs,
-    make_report,
+    lambda options: choose(CASES, options.agents),
+    paper="gym-buffer",
+    more=table_and_figure,
 )

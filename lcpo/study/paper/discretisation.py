@@ -13,18 +13,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study.measure import stats
-from lcpo.study.measure.paper_numbers import paper_number
+from lcpo.study.cases import Case, plan_cases
+from lcpo.study.measure import compare, stats
+from lcpo.study.measure.paper_numbers import printed
 from lcpo.study.measure.seeds import seeds_table
-from lcpo.study.report import tables
+from lcpo.study.report.cells import Column, count_of
+from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Report, Setting, Study
 
-ENV = "pendulum-v1"
-STEPS = 2_000_000
 FROM, UNTIL = 0.8, 0.9
 """The part of a run that counts."""
 
@@ -44,15 +43,8 @@ class DiscretisationOptions(Options):
 
 def plan_runs(options: DiscretisationOptions) -> list[Job]:
     """Every agent with every seed."""
-    return plan_agents(
-        options.agents,
-        ENV,
-        trace=None,
-        steps=STEPS,
-        fraction=options.fraction,
-        seeds=options.num_seeds(10),
-        published=options.published,
-    )
+    cases, where = [Case(options.agents)], (["pendulum-v1"], [None])
+    return plan_cases(options, cases, *where, steps=2_000_000, seeds=10)
 
 
 def report(options: DiscretisationOptions, results: Sequence[Result]) -> Report:
@@ -68,32 +60,29 @@ def late_return(result: Result) -> float:
     return records.lifelong_return(result.record, first, last)
 
 
-def summary(results: Sequence[Result]) -> tables.Table:
+def summary(results: Sequence[Result]) -> Table:
     """A row per agent: ours with its interval over seeds, and what the paper prints."""
     rows = []
     for agent in dict.fromkeys(r.job.agent for r in results):
         mine = [r for r in results if r.job.agent == agent]
-        finished = [r for r in mine if r.status == "finished"]
-        returns = [late_return(r) for r in finished]
-        ours = stats.mean_ci(returns)
-        middle, worst = (float(np.median(returns)), min(returns)) if returns else (None, None)
-        printed = [
-            paper_number("discretisation", agent, "pendulum", variant=variant)
+        returns = [late_return(r) for r in compare.finished_runs(mine)]
+        spread = [float(np.median(returns)), min(returns)] if returns else [None, None]
+        paper = [
+            printed("discretisation", agent, "pendulum", variant=variant)
             for variant in ("discrete-15", "sb3-rl-zoo")
         ]
+        seeds = count_of(len(returns), len(mine))
         faults = ", ".join(mine[0].job.config.get("faults", ())) or "none"
-        seeds = f"{len(finished)} of {len(mine)}" if len(finished) < len(mine) else f"{len(mine)}"
-        spread = [tables.number(middle), tables.number(worst)]
-        rows.append([agent, seeds, tables.plus_minus(ours), *spread, *printed, faults])
+        rows.append([agent, seeds, stats.mean_ci(returns), *spread, *paper, faults])
+    numbers = ("seeds", "return", "median", "worst seed", "paper", "paper: SB3, continuous")
     steps = max((r.job.steps for r in results), default=0)
-    return tables.Table(
-        ["agent", "seeds", "return", "median", "worst seed", "paper", "paper: SB3, continuous",
-         "faults repeated"],
+    return Table(
+        ["agent", *map(Column, numbers), "faults repeated"],
         rows,
-        "lrrrrrrl",
-        f"Pendulum-v1, 15 torques, {steps:,} steps: mean return in training from 80 % to 90 % of "
-        "the run; 95 % intervals over seeds",
-    )  # fmt: skip
+        title=f"Pendulum-v1, 15 torques, {steps:,} steps: mean return in training from 80 % to "
+        "90 % of the run; 95 % intervals over seeds",
+        compared=("return", "paper"),
+    )
 
 
 study = Study(

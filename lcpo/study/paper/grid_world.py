@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lcpo.run.plan.job import Job
-from lcpo.run.plan.plan import plan
 from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result
+from lcpo.study.cases import agent_cases, plan_cases
 from lcpo.study.measure.seeds import seeds_table
-from lcpo.study.report import figures, tables
+from lcpo.study.report import figures
+from lcpo.study.report.cells import Cell, Column, Count, Noted
+from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Report, Study
 
 AGENTS = {"a2c": "A2C", "tabular-a2c": "Tabular A2C", "lcpo": "LCPO"}
@@ -43,19 +45,8 @@ class GridWorldOptions(Options):
 
 def plan_runs(options: GridWorldOptions) -> list[Job]:
     """The slowest agent first: no core waits for it at the end."""
-    return [
-        job
-        for agent in ("lcpo", "a2c", "tabular-a2c")
-        for job in plan(
-            agent,
-            "grid-world",
-            trace="grid-world",
-            steps=EPOCHS * STEPS_PER_EPOCH,
-            fraction=options.fraction,
-            seeds=options.num_seeds(4),
-            published=options.published,
-        )
-    ]
+    cases, name = agent_cases("lcpo,a2c,tabular-a2c"), ["grid-world"]
+    return plan_cases(options, cases, name, name, steps=EPOCHS * STEPS_PER_EPOCH, seeds=4)
 
 
 def report(options: GridWorldOptions, results: Sequence[Result]) -> Report:
@@ -111,9 +102,9 @@ def worst_distance(record: Record, landmark: str = "trap") -> float:
     return float(record[f"tv_{landmark}"][late].max())
 
 
-def summary(results: Sequence[Result]) -> tables.Table:
+def summary(results: Sequence[Result]) -> Table:
     """Median over all seeds, and the worst one."""
-    rows = []
+    rows: list[list[Cell]] = []
     for agent, title in AGENTS.items():
         mine = [r.record for r in results if r.job.agent == agent and r.status == "finished"]
         total = sum(r.job.agent == agent for r in results)
@@ -125,14 +116,15 @@ def summary(results: Sequence[Result]) -> tables.Table:
         rows.append(
             [
                 title,
-                f"{len(mine)} of {total}",
-                f"{np.median(returns):.2f} ({min(returns):.2f})",
+                Count(len(mine), total),
+                Noted(float(np.median(returns)), f"{min(returns):.2f}"),
                 f"{_epochs(float(np.median(back)))} ({_epochs(max(back))})",
-                f"{np.median(distance):.2f} ({max(distance):.2f})",
+                Noted(float(np.median(distance)), f"{max(distance):.2f}"),
             ]
         )
-    header = ["agent", "seeds", "return with trap (worst)", "back (worst)", "TV (worst)"]
-    return tables.Table(header, rows, align="lrrrr")
+    numbers = ("return with trap (worst)", "back (worst)", "TV (worst)")
+    columns = [Column("seeds"), *(Column(name, decimals=2) for name in numbers)]
+    return Table(["agent", *columns], rows)
 
 
 def draw(results: Sequence[Result]) -> figures.Picture:

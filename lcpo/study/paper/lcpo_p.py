@@ -6,15 +6,9 @@ Beside LCPO, and the baselines that were the paper's best ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
-from lcpo.run.plan.job import Job
-from lcpo.run.store.results import Result
-from lcpo.study.paper import returns
-from lcpo.study.paper.pendulum import PendulumOptions, plan_pendulum
-from lcpo.study.study import Report, Study, listed
-
-TABLE = "lcpo-variants"
+from lcpo.study.cases import agent_cases
+from lcpo.study.paper.columns import PendulumOptions, column_study
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,21 +19,9 @@ class VariantOptions(PendulumOptions):
     """Agents, separated by commas."""
 
 
-def plan_runs(options: VariantOptions) -> list[Job]:
-    """Every agent with every trace and seed."""
-    return plan_pendulum(options, listed("agents", options.agents))
-
-
-def make_report(options: VariantOptions, results: Sequence[Result]) -> Report:
-    """The table."""
-    parts = returns.split_parts(results)
-    table = returns.cells_table(parts, returns.agent_columns(options.agents), TABLE)
-    return Report(returns.part_seeds(parts, results), tables={"table": table})
-
-
-study = Study(
+study = column_study(
     "Table 'windypend_lcpo_vars': LCPO-P on the Pendulum, beside the paper's",
     VariantOptions,
-    plan_runs,
-    make_report,
+    lambda options: agent_cases(options.agents),
+    paper="lcpo-variants",
 )

@@ -11,34 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from lcpo.study.paper.returns import Column, Part, printed, rows_of
-from lcpo.study.report import figures, tables
+from lcpo.study.paper.columns import Found, Line
+from lcpo.study.report import figures
+from lcpo.study.report.cells import Column
+from lcpo.study.report.tables import Table
 
-Key = tuple[str, str]
-"""(agent, variant)"""
 Interval = tuple[float, float, float]
 """Mean, low, high."""
+Scores = dict[str, list[Interval]]
+"""Normalised returns by the title of a case, one for each environment and trace."""
 
 
-def ours(part: Part) -> dict[Key, Interval]:
-    """Returns after warm-up."""
-    return {key: row.after_warmup[:3] for key, row in rows_of(part).items()}
+def theirs(paper: str, line: Line) -> Interval | None:
+    """Returns after warm-up in the paper."""
+    cell = line.printed(paper)
+    if cell is None:
+        return None
+    half = cell.half or 0.0
+    return cell.mean, cell.mean - half, cell.mean + half
 
 
-def theirs(table: str, part: Part) -> dict[Key, Interval]:
-    """The same from the paper."""
-    found = {}
-    for key, cell in printed(table, part).items():
-        mean, _, half = cell.partition(" ± ")
-        width = float(half or 0.0)
-        found[key] = (float(mean), float(mean) - width, float(mean) + width)
-    return found
-
-
-def normalise(returns: Mapping[Key, Interval]) -> dict[Key, Interval]:
+def normalise(returns: Mapping[str, Interval | None]) -> dict[str, Interval]:
     """0 is the lowest mean, 1 the highest; none where there are not two of them."""
-    known = {key: value for key, value in returns.items() if np.isfinite(value[0])}
-    means = [value[0] for value in known.values()]
+    known = {title: x for title, x in returns.items() if x is not None and np.isfinite(x[0])}
+    means = [mean for mean, _, _ in known.values()]
     if len(set(means)) < 2:
         return {}
     low, span = min(means), max(means) - min(means)
@@ -47,57 +43,55 @@ def normalise(returns: Mapping[Key, Interval]) -> dict[Key, Interval]:
     }
 
 
-def both(
-    parts: Sequence[Part], table: str
-) -> tuple[dict[Key, list[Interval]], dict[Key, list[Interval]]]:
-    """Normalised returns of each agent over the parts, ours and the paper's of the same cells."""
-    mine: dict[Key, list[Interval]] = {}
-    printed: dict[Key, list[Interval]] = {}
-    for part in parts:
-        here = ours(part)
-        there = {key: value for key, value in theirs(table, part).items() if key in here}
-        for found, into in ((normalise(here), mine), (normalise(there), printed)):
-            for key, value in found.items():
-                into.setdefault(key, []).append(value)
-    return mine, printed
+def both(found: Found) -> tuple[Scores, Scores]:
+    """Over the parts: ours, and the paper's of the same cells; in the order of the cases."""
+    titles = [case.title for case in found.cases]
+    mine, paper = ({title: [] for title in titles} for _ in range(2))
+    for part in found.parts:
+        lines = [line for line in found.lines if line.part is part]
+        here = normalise({line.title: line.row.after_warmup[:3] for line in lines})
+        there = normalise({line.title: theirs(found.paper, line) for line in lines})
+        for scores, into in ((here, mine), (there, paper)):
+            for title, value in scores.items():
+                into.setdefault(title, []).append(value)
+    return mine, paper
 
 
-def table_and_figure(
-    parts: Sequence[Part], columns: Sequence[Column], table: str
-) -> tuple[dict[str, tables.Table], dict[str, figures.Picture]]:
+def table_and_figure(found: Found) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
     """Table and figure by name; none where there are no two agents to compare."""
-    found = summary(parts, columns, table)
-    if not found.rows:
+    mine, paper = both(found)
+    if not any(mine.values()):
         return {}, {}
-    return {"normalised": found}, {"figure": draw(parts, columns, table)}
+    return {"normalised": summary(mine, paper)}, {"figure": draw(mine, paper)}
 
 
-def summary(parts: Sequence[Part], columns: Sequence[Column], table: str) -> tables.Table:
+def summary(mine: Scores, paper: Scores) -> Table:
     """Mean and median of the normalised returns of each agent, and the paper's mean."""
-    mine, printed = both(parts, table)
     rows = []
-    for key, title in _titles(columns).items():
-        if key in mine:
-            means = [value[0] for value in mine[key]]
-            paper = [value[0] for value in printed.get(key, [])]
-            theirs = f"{np.mean(paper):.2f}" if paper else tables.NONE
-            cells = [f"{np.mean(means):.2f}", f"{np.median(means):.2f}", f"{min(means):.2f}"]
-            rows.append([title, str(len(means)), *cells, theirs])
-    rows.sort(key=lambda row: -float(row[2]))
-    header = ["agent", "cells", "mean", "median", "worst", "paper"]
-    title = "normalised return: 0 and 1 are the lowest and highest of the agents here"
-    return tables.Table(header, rows, "lrrrrr", title)
+    for title, values in mine.items():
+        means = [value[0] for value in values]
+        printed = [value[0] for value in paper.get(title, [])]
+        theirs = float(np.mean(printed)) if printed else None
+        if means:
+            rows.append([title, len(means), np.mean(means), np.median(means), min(means), theirs])
+    rows.sort(key=lambda row: -round(row[2], 2))
+    names = ("mean", "median", "worst", "paper")
+    return Table(
+        ["agent", Column("cells"), *(Column(name, decimals=2) for name in names)],
+        rows,
+        title="normalised return: 0 and 1 are the lowest and highest of the agents here",
+    )
 
 
-def draw(parts: Sequence[Part], columns: Sequence[Column], table: str) -> figures.Picture:
+def draw(mine: Scores, paper: Scores) -> figures.Picture:
     """Cumulative shares of environments and traces, ours and the paper's."""
     shape = figures.new_figure(10.4, 4.2)
     axes = shape.subplots(1, 2, sharex=True, sharey=True)
-    panels = zip(axes, both(parts, table), ("ours", "from the paper's table"), strict=True)
+    panels = zip(axes, (mine, paper), ("ours", "from the paper's table"), strict=True)
     for axis, found, title in panels:
-        for number, (key, name) in enumerate(_titles(columns).items()):
-            if key in found:
-                _curve(axis, found[key], name, number)
+        for number, (name, values) in enumerate(found.items()):
+            if values:
+                _curve(axis, values, name, number)
         axis.set(xlabel="normalised return", title=title, xlim=(-0.02, 1.02), ylim=(0, 1.02))
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("share of environments and traces")
@@ -115,7 +109,3 @@ def _curve(axis: Any, values: Sequence[Interval], name: str, number: int) -> Non
     if np.isfinite([*low, *high]).all():
         left, right = [low[0], *low], [high[0], *high]
         axis.fill_betweenx(share, left, right, step="pre", alpha=0.12, lw=0, color=style["color"])
-
-
-def _titles(columns: Sequence[Column]) -> dict[Key, str]:
-    return {(c.agent, c.variant): c.title or c.agent for c in columns}

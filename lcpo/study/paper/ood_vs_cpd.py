@@ -22,7 +22,10 @@ from lcpo.contexts import TraceRef, paper
 from lcpo.core.changepoint import ChangePoints, find_changes
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.report import figures, tables
+from lcpo.study.measure.seeds import data_table
+from lcpo.study.report import figures
+from lcpo.study.report.cells import Cell, Column
+from lcpo.study.report.tables import Table
 from lcpo.study.report.trace_figure import COLOURS, block_means
 from lcpo.study.study import NO_RUNS, Options, Report, Study
 from lcpo.values import whole
@@ -31,7 +34,7 @@ TRACE, CONTROL = "2", "3"
 CHANNEL = 1
 SIGMAS = (3.1, 3.0)
 """From the less sensitive detector to the more sensitive one."""
-PAPER = {3.0: "34"}
+PAPER = {3.0: 34}
 """Change points that the paper counts; it gives no number for the other."""
 RADIUS = 1.0
 """Two contexts differ where they are further apart."""
@@ -99,34 +102,31 @@ def ood_shares(values: np.ndarray) -> np.ndarray:
     return (far & before).sum(axis=1) / np.maximum(np.arange(len(values)), 1)
 
 
-def seeds(draws: Sequence[Draw]) -> tables.Table:
+def seeds(draws: Sequence[Draw]) -> Table:
     """A row per draw of a trace, for seeds.csv."""
-    header = ["trace", "seed", *(f"changes_{sigmas:.1f}" for sigmas in SIGMAS), "ood_share"]
-    rows = [
-        [d.trace, str(d.number), *(str(len(d.changes[s])) for s in SIGMAS), str(d.ood.mean())]
-        for d in draws
-    ]
-    return tables.Table(header, rows, "l" * len(header))
+    return data_table(
+        ["trace", "seed", *(f"changes_{sigmas:.1f}" for sigmas in SIGMAS), "ood_share"],
+        [[d.trace, d.number, *(len(d.changes[s]) for s in SIGMAS), d.ood.mean()] for d in draws],
+    )
 
 
-def summary(draws: Sequence[Draw], control: Draw) -> tables.Table:
+def summary(draws: Sequence[Draw], control: Draw) -> Table:
     """Trace 2 as it is, all of its draws, and the control."""
-    rows = []
+    rows: list[list[Cell]] = []
     for sigmas in SIGMAS:
         counts = [len(draw.changes[sigmas]) for draw in draws]
-        first = [f"{place / 1e6:.3f}" for place in draws[0].changes[sigmas][:4]]
+        first = ", ".join(f"{place / 1e6:.3f}" for place in draws[0].changes[sigmas][:4])
         label = f"change points, sigmas = {sigmas:.1f}"
-        cells = [str(counts[0]), ", ".join(first) or tables.NONE, _spread(counts, "{:g}")]
-        last = [PAPER.get(sigmas, tables.NONE), str(len(control.changes[sigmas]))]
-        rows.append([label, *cells, *last])
+        last = [PAPER.get(sigmas), len(control.changes[sigmas])]
+        rows.append([label, counts[0], first or None, _spread(counts, "{:g}"), *last])
     shares = [100 * float(draw.ood.mean()) for draw in draws]
     label = f"share of the past with |z_i - z_j| > {RADIUS:g}"
-    cells = [f"{shares[0]:.1f} %", tables.NONE, _spread(shares, "{:.1f} %")]
-    rows.append([label, *cells, tables.NONE, f"{100 * control.ood.mean():.1f} %"])
+    cells = [f"{shares[0]:.1f} %", None, _spread(shares, "{:.1f} %")]
+    rows.append([label, *cells, None, f"{100 * control.ood.mean():.1f} %"])
     spread = f"{len(draws)} draws: median (range)"
-    header = ["found", "trace 2", "first at (million)", spread, "paper", "trace 3 (jumps)"]
+    columns = ("trace 2", "first at (million)", spread, "paper", "trace 3 (jumps)")
     title = f"wind along y, {draws[0].rows:,} steps; a draw is trace 2 with other fine noise"
-    return tables.Table(header, rows, "lrrrrr", title)
+    return Table(["found", *map(Column, columns)], rows, title=title)
 
 
 def _spread(values: Sequence[float], form: str) -> str:

@@ -7,50 +7,32 @@ it prints no intervals, which would fit the best one. Both are given here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
+from lcpo.agents import find_agent
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study.measure import compare, stats
+from lcpo.study.measure import stats
+from lcpo.study.measure.compare import finished_runs
+from lcpo.study.measure.paper_numbers import printed
 from lcpo.study.measure.regret import cumulative_regret
-from lcpo.study.measure.stats import Estimate
-from lcpo.study.paper.returns import PRESCIENT, Part, printed, split_parts, title_of
-from lcpo.study.report import tables
+from lcpo.study.paper.columns import Found, Line, Part, find_lines, title_of, warmups
+from lcpo.study.report.cells import Cell, Column, Noted, count_of
+from lcpo.study.report.tables import Table
+
+AGENTS = ("prescient-a2c", "prescient-trpo", "prescient-ddqn", "prescient-sac")
 
 
-class Row(NamedTuple):
-    """A prescient agent over its seeds."""
-
-    label: str
-    agent: str
-    finished: int
-    total: int
-    training: Estimate
-    """Return over the last tenth of the training."""
-    mean: Estimate
-    """Return of the evaluation after the warm-up."""
-    best: float
-    """That of the best seed."""
-    seed: int | None
-    """The best seed."""
-
-
-def judge(results: Sequence[Result], warmup: int) -> list[Row]:
-    """A row per agent. Failed runs have no return; they are counted."""
-    rows = []
-    for label, members in compare.group(results).items():
-        finished = [r for r in members if r.status == "finished"]
-        found = {r.job.seed: records.lifelong_return(r.record, warmup) for r in finished}
-        ended = {seed: value for seed, value in found.items() if value == value}
-        seed = max(ended, key=lambda s: ended[s]) if ended else None
-        training = stats.mean_ci([end_of_training(r) for r in finished])
-        best = stats.NAN if seed is None else ended[seed]
-        mean, agent = stats.mean_ci(list(found.values())), members[0].job.agent
-        rows.append(Row(label, agent, len(finished), len(members), training, mean, best, seed))
-    return rows
+def tables(found: Found) -> dict[str, Table]:
+    """What the prescient agents learnt, and the regret of the others, where there are any."""
+    shown = {}
+    before = [r for r in found.results if find_agent(r.job.agent).training is not None]
+    if before:
+        shown["prescient"] = summary(before, found.paper)
+    regret = regret_table(found)
+    return shown if regret is None else {**shown, "regret": regret}
 
 
 def end_of_training(result: Result) -> float:
@@ -59,86 +41,102 @@ def end_of_training(result: Result) -> float:
     return records.lifelong_return(record, int(0.9 * record["step"][-1])) if record else stats.NAN
 
 
-def summary(results: Sequence[Result], table: str) -> tables.Table:
+def training_numbers(result: Result) -> dict[str, float]:
+    """What seeds.csv says of the training of a run; nothing of one that has none."""
+    return {"end_of_training": end_of_training(result)} if result.job.training else {}
+
+
+def best_seed(line: Line) -> tuple[int | None, float]:
+    """The best seed, and its return after warm-up."""
+    returns = {s: x for s, x in line.returns(line.part.comparison.warmup).items() if x == x}
+    seed = max(returns, key=lambda s: returns[s], default=None)
+    return seed, stats.NAN if seed is None else returns[seed]
+
+
+def summary(results: Sequence[Result], paper: str) -> Table:
     """The agents, and the best of them, by environment and trace, beside what the paper prints."""
-    parts, cells, notes = split_parts(results), [], []
-    for part in parts:
-        rows = judge(part.results, part.comparison.warmup)
-        theirs = {agent: cell for (agent, _), cell in printed(table, part).items()}
+    found = find_lines([], results)
+    rows: list[list[Cell]] = []
+    for part in found.parts:
+        lines = [line for line in found.lines if line.part is part]
         where = [part.env, part.trace]
-        cells += [[*where, *_cells(row, theirs)] for row in rows]
-        cells.append([*where, *_best(rows, theirs)])
-        notes += part.comparison.notes
-    late = " or ".join(dict.fromkeys(tables.short_count(p.comparison.warmup) for p in parts))
-    header = ["env", "trace", "agent", "seeds", "end of training", f"return after {late}"]
-    return tables.Table(
-        [*header, "best seed", "paper"],
-        cells,
-        "lllrrrrr",
-        f"{title_of(parts)}, after training",
-        [*dict.fromkeys(notes), "best prescient: by the mean over seeds, and by the best seed; the "
-         "paper does not say which it prints"],
+        rows += [[*where, *_cells(line, paper)] for line in lines]
+        rows.append([*where, "best prescient", "", "", *_best(lines, part, paper)])
+    notes = [note for part in found.parts for note in part.comparison.notes]
+    late = f"return after {warmups(found.parts)}"
+    numbers = ("seeds", "end of training", late, "best seed", "paper")
+    return Table(
+        ["env", "trace", "agent", *map(Column, numbers)],
+        rows,
+        title=f"{title_of(found.parts)}, after training",
+        notes=[*dict.fromkeys(notes), "best prescient: by the mean over seeds, and by the best "
+               "seed; the paper does not say which it prints"],
+        compared=(late, "paper"),
     )  # fmt: skip
 
 
-def _cells(row: Row, theirs: Mapping[str, str]) -> list[str]:
+def _cells(line: Line, paper: str) -> list[Cell]:
+    finished = finished_runs(line.runs)
+    training = stats.mean_ci([end_of_training(run) for run in finished])
+    seed, best = best_seed(line)
     return [
-        row.label,
-        f"{row.finished} of {row.total}" if row.finished < row.total else str(row.total),
-        tables.plus_minus(row.training),
-        tables.plus_minus(row.mean),
-        tables.NONE if row.seed is None else f"{tables.number(row.best)} (seed {row.seed})",
-        theirs.get(row.agent, tables.NONE),
+        line.row.label,
+        count_of(len(finished), len(line.runs)),
+        training,
+        line.row.after_warmup,
+        None if seed is None else Noted(best, f"seed {seed}"),
+        line.printed(paper),
     ]
 
 
-def _best(rows: Sequence[Row], theirs: Mapping[str, str]) -> list[str]:
-    """The last row: who is best, by the mean over seeds, by the best seed, and in the paper."""
-
-    def with_name(text: str, label: str) -> str:
-        return f"{text} ({label.removeprefix('prescient-')})"
-
-    by_mean = max((r for r in rows if r.mean.mean == r.mean.mean), default=None,
-                  key=lambda r: r.mean.mean)  # fmt: skip
-    by_seed = max((r for r in rows if r.seed is not None), default=None, key=lambda r: r.best)
-    known = {a: theirs[a] for a in PRESCIENT.split(",") if a in theirs}
-    best = max(known, key=lambda a: float(known[a].split()[0]), default=None)
-    return [
-        "best prescient",
-        "",
-        "",
-        with_name(tables.plus_minus(by_mean.mean), by_mean.label) if by_mean else tables.NONE,
-        with_name(tables.number(by_seed.best), by_seed.label) if by_seed else tables.NONE,
-        with_name(known[best], best) if best else tables.NONE,
-    ]
+def _best(lines: Sequence[Line], part: Part, paper: str) -> list[Cell]:
+    """Who is best, by the mean over seeds, by the best seed, and in the paper."""
+    by_mean = {line.row.label: line.row.after_warmup for line in lines}
+    by_seed = {line.row.label: best_seed(line)[1] for line in lines}
+    cells = {agent: printed(paper, agent, part.env, part.trace) for agent in AGENTS}
+    theirs = {agent: cell for agent, cell in cells.items() if cell is not None}
+    best: list[Cell] = []
+    for found, mean in (
+        (by_mean, lambda label: by_mean[label].mean),
+        (by_seed, lambda label: by_seed[label]),
+        (theirs, lambda label: theirs[label].mean),
+    ):
+        known = [label for label in found if mean(label) == mean(label)]
+        label = max(known, key=mean, default=None)
+        name = label and label.removeprefix("prescient-")
+        best.append(None if label is None else Noted(found[label], str(name)))
+    return best
 
 
-def regret_table(parts: Sequence[Part]) -> tables.Table | None:
+def regret_table(found: Found) -> Table | None:
     """What not knowing the future cost each agent per step; None where no part has both kinds.
 
     Against the best prescient agent by the mean over seeds: the mean over all pairs of a run and
     one of its runs.
     """
-    cells = []
-    for part in parts:
-        groups = compare.group(compare.finished_runs(part.results))
-        before = {k: v for k, v in groups.items() if v[0].job.training is not None}
-        online = {k: v for k, v in groups.items() if k not in before}
-        rows = judge([r for members in before.values() for r in members], part.comparison.warmup)
-        known = [row for row in rows if row.mean.mean == row.mean.mean]
-        if not known or not online:
-            continue
-        best = max(known, key=lambda row: row.mean.mean).label
-        for label, members in online.items():
-            found = [_regret(run, before[best], part.comparison.warmup) for run in members]
-            whole, late = (stats.mean_ci(list(values)) for values in zip(*found, strict=True))
-            numbers = [tables.plus_minus(whole), tables.plus_minus(late)]
-            cells.append([part.env, part.trace, label, str(len(members)), best, *numbers])
-    if not cells:
+    rows: list[list[Cell]] = []
+    for part in found.parts:
+        lines = [line for line in found.lines if line.part is part and finished_runs(line.runs)]
+        before = [line for line in lines if line.job.training is not None]
+        known = [line for line in before if not np.isnan(line.row.after_warmup.mean)]
+        best = max(known, key=lambda line: line.row.after_warmup.mean, default=None)
+        for line in lines if best else ():
+            if best is not None and line.job.training is None:
+                rows.append([part.env, part.trace, line.row.label, *_regrets(line, best)])
+    if not rows:
         return None
-    header = ["env", "trace", "agent", "seeds", "against", "regret per step", "after warm-up"]
-    title = f"{title_of(parts)}: reward per step of the best prescient agent, less an agent's own"
-    return tables.Table(header, cells, "lllrlrr", title)
+    numbers = (Column("seeds"), "against", Column("regret per step"), Column("after warm-up"))
+    title = (
+        f"{title_of(found.parts)}: reward per step of the best prescient agent, less an agent's own"
+    )
+    return Table(["env", "trace", "agent", *numbers], rows, title=title)
+
+
+def _regrets(line: Line, best: Line) -> list[Cell]:
+    runs, others = finished_runs(line.runs), finished_runs(best.runs)
+    found = [_regret(run, others, line.part.comparison.warmup) for run in runs]
+    whole, late = (stats.mean_ci(list(values)) for values in zip(*found, strict=True))
+    return [len(runs), best.row.label, whole, late]
 
 
 def _regret(run: Result, others: Sequence[Result], warmup: int) -> tuple[float, float]:
@@ -147,8 +145,3 @@ def _regret(run: Result, others: Sequence[Result], warmup: int) -> tuple[float, 
     found = np.mean([cumulative_regret(run.record, other.record) for other in others], axis=0)
     early = np.interp(warmup, step, found)
     return found[-1] / step[-1], (found[-1] - early) / (step[-1] - warmup)
-
-
-def training_numbers(result: Result) -> dict[str, float]:
-    """What seeds.csv says of the training of a run; nothing of one that has none."""
-    return {"end_of_training": end_of_training(result)} if result.job.training else {}

@@ -17,12 +17,12 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.run.worker import cores
 from lcpo.study.measure.paper_numbers import read_table
+from lcpo.study.measure.seeds import data_table
 from lcpo.study.paper.windy import ONLINE
-from lcpo.study.report import tables
+from lcpo.study.report.cells import Column, Printed
+from lcpo.study.report.tables import Table
 from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
 from lcpo.values import number
-
-TABLE = "runtime"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,31 +55,31 @@ def report(options: RuntimeOptions, results: Sequence[Result]) -> Report:
     for name in listed("agents", options.agents):
         found = bench.in_process(name, core, options.seconds)
         measured[name] = (found["us"][0], found["compile_s"][0])
-    rows = [[name, str(us), str(seconds)] for name, (us, seconds) in measured.items()]
-    seeds = tables.Table(["agent", "us", "compile_s"], rows, "lll")
+    rows = [[name, *times] for name, times in measured.items()]
+    seeds = data_table(["agent", "us", "compile_s"], rows)
     made = {"agents": list(measured), "envs": ["pendulum"], "seeds": 1}
     return Report(seeds, {"table": summary({n: us for n, (us, _) in measured.items()})}, made=made)
 
 
-def summary(measured: dict[str, float]) -> tables.Table:
+def summary(measured: dict[str, float]) -> Table:
     """A row per agent: microseconds of ours and of the paper, and each over A2C's."""
-    theirs = {agent: cell for (agent, *_), cell in read_table(TABLE).items()}
+    theirs = {agent: cell for (agent, *_), cell in read_table("runtime").items()}
     rows = []
     for agent, us in measured.items():
-        cell = theirs.get(agent)
-        paper = tables.NONE
-        ratio = tables.NONE
+        cell, paper, ratio = theirs.get(agent), None, None
         if cell is not None:
-            paper = f"{1000 * float(cell.mean):.0f} ± {1000 * float(cell.ci95):.0f}"
-            ratio = f"{float(cell.mean) / float(theirs['a2c'].mean):.1f}"
-        ours = f"{us / measured['a2c']:.1f}" if "a2c" in measured else tables.NONE
-        rows.append([agent, f"{us:.1f}", paper, ours, ratio])
-    return tables.Table(
-        ["agent", "microseconds", "paper", "over A2C", "paper: over A2C"],
+            paper = Printed.of(f"{1000 * cell.mean:.0f}", f"{1000 * (cell.half or 0.0):.0f}")
+            ratio = cell.mean / theirs["a2c"].mean
+        ours = us / measured["a2c"] if "a2c" in measured else None
+        rows.append([agent, us, paper, ours, ratio])
+    numbers = ("microseconds", "paper", "over A2C", "paper: over A2C")
+    return Table(
+        ["agent", *(Column(name, decimals=1) for name in numbers)],
         rows,
-        "lrrrr",
-        "time per interaction: ours on the Pendulum, one core; the paper's over its environments",
-        ["paper: its caption says microseconds, its numbers are milliseconds"],
+        title="time per interaction: ours on the Pendulum, one core; the paper's over its "
+        "environments",
+        notes=["paper: its caption says microseconds, its numbers are milliseconds"],
+        compared=("microseconds", "paper"),
     )
 
 

@@ -9,9 +9,13 @@ from typing import ClassVar
 from lcpo.contexts import TraceRef
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.paper import returns
-from lcpo.study.report import tables, trace_figure
+from lcpo.study.paper.columns import TRACES
+from lcpo.study.report import trace_figure
+from lcpo.study.report.cells import Column
+from lcpo.study.report.tables import Table
 from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
+
+NUMBERS = ("mean", "std", "min", "max")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +26,7 @@ class TraceOptions(Options):
         "seeds", *(name for name in NO_RUNS if name not in ("traces", "scale")),
     )  # fmt: skip
 
-    traces: str = returns.TRACES
+    traces: str = TRACES
     """Contexts, separated by commas."""
 
 
@@ -45,13 +49,12 @@ def report(options: TraceOptions, results: Sequence[Result]) -> Report:
     for name in shown(options):
         found = trace_figure.trace_summary(name)
         for channel in range(found["channels"]):
-            numbers = [f"{found[key][channel]:.2f}" for key in ("mean", "std", "min", "max")]
-            rows.append([str(name), str(channel), f"{found['rows']:,}", *numbers])
-    header = ["trace", "channel", "rows", "mean", "std", "min", "max"]
-    table = tables.Table(header, rows, "llrrrrr", "contexts of the traces")
-    seeds = tables.Table(header, rows, "l" * len(header))
+            numbers = [found[key][channel] for key in NUMBERS]
+            rows.append([str(name), str(channel), found["rows"], *numbers])
+    columns = [Column("rows", ","), *(Column(name, decimals=2) for name in NUMBERS)]
+    table = Table(["trace", "channel", *columns], rows, title="contexts of the traces")
     picture = trace_figure.draw_traces(shown(options))
-    return Report(seeds, {"table": table}, figures={"figure": picture},
+    return Report(table, {"table": table}, figures={"figure": picture},
                   made={"traces": [*map(str, shown(options))], "seeds": 1})  # fmt: skip
 
 

@@ -7,46 +7,59 @@ that the paper lacks, too.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from lcpo.agents import find_agent
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.paper import normalised, prescient, returns
-from lcpo.study.study import Options, Report, Study
+from lcpo.study.cases import Case, agent_cases, plan_cases
+from lcpo.study.measure.compare import Comparison
+from lcpo.study.paper import normalised, prescient
+from lcpo.study.paper.columns import (
+    ENVS,
+    TRACES,
+    find_lines,
+    make_table,
+    part_seeds,
+    title_of,
+)
+from lcpo.study.report import report
+from lcpo.study.study import Options, Report, Study, listed
 
-TABLE = "gym-all"
+PAPER = "gym-all"
 ONLINE = "lcpo,a2c,trpo,ddqn,sac,clear,bfdqn,pt-dqn,online-ewc,sliding-ogd,mbpo,mbcd"
-
-WHOLE = (f"{ONLINE},{returns.PRESCIENT}", returns.ENVS, returns.TRACES)
-SMOKE = (f"{ONLINE},{returns.PRESCIENT}", "pendulum", "3,4")
-"""Agents, environments and traces."""
-
-
-@dataclasses.dataclass(frozen=True)
-class WindyOptions(Options):
-    """Options of the study."""
+PRESCIENT = ",".join(prescient.AGENTS)
+SLOW = ("mbpo", "ideal-mbpo", "mbcd", "lcpo-p", *prescient.AGENTS)
+"""Agents that have 5 seeds in the paper's tables, not 25."""
 
 
-def chosen(options: WindyOptions) -> tuple[str, str, str]:
-    """Agents, environments and traces: those asked for, or those of the paper.
+class Extent(NamedTuple):
+    """Of the study, or a part of it: names, separated by commas."""
+
+    agents: str
+    envs: str
+    traces: str
+
+
+WHOLE = Extent(f"{ONLINE},{PRESCIENT}", ENVS, TRACES)
+SMOKE = WHOLE._replace(envs="pendulum", traces="3,4")
+
+
+def chosen(options: Options) -> Extent:
+    """What is asked for, or what the paper has.
 
     A smoke test has less of each where nothing is asked for: what takes its time is to compile a
     program for each agent, environment and length.
     """
-    agents, envs, traces = SMOKE if options.scale == "smoke" else WHOLE
-    return (
-        agents if options.agents is None else options.agents,
-        envs if options.envs is None else options.envs,
-        traces if options.traces is None else options.traces,
-    )
+    default = SMOKE if options.scale == "smoke" else WHOLE
+    given = {name: getattr(options, name) for name in Extent._fields}
+    return default._replace(**{name: x for name, x in given.items() if x is not None})
 
 
-def left_out(options: WindyOptions) -> str:
+def left_out(options: Options) -> str:
     """What of the paper's table is not run, and how to have it."""
     parts = []
-    for flag, here, all in zip(("agents", "envs", "traces"), chosen(options), WHOLE, strict=True):
+    for flag, here, all in zip(Extent._fields, chosen(options), WHOLE, strict=True):
         missing = [name for name in all.split(",") if name not in here.split(",")]
         if getattr(options, flag) is None and missing:
             parts.append(f"--{flag} {all} (left out: {', '.join(missing)})")
@@ -55,35 +68,39 @@ def left_out(options: WindyOptions) -> str:
     return f"a smoke test of a part of the table; for all of it: {'; '.join(parts)}"
 
 
-def plan_runs(options: WindyOptions) -> list[Job]:
+def plan_runs(options: Options) -> list[Job]:
     """Every agent in every environment with every trace and seed."""
     agents, envs, traces = chosen(options)
-    return returns.plan_columns(options, returns.agent_columns(agents), envs, traces)
+
+    def seeds(case: Case) -> int:
+        return 5 if case.agent in SLOW else 25
+
+    where = listed("envs", envs), listed("traces", traces)
+    return plan_cases(options, agent_cases(agents), *where, seeds=seeds, marked=True)
 
 
-def make_report(options: WindyOptions, results: Sequence[Result]) -> Report:
+def make_report(options: Options, results: Sequence[Result]) -> Report:
     """The table, what the prescient agents learnt, regret, and normalised returns."""
-    columns = returns.agent_columns(chosen(options)[0])
-    parts = returns.split_parts(results)
-    found = {"table": returns.cells_table(parts, columns, TABLE)}
-    before = [r for r in results if find_agent(r.job.agent).training is not None]
-    if before:
-        found["prescient"] = prescient.summary(before, TABLE)
-    regret = prescient.regret_table(parts)
-    if regret is not None:
-        found["regret"] = regret
-    scores, figures = normalised.table_and_figure(parts, columns, TABLE)
+    found = find_lines(agent_cases(chosen(options).agents), results, PAPER)
+    tables = {"table": make_table(found, None, title_of(found.parts)), **prescient.tables(found)}
+    scores, figures = normalised.table_and_figure(found)
+    text = left_out(options)
     return Report(
-        returns.part_seeds(parts, results, prescient.training_numbers),
-        tables={**found, **scores},
+        part_seeds(found, numbers),
+        {**tables, **scores},
         figures=figures,
-        text=[left_out(options)] if left_out(options) else [],
+        text=[text] if text else [],
     )
+
+
+def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+    """What seeds.csv says of a run."""
+    return {**report.seed_numbers(comparison, result), **prescient.training_numbers(result)}
 
 
 study = Study(
     "Table 'gym_all' and Figure 3a: every agent, environment and trace, beside the paper's",
-    WindyOptions,
+    Options,
     plan_runs,
     make_report,
     left_out,

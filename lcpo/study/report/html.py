@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from lcpo.run.store import outputs
+from lcpo.study.report.cells import Column
 from lcpo.study.report.html_folder import Folder, read_folder
 from lcpo.study.report.html_runs import (
-    RUNS_HEADER,
-    SETTINGS_HEADER,
+    RUNS,
+    SETTINGS,
     Setting,
     command_cell,
     find_settings,
@@ -26,7 +27,7 @@ from lcpo.study.report.html_runs import (
     runs_rows,
     settings_rows,
 )
-from lcpo.study.report.html_table import Cell, beside_paper, render
+from lcpo.study.report.html_table import beside_paper, render
 from lcpo.study.report.output import write_bytes
 from lcpo.study.report.tables import Table
 
@@ -156,18 +157,16 @@ def _in_rows(values: list[Any]) -> list[Any]:
 
 
 def _table(folder: Folder, name: str, table: Table, settings: list[Setting]) -> str:
-    shown, rows = beside_paper(table)
-    header, align = list(shown.header), shown.align
+    columns, rows, notes = beside_paper(table)
     commands = row_commands(table, settings)
     if any(commands):
-        header, align = [*header, "command"], align + "l"
+        columns = [*columns, Column("command", side="l")]
         rows = [[*row, command_cell(mine)] for row, mine in zip(rows, commands, strict=True)]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in shown.notes)
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     files = ", ".join(escape(file) for file in folder.forms(name))
-    element = render(header, rows, align)
     return (
-        f'<section class="table"><h2>{escape(shown.title or name)}</h2>\n{element}'
-        f'<ul class="notes">{notes}<li>this table as a file: {files}</li></ul></section>\n'
+        f'<section class="table"><h2>{escape(table.title or name)}</h2>\n{render(columns, rows)}'
+        f'<ul class="notes">{items}<li>this table as a file: {files}</li></ul></section>\n'
     )
 
 
@@ -184,16 +183,15 @@ def _runs(settings: list[Setting]) -> str:
     total = sum(len(setting.runs) for setting in settings)
     return _folded(
         f"Settings ({len(settings)})",
-        render(SETTINGS_HEADER, settings_rows(settings), "rlllrrll"),
-    ) + _folded(f"Runs ({total})", render(RUNS_HEADER, runs_rows(settings), "lrllrlrlll"))
+        render(SETTINGS, settings_rows(settings)),
+    ) + _folded(f"Runs ({total})", render(RUNS, runs_rows(settings)))
 
 
 def _seeds(table: Table | None) -> str:
     if table is None or not table.header:
         return ""
-    rows = [[Cell(text) for text in row] for row in table.rows]
-    title = f"Numbers of every run ({len(rows)})"
-    return _folded(title, render(table.header, rows, table.align))
+    columns, rows, _ = beside_paper(table)
+    return _folded(f"Numbers of every run ({len(rows)})", render(columns, rows))
 
 
 def _folded(title: str, table: str) -> str:

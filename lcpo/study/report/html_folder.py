@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
-import io
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +14,8 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store import layout
 from lcpo.run.store.plans import planned_jobs
 from lcpo.run.store.results import load_outcome
+from lcpo.study.report import document, earlier
+from lcpo.study.report.document import REPORT, Tables
 from lcpo.study.report.output import MADE, SEEDS, read_made, written_by
 from lcpo.study.report.tables import Table
 
@@ -23,9 +23,6 @@ LARGEST = 2**25
 """Bytes of a table or figure: a page with more is none that a browser opens with pleasure."""
 PICTURES = {"svg": ("image/svg+xml", b"<svg"), "png": ("image/png", b"\x89PNG")}
 """By suffix, the better one first: its type, and what is found in its first bytes."""
-
-RULE = r"\|(?:\s*:?-+:?\s*\|)+"
-"""The line below the header of a table in Markdown."""
 
 
 class Run(NamedTuple):
@@ -43,7 +40,7 @@ class Folder(NamedTuple):
     path: Path
     made: dict[str, Any]
     """made.json: how it was made; empty where there is none."""
-    tables: dict[str, Table]
+    tables: Mapping[str, Table]
     figures: dict[str, str]
     """By name, as data: addresses."""
     seeds: Table | None
@@ -59,8 +56,8 @@ class Folder(NamedTuple):
 def read_folder(path: Path) -> Folder:
     """Read it; InputError where it is damaged, or none of ours."""
     check(path)
-    seeds = read_csv(path, SEEDS) if (path / SEEDS).exists() else None
-    return Folder(path, read_made(path), _tables(path), _figures(path), seeds, read_runs(path))
+    tables, seeds = _tables(path)
+    return Folder(path, read_made(path), tables, _figures(path), seeds, read_runs(path))
 
 
 def needs_tables(path: Path) -> bool:
@@ -68,7 +65,7 @@ def needs_tables(path: Path) -> bool:
 
     Those of a study or comparison stay as they are.
     """
-    return written_by(read_made(path)) == "lcpo report" or not _tables(path)
+    return written_by(read_made(path)) == "lcpo report" or not _tables(path).tables
 
 
 def check(path: Path) -> None:
@@ -89,64 +86,29 @@ def check(path: Path) -> None:
     raise InputError(f"{path} holds no results (neither {MADE}, nor plan.json, nor runs/): {hint}")
 
 
-def _tables(path: Path) -> dict[str, Table]:
-    """NAME.md, which is for readers; NAME.csv where it stands alone. The main one comes first."""
+def _tables(path: Path) -> Tables:
+    """Those of report.json; in a folder of an earlier version, what its other files hold.
+
+    There NAME.md, which is for readers; NAME.csv where it stands alone. The main one comes first.
+    """
+    if os.path.lexists(path / REPORT):
+        return document.read(_file(path, REPORT))
     found = {}
     for file in sorted(path.glob("*.md"), key=lambda file: (file.stem != "table", file.stem)):
-        table = read_markdown(_text(path, file.name))
+        table = earlier.read_markdown(_text(path, file.name))
         if table is not None:
             found[file.stem] = table
     for file in sorted(path.glob("*.csv")):
         if file.name != SEEDS and not file.with_suffix(".md").exists():
-            found[file.stem] = read_csv(path, file.name)
-    return found
+            found[file.stem] = _csv(path, file.name)
+    return Tables(found, _csv(path, SEEDS) if (path / SEEDS).exists() else None)
 
 
-def read_markdown(text: str) -> Table | None:
-    """The first table of what `Table.to_markdown` wrote, its title and notes; None: there is none.
-
-    Rows may be shorter or longer than the header, as in Markdown.
-    """
-    lines = text.splitlines()
-    found = [i for i, line in enumerate(lines) if i and re.fullmatch(RULE, line.strip())]
-    if not found:
-        return None
-    rule = found[0]
-    header = _cells(lines[rule - 1])
-    rows, rest = [], rule + 1
-    while rest < len(lines) and lines[rest].startswith("|"):
-        rows.append((_cells(lines[rest]) + [""] * len(header))[: len(header)])
-        rest += 1
-    sides = (_cells(lines[rule]) + ["---"] * len(header))[: len(header)]
-    align = "".join("r" if side.endswith(":") else "l" for side in sides)
-    title = " ".join(line.strip() for line in lines[: rule - 1] if line.strip())
-    notes = [line.removeprefix("- ").strip() for line in lines[rest:] if line.strip()]
-    return Table(header, rows, align, title, notes)
-
-
-def _cells(line: str) -> list[str]:
-    inner = line.strip().removeprefix("|").removesuffix("|")
-    cells = re.split(r"(?<!\\)\|", inner)
-    return [re.sub(r"\\([|*])", r"\1", cell).strip() for cell in cells]
-
-
-def read_csv(path: Path, name: str) -> Table:
-    """Header and rows; a column of numbers stands on the right."""
+def _csv(path: Path, name: str) -> Table:
     try:
-        rows = [row for row in csv.reader(io.StringIO(_text(path, name))) if row]
+        return earlier.read_csv(_text(path, name))
     except csv.Error as error:
         raise InputError(f"{path / name} is damaged or no CSV file ({error})") from error
-    header = rows[0] if rows else []
-    body = [(row + [""] * len(header))[: len(header)] for row in rows[1:]]
-    columns = list(zip(*body, strict=True)) if body else [()] * len(header)
-    align = "".join(
-        "r" if any(column) and all(map(_is_number, column)) else "l" for column in columns
-    )
-    return Table(header, body, align)
-
-
-def _is_number(cell: str) -> bool:
-    return cell == "" or re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", cell) is not None
 
 
 def _figures(path: Path) -> dict[str, str]:
@@ -194,14 +156,19 @@ def _text(path: Path, name: str) -> str:
 
 
 def _bytes(path: Path, name: str) -> bytes:
-    """A file of the folder. One that leads elsewhere is refused: a page may be given to others."""
-    file = path / name
-    layout.check_links(path, file)
+    file = _file(path, name)
     try:
-        if not file.is_file():
-            raise InputError(f"{file} is no regular file")
-        if file.stat().st_size > LARGEST:
-            raise InputError(f"{file} is larger than {LARGEST:,} bytes: too much for a page")
         return file.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def _file(path: Path, name: str) -> Path:
+    """A file of the folder. One that leads elsewhere is refused: a page may be given to others."""
+    file = path / name
+    layout.check_links(path, file)
+    if not file.is_file():
+        raise InputError(f"{file} is no regular file")
+    if file.stat().st_size > LARGEST:
+        raise InputError(f"{file} is larger than {LARGEST:,} bytes: too much for a page")
+    return file

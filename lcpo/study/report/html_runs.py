@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Sequence
@@ -11,10 +10,11 @@ from typing import NamedTuple
 from lcpo.run.plan.job import Job
 from lcpo.study.commands import train_command
 from lcpo.study.measure import seeds
+from lcpo.study.report.cells import NONE, Column, number
 from lcpo.study.report.html_folder import Run
-from lcpo.study.report.html_table import Cell
+from lcpo.study.report.html_table import Shown
 from lcpo.study.report.imports import source_of
-from lcpo.study.report.tables import NONE, Table, number
+from lcpo.study.report.tables import Table
 
 MOST_COMMANDS = 4
 """Behind a row of a table; a row that stands for more says how many."""
@@ -54,10 +54,17 @@ def find_settings(runs: Sequence[Run]) -> list[Setting]:
     return list(found.values())
 
 
-SETTINGS_HEADER = ("no.", "agent", "env", "trace", "steps", "seeds", "config", "command")
+def _columns(names: str, sides: str) -> list[Column]:
+    return [
+        Column(name, side="r" if side == "r" else "l")
+        for name, side in zip(names.split(), sides, strict=True)
+    ]
 
 
-def settings_rows(settings: Sequence[Setting]) -> list[list[Cell]]:
+SETTINGS = _columns("no. agent env trace steps seeds config command", "rlllrrll")
+
+
+def settings_rows(settings: Sequence[Setting]) -> list[list[Shown]]:
     """A row per setting, with all of its values."""
     rows = []
     for i, setting in enumerate(settings, start=1):
@@ -65,46 +72,48 @@ def settings_rows(settings: Sequence[Setting]) -> list[list[Cell]]:
         values = [f"{k} = {_plain(v)}" for k, v in job.config.items()]
         values += [f"env.{k} = {_plain(v)}" for k, v in job.env_config.items()]
         values += [f"training.{k} = {_plain(v)}" for k, v in (job.training or {}).items()]
-        plain = (str(i), setting.label, job.env, job.trace_name or NONE, f"{job.steps:,}")
-        config = Cell(f"{len(values)} values" if values else NONE, values)
-        count = Cell(str(len(setting.runs)))
-        rows.append([*map(Cell, plain), count, config, command_cell([setting.command])])
+        config = Shown(f"{len(values)} values" if values else NONE, values)
+        steps = Shown(f"{job.steps:,}", sort=job.steps)
+        rows.append(
+            [_count(i), Shown(setting.label), Shown(job.env), Shown(job.trace_name or NONE),
+             steps,
+             _count(len(setting.runs)), config, command_cell([setting.command])]
+        )  # fmt: skip
     return rows
 
 
-RUNS_HEADER = ("run", "no.", "agent", "trace", "seed", "status", "seconds", "device", "commit",
-               "command")  # fmt: skip
+RUNS = _columns("run no. agent trace seed status seconds device commit command", "lrllrlrlll")
 
 
-def runs_rows(settings: Sequence[Setting]) -> list[list[Cell]]:
+def runs_rows(settings: Sequence[Setting]) -> list[list[Shown]]:
     """A row per run; `no.` is that of its setting."""
     rows = []
     for i, setting in enumerate(settings, start=1):
         for run in setting.runs:
             job, known = run.job, run.provenance
             imported = ", imported" if source_of(known) is not None else ""
-            cells = (
-                job.name, str(i), job.agent, job.trace_name or NONE, str(job.seed),
-                f"{run.status}{imported}", number(run.seconds),
-                str(known.get("device") or NONE), str(known.get("commit") or NONE),
+            rows.append(
+                [Shown(job.name), _count(i), Shown(job.agent), Shown(job.trace_name or NONE),
+                 _count(job.seed), Shown(f"{run.status}{imported}"),
+                 Shown(number(run.seconds), sort=run.seconds),
+                 *(Shown(str(known.get(name) or NONE)) for name in ("device", "commit")),
+                 command_cell([command_of([run])])]
             )  # fmt: skip
-            rows.append([*map(Cell, cells), command_cell([command_of([run])])])
     return rows
 
 
-def command_cell(commands: Sequence[str]) -> Cell:
+def command_cell(commands: Sequence[str]) -> Shown:
     """Opens to the commands; empty where there are none."""
     known = [command for command in commands if command]
     if not known:
-        return Cell(NONE)
+        return Shown(NONE)
     shown, left = known[:MOST_COMMANDS], len(known) - MOST_COMMANDS
-    return Cell("show", [*shown, *([f"and {left} more"] if left > 0 else [])])
+    return Shown("show", [*shown, *([f"and {left} more"] if left > 0 else [])])
 
 
 def _variant(setting: Setting) -> str:
     """What tells its runs from others of their agent, as "sigma2=0.5" of lcpo-sigma2=0.5."""
-    job = dataclasses.replace(setting.job, setting="")
-    return job.case or job.agent
+    return setting.job.kind or setting.job.agent
 
 
 WAYS = (lambda s: s.label, _variant, lambda s: s.job.agent)
@@ -121,7 +130,7 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
     if "agent" not in columns:
         return [[] for _ in table.rows]
     found = []
-    for row in table.rows:
+    for row in table.texts():
         cells = {name: row[i] for name, i in columns.items()}
         mine = list(settings)
         if "env" in cells:
@@ -148,6 +157,10 @@ def _trace_names(job: Job) -> set[str]:
 def _words(setting: str) -> str:
     """The same for "c_anchor=0.001-value_steps=5" and "c anchor 0.001, value steps 5"."""
     return " ".join(re.findall(r"[a-z0-9.]+", setting.lower()))
+
+
+def _count(number: int) -> Shown:
+    return Shown(str(number), sort=number)
 
 
 def _plain(value: object) -> str:

@@ -2,122 +2,88 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from lcpo.study.report.tables import NONE, Table
+from lcpo.study.report.cells import NONE, Column, Printed, sort_number
+from lcpo.study.report.tables import Table
 
-PAPER, DIFFERENCE = "paper", "minus paper"
-NUMBER = r"[+-]?(?:\d[\d,]*+\.?\d*+|\.\d++)(?:e[+-]?\d++)?"
-"""Nothing is tried twice (`*+`): a cell of a thousand digits would take seconds."""
-_LEADING = re.compile(rf"[<>~ ]*+({NUMBER})(?=$|[\s%(\[±;])")
-_INTERVAL = re.compile(rf"({NUMBER})(?: ± ({NUMBER}))?(?=$|\s)")
+DIFFERENCE = "minus paper"
 
 
-class Cell(NamedTuple):
-    """Text and what stands below it when it is opened; `mark` is a word that styles it."""
+class Shown(NamedTuple):
+    """A cell of the page: its text, and what stands below it when it is opened."""
 
     text: str
     more: Sequence[str] = ()
     mark: str = ""
+    """A word that styles it."""
+    sort: float | None = None
+    """By which it is sorted; None: by its text."""
 
 
-class Interval(NamedTuple):
-    """A mean with its half-width, and the decimals with which the mean is printed."""
+def beside_paper(table: Table) -> tuple[list[Column], list[list[Shown]], list[str]]:
+    """The columns, cells and notes to show: the paper's number and the difference follow ours.
 
-    mean: float
-    half: float | None
-    """None: it has no interval."""
-    places: int
-
-
-def sort_value(text: str) -> float | None:
-    """The number by which a cell is sorted: that at its beginning; None: it is sorted as text."""
-    found = _LEADING.match(text)
-    value = _number(found[1]) if found else math.inf
-    return value if math.isfinite(value) else None
-
-
-def read_interval(text: str) -> Interval | None:
-    """What `tables.plus_minus` wrote, or the paper printed; None: no such thing."""
-    found = _INTERVAL.match(text)
-    if not found:
-        return None
-    places = len(found[1].partition(".")[2])
-    return Interval(_number(found[1]), _number(found[2]) if found[2] else None, places)
-
-
-def _number(text: str) -> float:
-    return float(text.replace(",", ""))
-
-
-def our_column(header: Sequence[str]) -> int | None:
-    """The column that the paper's numbers are to be compared with; None: no such column.
-
-    "ours" where there is one, else the return that the paper's tables have, after the warm-up;
-    in its other tables the latency, and the time per interaction.
+    A table that compares none of its columns with the paper's stays as it is.
     """
-    wanted = (r"ours", r"(return|reward) after .*", r"(return|reward)", r"p95", r"microseconds")
-    for pattern in wanted:
-        for i, name in enumerate(header):
-            if re.fullmatch(pattern, name):
-                return i
-    return None
-
-
-def beside_paper(table: Table) -> tuple[Table, list[list[Cell]]]:
-    """The header and cells to show: the paper's number and the difference follow ours.
-
-    A table without numbers of the paper, or without a column to compare, stays as it is.
-    """
-    cells = [[Cell(text) for text in row] for row in table.rows]
-    ours, header = our_column(table.header), list(table.header)
-    if PAPER not in header or ours is None:
-        return table, cells
-    theirs = header.index(PAPER)
-    differences = [difference(row[ours], row[theirs]) for row in table.rows]
-    if all(cell.text == NONE for cell in differences):
-        return table, cells
-    order = [i for i in range(len(header)) if i != theirs]
-    at = order.index(ours) + 1
+    columns, notes = table.shown, list(table.notes)
     rows = [
-        [*(row[i] for i in order[:at]), row[theirs], cell, *(row[i] for i in order[at:])]
-        for row, cell in zip(cells, differences, strict=True)
+        [Shown(c.text(cell), sort=sort_number(cell)) for c, cell in zip(columns, row, strict=True)]
+        for row in table.values()
     ]
-    head = [*(header[i] for i in order[:at]), PAPER, DIFFERENCE, *(header[i] for i in order[at:])]
-    sides = "".join(table.align[i] for i in order)
+    if table.compared is None:
+        return columns, rows, notes
+    ours, theirs = map(table.header.index, table.compared)
+    gaps = [
+        difference(columns[ours].printed(row[ours]), columns[theirs].printed(row[theirs]))
+        for row in table.values()
+    ]
+    if all(gap.text == NONE for gap in gaps):
+        return columns, rows, notes
+    order = [i for i in range(len(columns)) if i != theirs]
+    at = order.index(ours) + 1
+
+    def arranged(items: Sequence[Any], new: Any) -> list[Any]:
+        return [
+            *(items[i] for i in order[:at]),
+            items[theirs],
+            new,
+            *(items[i] for i in order[at:]),
+        ]
+
     note = (
-        f"{DIFFERENCE}: {header[ours]} less the paper's number; overlap: both intervals share "
-        "values, apart: they do not"
+        f"{DIFFERENCE}: {columns[ours].name} less the paper's number; overlap: both intervals "
+        "share values, apart: they do not"
     )
-    shown = table._replace(
-        header=head, align=f"{sides[:at]}rr{sides[at:]}", notes=[*table.notes, note]
-    )
-    return shown, rows
+    shown = [arranged(row, gap) for row, gap in zip(rows, gaps, strict=True)]
+    return arranged(columns, Column(DIFFERENCE)), shown, [*notes, note]
 
 
-def difference(ours: str, theirs: str) -> Cell:
-    """Ours minus the paper's, and whether the intervals overlap, where both have one."""
-    a, b = read_interval(ours), read_interval(theirs)
-    if a is None or b is None:
-        return Cell(NONE)
-    gap, places = a.mean - b.mean, min(a.places, b.places)
+def difference(ours: Printed | None, theirs: Printed | None) -> Shown:
+    """Ours minus the paper's, and whether the intervals overlap, where both have one.
+
+    Of the numbers as they are shown, so that a reader finds the same.
+    """
+    if ours is None or theirs is None:
+        return Shown(NONE)
+    gap, places = ours.mean - theirs.mean, min(ours.places, theirs.places)
     word = ""
-    if a.half is not None and b.half is not None:
-        word = "overlap" if abs(gap) <= a.half + b.half else "apart"
-    return Cell(f"{round(gap, places) + 0.0:+.{places}f}", mark=word)
+    if ours.half is not None and theirs.half is not None:
+        word = "overlap" if abs(gap) <= ours.half + theirs.half else "apart"
+    gap = round(gap, places) + 0.0
+    return Shown(f"{gap:+.{places}f}", mark=word, sort=gap)
 
 
-def render(header: Sequence[str], rows: Iterable[Sequence[Cell]], align: str) -> str:
+def render(columns: Sequence[Column], rows: Iterable[Sequence[Shown]]) -> str:
     """The element, in a box of its own that scrolls where the page is too narrow.
 
     What a row is about, its agent, stays in sight then.
     """
+    header = [column.name for column in columns]
     key = header.index("agent") if "agent" in header else 0
-    sides = [side + " key" * (i == key) for i, side in enumerate(align)]
+    sides = [column.side + " key" * (i == key) for i, column in enumerate(columns)]
     titles = "".join(
         f'<th scope="col" class="{side}"><button type="button">{escape(name) or "&nbsp;"}'
         "</button></th>"
@@ -130,13 +96,12 @@ def render(header: Sequence[str], rows: Iterable[Sequence[Cell]], align: str) ->
     )
 
 
-def _cells(row: Sequence[Cell], sides: Sequence[str]) -> str:
+def _cells(row: Sequence[Shown], sides: Sequence[str]) -> str:
     return "".join(_cell(cell, side) for cell, side in zip(row, sides, strict=True))
 
 
-def _cell(cell: Cell, side: str) -> str:
-    value = sort_value(cell.text)
-    sort = "" if value is None else f' data-n="{value!r}"'
+def _cell(cell: Shown, side: str) -> str:
+    sort = "" if cell.sort is None else f' data-n="{cell.sort!r}"'
     inner = escape(cell.text)
     if cell.mark:
         inner += f' <span class="mark {escape(cell.mark)}">{escape(cell.mark)}</span>'

@@ -9,13 +9,13 @@ from typing import Any
 from lcpo.errors import InputError
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.latency import extra_load, has_latency, mean_latency
 from lcpo.study.measure import compare, stats
 from lcpo.study.measure.compare import Comparison, Row
 from lcpo.study.measure.memory import memory_numbers
 from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report import curves, tables
+from lcpo.study.report.cells import Cell, Count
 from lcpo.study.report.figures import to_picture
 from lcpo.study.report.output import write_files
 from lcpo.study.report.tables import Table
@@ -24,7 +24,7 @@ from lcpo.values import file_name
 
 ESTIMATES = (
     "after_warmup", "whole_run", "revisits", "forgetting", "recovery", "distance", "difference",
-    "improvement", "latency", "extra_load",
+    "improvement",
 )  # fmt: skip
 """Fields of a row that have an interval."""
 
@@ -34,7 +34,7 @@ def to_table(comparison: Comparison) -> Table:
     c = comparison
     seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
     where = f"{c.env}, trace {c.trace}" if c.trace else c.env
-    columns: list[tuple[str, Callable[[Row], str]]] = [
+    columns: list[tuple[str, Callable[[Row], Cell]]] = [
         ("agent", lambda r: r.label),
         ("seeds", seeds_cell),
         (
@@ -42,8 +42,7 @@ def to_table(comparison: Comparison) -> Table:
             lambda r: tables.plus_minus(r.after_warmup),
         ),
         ("whole run", lambda r: tables.plus_minus(r.whole_run)),
-        ("p95 ms", lambda r: tables.plus_minus(r.latency)),
-        ("extra load %", lambda r: tables.plus_minus(r.extra_load)),
+        *((m.title, lambda r, m=m: tables.plus_minus(r.own[m.name])) for m in c.measures),
         ("revisits", lambda r: tables.plus_minus(r.revisits)),
         ("forgetting", lambda r: tables.plus_minus(r.forgetting, sign=True)),
         ("recovery", lambda r: tables.plus_minus(r.recovery)),
@@ -59,7 +58,7 @@ def to_table(comparison: Comparison) -> Table:
     cells = [(header, column) for header, column in cells if set(column) != {tables.NONE}]
     enough = any(row.finished >= stats.FEWEST for row in c.rows)
     return Table(
-        header=[header for header, _ in cells],
+        columns=[header for header, _ in cells],
         rows=list(zip(*(column for _, column in cells), strict=True)),
         align="l" + "r" * (len(cells) - 1),
         title=f"{where}, {c.steps:,} steps{'; 95 % intervals over seeds' if enough else ''}",
@@ -67,12 +66,12 @@ def to_table(comparison: Comparison) -> Table:
     )
 
 
-def seeds_cell(row: Row) -> str:
+def seeds_cell(row: Row) -> int | Count:
     """How many seeds finished, and what became of the others."""
     total = row.finished + row.failed + row.missing
     rest = [(row.failed, "failed"), (row.missing, "missing")]
-    why = "".join(f", {count} {word}" for count, word in rest if count)
-    return f"{row.finished} of {total}{why}" if why else str(total)
+    why = ", ".join(f"{count} {word}" for count, word in rest if count)
+    return Count(row.finished, total, why) if why else total
 
 
 def _difference(estimate: Estimate | None, seeds: int) -> str:
@@ -96,8 +95,10 @@ def row_values(comparison: Comparison) -> list[dict[str, Any]]:
     rows = []
     for row in c.rows:
         values: dict[str, Any] = {**fixed, "reference": c.reference, "agent": row.label}
-        for name, value in list(row._asdict().items())[1:]:
-            if name in ESTIMATES:
+        fields = row._asdict()
+        own = fields.pop("own")
+        for name, value in list((fields | own).items())[1:]:
+            if name in ESTIMATES or name in own:
                 estimate = value or Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
                 values |= {f"{name}_{k}": v for k, v in estimate._asdict().items()}
             else:
@@ -115,9 +116,8 @@ def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | No
     }
     if not comparison.endless:
         numbers["return_per_episode"] = records.mean_episode_return(record, comparison.warmup)
-    if has_latency(record):
-        numbers["p95_ms"] = mean_latency(record, comparison.warmup)
-        numbers["extra_load"] = extra_load(record, comparison.warmup)
+    own = (m for m in comparison.measures if m.known(record))
+    numbers |= {m.key: m.of(record, comparison.warmup) for m in own}
     if memory is not None:
         numbers |= memory_numbers(record, memory)
     if "num_models" in record:  # of an agent that tells contexts apart

@@ -1,22 +1,40 @@
-"""A table of strings, and how to write it as text, Markdown, LaTeX or CSV.
+"""A table of values, and its renderers: terminal, Markdown, LaTeX, CSV (`html_table` has HTML).
 
-Cells are written once, in plain characters ("-373 ± 3"); each format only escapes and joins them.
+    Table(
+        ["agent", Column("seeds"), Column("return"), Column("paper")],
+        [["lcpo", 8, Estimate(-231.0, -239.0, -223.0, 8), Printed.of("-240", "4")]],
+        title="pendulum, trace 3",
+        compared=("return", "paper"),
+    )
+
+A column that is given by its name alone holds text. Rows hold values (`lcpo.study.report.cells`),
+never numbers that were made texts: a cell of a reader's format is written by its column, and a CSV
+file has every number in full, an estimate as four columns (NAME_mean, _low, _high, _n). `compared`
+names our column and the paper's, of which the page shows the difference.
+
+(While callers are converted, cells may still be texts with `align` as the third argument, and there
+is `_replace`. Give `title` and `notes` by name: `align` is going to disappear.)
 """
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, cast
 
-from lcpo.study.measure.stats import Estimate
-
-NONE = "-"
-"""The cell of a value that does not exist."""
-
+from lcpo.study.report.cells import (  # noqa: F401 (for callers that have not been converted)
+    NONE,
+    Cell,
+    Column,
+    number,
+    parts,
+    places,
+    plus_minus,
+    with_bounds,
+)
 
 _LATEX = {
     **{c: f"\\{c}" for c in "&%$#_{}"},
@@ -25,55 +43,85 @@ _LATEX = {
 }  # fmt: skip
 
 
-class Table(NamedTuple):
-    """Cells as text; `align` has 'l' or 'r' per column."""
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of values under their columns."""
 
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    align: str
+    columns: Sequence[Column | str]
+    """A name alone is a column of text, on the left."""
+    rows: Sequence[Sequence[Cell]]
+    align: dataclasses.InitVar[str] = ""
     title: str = ""
     notes: Sequence[str] = ()
+    compared: tuple[str, str] | None = None
+    """Our column and the paper's, by name, which the page compares; None: there are no two."""
+
+    def __post_init__(self, align: str) -> None:
+        sides = align or "l" * len(self.columns)
+        columns = tuple(
+            Column(one, side="r" if side == "r" else "l") if isinstance(one, str) else one
+            for one, side in zip(self.columns, sides, strict=True)
+        )
+        rows = tuple(tuple(map(_plain, row)) for row in self.rows)
+        for row in rows:
+            if len(row) != len(columns):
+                raise ValueError(f"{len(row)} cells under {len(columns)} columns: {row!r}")
+        for name, value in (("columns", columns), ("rows", rows), ("notes", tuple(self.notes))):
+            object.__setattr__(self, name, value)
+
+    def _replace(self, **changes: Any) -> Table:
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def every(self) -> tuple[Column, ...]:
+        """The columns, those that are hidden among them."""
+        return cast("tuple[Column, ...]", self.columns)
+
+    @property
+    def shown(self) -> list[Column]:
+        """The columns that readers see."""
+        return [column for column in self.every if not column.hidden]
+
+    @property
+    def header(self) -> list[str]:
+        """Their names."""
+        return [column.name for column in self.shown]
+
+    @property
+    def sides(self) -> str:
+        """On which side each stands, 'l' or 'r'."""
+        return "".join(column.side for column in self.shown)
+
+    def values(self) -> list[list[Cell]]:
+        """The rows, without what is hidden."""
+        kept = [i for i, column in enumerate(self.every) if not column.hidden]
+        return [[row[i] for i in kept] for row in self.rows]
+
+    def texts(self) -> list[list[str]]:
+        """The same as readers see them."""
+        return [
+            [column.text(cell) for column, cell in zip(self.shown, row, strict=True)]
+            for row in self.values()
+        ]
 
     def to_text(self, width: int | None = None) -> str:
         """For a terminal; with a width, without the last columns that do not fit into it."""
-        if width is not None:
-            return self.narrowed(width).to_text()
-        widths = self._widths()
+        header, rows, notes = self.header, self.texts(), list(self.notes)
+        if width is not None and _width(_widths([header, *rows])) > width:
+            header, rows, more = _narrowed(header, rows, width)
+            notes += more
+        widths = _widths([header, *rows])
 
         def join(cells: Sequence[str]) -> str:
             padded = (
                 cell.rjust(width) if side == "r" else cell.ljust(width)
-                for cell, width, side in zip(cells, widths, self.align, strict=True)
+                for cell, width, side in zip(cells, widths, self.sides, strict=False)
             )
             return "  ".join(padded).rstrip()
 
         head = [self.title] if self.title else []
         rule = "  ".join("-" * width for width in widths)
-        body = [join(self.header), rule, *map(join, self.rows)]
-        return "\n".join([*head, *body, *self.notes]) + "\n"
-
-    def narrowed(self, width: int) -> Table:
-        """At most so wide: names and headers are cut, then the last columns are left out.
-
-        The first two columns stay. A note tells what was left out.
-        """
-        if _width(self._widths()) <= width:
-            return self
-        names = _cut_apart([row[0] for row in self.rows])
-        header = [_cut(name, HEADER_WIDTH) for name in self.header]
-        rows = [[name, *row[1:]] for name, row in zip(names, self.rows, strict=True)]
-        short = Table(header, rows, self.align)
-        kept = len(header)
-        while kept > 2 and _width(short._widths()[:kept]) > width:
-            kept -= 1
-        left_out = ", ".join(header[kept:])
-        notes = [*self.notes, *([f"left out for want of room: {left_out}"] if left_out else [])]
-        rows = [row[:kept] for row in rows]
-        return Table(header[:kept], rows, self.align[:kept], self.title, notes)
-
-    def _widths(self) -> list[int]:
-        lines = [self.header, *self.rows]
-        return [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+        return "\n".join([*head, join(header), rule, *map(join, rows), *notes]) + "\n"
 
     def to_markdown(self) -> str:
         """A GitHub table, the title above and the notes below it."""
@@ -82,57 +130,97 @@ class Table(NamedTuple):
             return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
         head = [self.title, ""] if self.title else []
-        rule = "|" + "|".join("---:" if side == "r" else "---" for side in self.align) + "|"
+        rule = "|" + "|".join("---:" if side == "r" else "---" for side in self.sides) + "|"
         notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
-        return "\n".join([*head, join(self.header), rule, *map(join, self.rows), *notes]) + "\n"
+        body = [join(self.header), rule, *map(join, self.texts())]
+        return "\n".join([*head, *body, *notes]) + "\n"
 
     def to_latex(self) -> str:
         """A booktabs tabular to be \\input into a table; title and notes are comments."""
 
         def escape(cell: str) -> str:
             # A sign needs math mode, a hyphen between letters must not have it.
-            parts = re.split(r"(?<![\w.])-(?=\d)", cell)
-            return "$-$".join("".join(_LATEX.get(c, c) for c in part) for part in parts)
+            pieces = re.split(r"(?<![\w.])-(?=\d)", cell)
+            return "$-$".join("".join(_LATEX.get(c, c) for c in piece) for piece in pieces)
 
         def join(cells: Iterable[str]) -> str:
             return " & ".join(map(escape, cells)) + r" \\"
 
         comments = [f"% {line}" for line in (self.title, *self.notes) if line]
-        begin, end = rf"\begin{{tabular}}{{{self.align}}}", r"\end{tabular}"
-        body = [r"\toprule", join(self.header), r"\midrule", *map(join, self.rows), r"\bottomrule"]
+        begin, end = rf"\begin{{tabular}}{{{self.sides}}}", r"\end{tabular}"
+        rows = map(join, self.texts())
+        body = [r"\toprule", join(self.header), r"\midrule", *rows, r"\bottomrule"]
         return "\n".join([*comments, begin, *body, end]) + "\n"
 
     def to_csv(self) -> str:
-        """Header and rows; title and notes are left out."""
+        """Header and rows, every number in full; title and notes are left out."""
+        columns = []
+        for i, column in enumerate(self.every):
+            found = [parts(row[i]) for row in self.rows]
+            ends = dict.fromkeys(end for values in found for end in values) or {"": None}
+            key = column.key or "_".join(column.name.split())
+            columns += [[key + end, *(values.get(end) for values in found)] for end in ends]
         out = io.StringIO()
-        lines = ([plain_text(cell) for cell in line] for line in (self.header, *self.rows))
-        csv.writer(out, lineterminator="\n").writerows(lines)
+        lines = zip(*columns, strict=True)
+        csv.writer(out, lineterminator="\n").writerows(map(_data, lines))
         return out.getvalue()
 
 
-_FORMULA = ("=", "+", "-", "@")
+def _plain(cell: Any) -> Cell:
+    """Python's own number of one of NumPy's."""
+    return cell.item() if hasattr(cell, "item") else cell
+
+
+def _data(line: Iterable[float | int | str | None]) -> list[str]:
+    """Cells of a CSV file; empty where there is no value."""
+    return [
+        plain_text(x) if isinstance(x, str) else "" if x is None or x != x else str(x) for x in line
+    ]
+
+
 _VALUE = r"(inf|nan|[\d.,]+(e[+-]?\d+)?)"
 _NUMBER = re.compile(
     rf"[+-]?{_VALUE}( ± (-|{_VALUE}))?( \[[\d., e+-]+\])?( \([\w .,=-]+\))?", re.IGNORECASE
 )
-"""With its interval, and what a table says of it in brackets."""
+"""A number that is still text, in the tables of callers that have not been converted."""
 
 
 def plain_text(cell: str) -> str:
-    """A cell of a CSV file as a spreadsheet takes it for text, or for the number that it is.
+    """A text of a CSV file as a spreadsheet takes it for text.
 
     One that begins as a formula does would be computed, and may call programs: names come from
     files of others. A quote before it, which spreadsheets know, makes it text. (A carriage return
     would end the line: Python writes it without quotes.)
     """
     cell = cell.replace("\r", " ")
-    if not cell.lstrip().startswith(_FORMULA) or cell == NONE or _NUMBER.fullmatch(cell):
-        return cell
-    return f"'{cell}"
+    is_formula = cell.lstrip().startswith(("=", "+", "-", "@")) and cell != NONE
+    return f"'{cell}" if is_formula and not _NUMBER.fullmatch(cell) else cell
 
 
 NAME_WIDTH, HEADER_WIDTH = 20, 16
 """Characters of a name and of a header, where a terminal is too narrow for all of them."""
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+
+def _narrowed(
+    header: list[str], rows: list[list[str]], width: int
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """At most so wide: names and headers are cut, then the last columns are left out.
+
+    The first two columns stay. A note tells what was left out.
+    """
+    names = _cut_apart([row[0] for row in rows])
+    header = [_cut(name, HEADER_WIDTH) for name in header]
+    rows = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)]
+    kept = len(header)
+    while kept > 2 and _width(_widths([header, *rows])[:kept]) > width:
+        kept -= 1
+    left_out = ", ".join(header[kept:])
+    notes = [f"left out for want of room: {left_out}"] if left_out else []
+    return header[:kept], [row[:kept] for row in rows], notes
 
 
 def _width(columns: Sequence[int]) -> int:
@@ -170,45 +258,3 @@ def short_count(steps: int) -> str:
 def lengths(steps: Iterable[int]) -> str:
     """Of the runs of a table, each once: "20,000,000 or 8,000,000"."""
     return " or ".join(dict.fromkeys(f"{count:,}" for count in steps))
-
-
-def places(value: float) -> int:
-    """Decimals as in the paper: none from 100 on, one from 10 on, else two."""
-    return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-
-
-def number(value: float | None, sign: bool = False) -> str:
-    """A number in the paper's format; `sign`: with a plus."""
-    if value is None or math.isnan(value):
-        return NONE
-    return _decimals(value, places(value), sign)
-
-
-def plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
-    """Mean ± half-width, with the decimals of the larger; a half-width is never shown as 0.
-
-    Without an interval, a dash stands for it.
-    """
-    if estimate is None or math.isnan(estimate.mean):
-        return NONE
-    half = 0.5 * (estimate.high - estimate.low)
-    if math.isnan(half):
-        return f"{number(estimate.mean, sign)} ± {NONE}"
-    digits = min(places(estimate.mean), places(half))
-    if 0.0 < half < 0.5 * 10**-digits:
-        digits = min(-math.floor(math.log10(half)), 9)
-    return f"{_decimals(estimate.mean, digits, sign)} ± {half:.{digits}f}"
-
-
-def with_bounds(estimate: Estimate | None) -> str:
-    """Mean [low, high], for an interval that is not symmetric; two decimals."""
-    if estimate is None or math.isnan(estimate.mean):
-        return NONE
-    if math.isnan(estimate.low):
-        return f"{estimate.mean:.2f} [{NONE}]"
-    return f"{estimate.mean:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
-
-
-def _decimals(value: float, digits: int, sign: bool) -> str:
-    value = round(value, digits) + 0.0  # no "-0"
-    return f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"

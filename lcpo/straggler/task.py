@@ -7,19 +7,21 @@ averages of the rate and the size of requests, which the observation holds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lcpo.config import config, static
-from lcpo.contexts import files, workloads
+from lcpo.contexts import files
 from lcpo.envs.base import Advance
-from lcpo.envs.straggler.jobs import Jobs, PoissonJobs, workload_jobs
 from lcpo.errors import InputError
 from lcpo.names import unknown
+from lcpo.straggler import workloads
+from lcpo.straggler.jobs import Jobs, PoissonJobs, workload_jobs
+from lcpo.straggler.settings import SETTINGS
 from lcpo.types import ContextSlice, Guard, Spec
 
 if TYPE_CHECKING:
-    from lcpo.envs.straggler.worlds import StragglerWorlds
+    from lcpo.straggler.worlds import StragglerWorlds
 
 TIMEOUTS_MS = (3.0, 10.0, 30.0, 60.0, 100.0, 300.0, 600.0, 1000.0, -1.0)
 """By action; the last one never hedges."""
@@ -63,6 +65,10 @@ FAULTS = (FUTURE_SIZES, LATE_WINDOWS, IDLE_TERMINAL, WHOLE_TRACE_SCALES)
 @config
 class Straggler:
     """Send a late request a second time, before the tail of latencies grows and not too often."""
+
+    agent_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = SETTINGS
+    measures: ClassVar[str] = "lcpo.straggler.latency:MEASURES"
+    microseconds: ClassVar[float] = 9.9
 
     num_servers: int = static(10, "servers, each with a queue", low=1, high=1000)
     workload: str = static(
@@ -127,7 +133,7 @@ class Straggler:
         self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
     ) -> StragglerWorlds:
         """Clusters, as in lcpo.envs.base.HostEnv."""
-        from lcpo.envs.straggler.worlds import StragglerWorlds  # which knows of tasks
+        from lcpo.straggler.worlds import StragglerWorlds  # which knows of tasks
 
         return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads)
 
@@ -135,6 +141,6 @@ class Straggler:
         self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
     ) -> StragglerWorlds:
         """Clusters that begin at random places of the workload, every half an hour at another."""
-        from lcpo.envs.straggler.worlds import StragglerWorlds
+        from lcpo.straggler.worlds import StragglerWorlds
 
         return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads, anywhere=True)

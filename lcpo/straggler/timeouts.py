@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from lcpo.envs.straggler.task import BUCKET_MS, NEVER, TIMEOUTS_MS, WINDOW_MS, Straggler
-from lcpo.study.latency import WINDOWS_PER_HOUR
+from lcpo.straggler.latency import WINDOWS_PER_HOUR
+from lcpo.straggler.task import BUCKET_MS, NEVER, TIMEOUTS_MS, WINDOW_MS, Straggler
 
 SEEDS = (1_000_000, 1_000_001, 1_000_002, 1_000_003)
 """Of the worlds that are planned with; runs have seeds from 0 on."""

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lcpo.contexts import workloads
 from lcpo.errors import InputError
+from lcpo.straggler import workloads
 
 BLOCK = 4096
 """Jobs that a world asks for at a time: to make a generator takes longer than to draw from it."""

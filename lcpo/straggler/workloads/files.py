@@ -10,8 +10,8 @@ import numpy as np
 
 from lcpo.archives import read_archive
 from lcpo.contexts import files
-from lcpo.contexts.workloads.base import Given
 from lcpo.errors import InputError, message
+from lcpo.straggler.workloads.base import Given
 
 SUFFIXES = (".csv", ".npy", ".npz")
 MOST_UNPACKED = 2**28

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lcpo.contexts import workloads
-from lcpo.contexts.workloads.base import HOUR, SECOND
-from lcpo.contexts.workloads.paper import Figure, read_figure
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
+from lcpo.straggler import workloads
+from lcpo.straggler.workloads.base import HOUR, SECOND
+from lcpo.straggler.workloads.paper import Figure, read_figure
 from lcpo.study.report import figures, tables
 from lcpo.study.report.trace_figure import COLOURS
 from lcpo.study.study import NO_RUNS, Options, Report, Study

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lcpo.envs.straggler.task import BUCKET_MS, PERCENTILES, READINGS
+from lcpo.straggler.task import BUCKET_MS, PERCENTILES, READINGS
 
 _SHORTEST, _LONGEST = 0.1, 1e7
 """Milliseconds; what lies beyond counts in the first or the last bin."""

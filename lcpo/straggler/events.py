@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from lcpo.envs.straggler.task import NEVER, READINGS, TIMEOUTS_MS
+from lcpo.straggler.task import NEVER, READINGS, TIMEOUTS_MS
 
 TIMEOUTS = np.array(TIMEOUTS_MS)
 NUM_WINDOWS = 4

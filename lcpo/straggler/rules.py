@@ -15,18 +15,18 @@ holds until the next. docs/agents/hedging.md.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from lcpo.agents.constant import check_hedges
+from lcpo.agents import constant
 from lcpo.config import config, static, traced
 from lcpo.errors import InputError
-from lcpo.types import Agent, Array, Metrics, Spec, Transition
+from lcpo.straggler.task import NEVER, TIMEOUTS_MS, WINDOW_MS
+from lcpo.types import Agent, AnyAgent, Array, Metrics, Spec, Transition
 
-WINDOW_MS = 500.0
-"""Of the straggler task: one step."""
 SLOWER = "slower_"
 """Readings of this name, with a timeout in ms behind it: requests that took longer."""
 ELAPSED = "elapsed"
@@ -65,7 +65,7 @@ class CapConfig:
 class TableConfig:
     """Hedge after a multiple of the mean service time, by load.
 
-    The default is `lcpo.study.hedging.load_table(size=80, size_cv=1.5)`.
+    The default is `lcpo.straggler.timeouts.load_table(size=80, size_cv=1.5)`.
     """
 
     rollout_length: int = static(10, "windows per update, for which a timeout holds", low=1)
@@ -288,20 +288,51 @@ def hourly_check(config: HourlyConfig, spec: Spec) -> None:
         )
 
 
-p95 = Agent(
+def check_hedges(config: Any, spec: Spec) -> None:
+    """Rules for hedging are for environments that hedge."""
+    del config
+    if "hedged" not in spec.readings:
+        raise InputError(
+            "a rule for hedging requests needs the straggler task: this environment does not read "
+            "how many were hedged (spec.readings)"
+        )
+
+
+def _fixed(name: str, action: int) -> AnyAgent:
+    """One timeout, always."""
+
+    def check(config: constant.Config, spec: Spec) -> None:
+        check_hedges(config, spec)
+        constant.check(config, spec)
+
+    return dataclasses.replace(constant.agent.variant(name, action=action), check=check)
+
+
+FIXED = tuple(
+    _fixed(f"hedge-{TIMEOUTS_MS[action]:g}ms" if action != NEVER else "never-hedge", action)
+    for action in (NEVER, *range(NEVER))
+)
+"""The actions of the task, each under its name."""
+(
+    never_hedge, hedge_3ms, hedge_10ms, hedge_30ms, hedge_60ms, hedge_100ms, hedge_300ms,
+    hedge_600ms, hedge_1000ms,
+) = FIXED  # fmt: skip
+hedge_p95 = Agent(
     "hedge-p95", Config, init, act, update,
     check=check_hedges, probabilities=probabilities, raw=True,
 )  # fmt: skip
-sketch = p95.variant("hedge-sketch", quantile=0.9, memory=2400.0, budget=1.0, refill=0.1)
-cap = Agent(
+hedge_sketch = hedge_p95.variant(
+    "hedge-sketch", quantile=0.9, memory=2400.0, budget=1.0, refill=0.1
+)
+hedge_cap = Agent(
     "hedge-cap", CapConfig, cap_init, act, cap_update,
     check=check_hedges, probabilities=probabilities, raw=True,
 )  # fmt: skip
-table = Agent(
+hedge_table = Agent(
     "hedge-table", TableConfig, table_init, act, table_update,
     check=table_check, probabilities=probabilities, raw=True,
 )  # fmt: skip
-hourly = Agent(
+hedge_hourly = Agent(
     "hedge-hourly", HourlyConfig, hourly_init, act, hourly_update,
     check=hourly_check, probabilities=probabilities, raw=True,
 )  # fmt: skip

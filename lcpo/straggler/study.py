@@ -6,7 +6,7 @@ shortened, it has the same rates and sizes in less time, and whatever an agent c
 interactions is shortened with it: rollouts, random phases, memories. Agents with replay keep the
 rollouts of the paper and take several gradient steps after each. Every agent then has the paper's
 number of gradient steps per pass, unless an option limits them; the table says what share of the
-paper's each has had (`lcpo.study.measure.gradient_steps`).
+paper's each has had (`report.budget`).
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ from typing import Any, ClassVar, NamedTuple
 
 from lcpo.agents import AGENTS, find_agent, presets
 from lcpo.agents.steps import shorten
-from lcpo.contexts import workloads
-from lcpo.envs.straggler.task import WINDOW_MS, Straggler
 from lcpo.errors import InputError
 from lcpo.names import unknown
-from lcpo.run.plan.checked import is_counted
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
-from lcpo.study import hedging, straggler_report
-from lcpo.study.straggler_report import TRAINING
+from lcpo.straggler import report, timeouts, workloads
+from lcpo.straggler.settings import SETTINGS as AGENT_SETTINGS
+from lcpo.straggler.task import NEVER, WINDOW_MS, Straggler
 from lcpo.study.study import Options, Report, Study, listed, names
 from lcpo.values import number, whole
 
-ENV = "straggler"
-FIXED = ",".join(straggler_report.FIXED)
+ENV, HOURLY = "straggler", "hedge-hourly"
+FIXED = ",".join(report.FIXED)
 RULES = "hedge-p95,hedge-sketch,hedge-cap,hedge-table,hedge-hourly"
 LEARNERS = (
     "lcpo-agg,lcpo-med,lcpo-cons,lcpo-uniform,lcpo-uniform-fast,a2c,a2c-entropy,trpo,ppo,"
@@ -79,7 +77,7 @@ class StragglerOptions(Options):
     model_trainings: int = 1
     """Trainings of MBPO's model per rollout, at most: each takes as long as some 15 gradient steps
     of the policy."""
-    training_steps: int = TRAINING
+    training_steps: int = report.TRAINING
     """Interactions that prescient agents are trained on before."""
 
     @property
@@ -98,6 +96,16 @@ class Case(NamedTuple):
     windows: int
     """Of a pass."""
 
+    @property
+    def hours(self) -> int:
+        """Of a pass, rounded; an entry of the hourly plan is as long as that makes it."""
+        return max(1, round(self.windows / timeouts.HOUR))
+
+    @property
+    def hour(self) -> int:
+        """Windows of an entry."""
+        return round(self.windows / self.hours)
+
 
 def make_case(workload: str, options: StragglerOptions) -> Case:
     """The workload with what the options say of it."""
@@ -114,20 +122,14 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
     whole("passes", options.passes, 2)
     whole("replay_steps", options.replay_steps, 1)
     whole("model_trainings", options.model_trainings, 1)
-    agents = chosen_agents(options)
-    others = [name for name in agents if name != "hedge-hourly"]
-    if (
-        0 < len(others) < len(agents) and not is_counted()
-    ):  # refused before `hourly_plan`, if at all
-        plan_runs(dataclasses.replace(options, agents=",".join(others)))
-    jobs = []
+    agents, jobs = chosen_agents(options), []
     for workload in listed("workloads", options.workloads):
         case = make_case(workload, options)
         for name in agents:
             agent, setting = SETTINGS.get(name, (name, {}))
             overrides = {**shortened(agent, options), **setting}
-            if agent == "hedge-hourly":
-                overrides |= hourly_plan(case)
+            if agent == HOURLY:
+                overrides |= {"schedule": (NEVER,) * case.hours, "num_windows": case.hour}
             prescient = find_agent(agent).training is not None
             jobs += plan(
                 agent,
@@ -142,11 +144,33 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
                 variant=f"{case.name}{name.removeprefix(agent)}",
                 name_setting=True,
             )
-    return jobs
+    return [_with_schedule(job, ()) if job.agent == HOURLY else job for job in jobs]
+
+
+def complete(options: StragglerOptions, jobs: list[Job]) -> list[Job]:
+    """With the plan of `hedge-hourly`: the best timeout of each hour, by simulation."""
+    found: dict[str, tuple[int, ...]] = {}
+    for workload in {j.env_config["workload"]: None for j in jobs if j.agent == HOURLY}:
+        case = make_case(workload, options)
+
+        def note(text: str, name: str = case.name) -> None:
+            print(f"{name}: {text}", file=sys.stderr, flush=True)
+
+        found[workload] = timeouts.hourly_schedule(
+            Straggler(**case.env), case.hours, note=note, num_windows=case.hour
+        )
+    return [
+        _with_schedule(job, found[job.env_config["workload"]]) if job.agent == HOURLY else job
+        for job in jobs
+    ]
+
+
+def _with_schedule(job: Job, schedule: Sequence[int]) -> Job:
+    return dataclasses.replace(job, config={**job.config, "schedule": [*schedule]})
 
 
 def chosen_agents(options: StragglerOptions) -> list[str]:
-    """Those asked for; InputError, before the minutes of `hourly_plan`, where one is not known."""
+    """Those asked for; InputError where one is not known."""
     chosen, known = listed("agents", options.agents), {**AGENTS, **SETTINGS}
     for name in chosen:
         if name not in known and ":" not in name:  # an agent of one's own has a colon
@@ -154,33 +178,17 @@ def chosen_agents(options: StragglerOptions) -> list[str]:
     return chosen
 
 
-def hourly_plan(case: Case) -> dict[str, Any]:
-    """The best timeout of each hour by simulation; so many hours, and so long, that they fit."""
-    hours = max(1, round(case.windows / hedging.HOUR))
-    length = round(case.windows / hours)
-    if is_counted():
-        return {"schedule": (0,) * hours, "num_windows": length}
-
-    def note(text: str) -> None:
-        print(f"{case.name}: {text}", file=sys.stderr, flush=True)
-
-    plan = hedging.hourly_schedule(
-        Straggler(**case.env), hours, hedging.SEEDS, note=note, num_windows=length
-    )
-    return {"schedule": plan, "num_windows": length}
-
-
 def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
     """Config values of an agent for shorter passes; the presets are for the paper's."""
     chosen = find_agent(agent)
-    config = chosen.config(**presets.settings(chosen, ENV))
+    config = chosen.config(**presets.settings(chosen, ENV, AGENT_SETTINGS))
     values = vars(config)
 
     def shorter(fraction: Fraction) -> dict[str, Any]:
         return {k: v for k, v in vars(shorten(config, fraction)).items() if v != values[k]}
 
     if chosen.training is not None:
-        return shorter(Fraction(options.training_steps, TRAINING))
+        return shorter(Fraction(options.training_steps, report.TRAINING))
     factor = options.shorten_agents or options.shorten
     found = shorter(1 / Fraction(str(factor)))
     if "batch_size" in values:
@@ -216,11 +224,11 @@ def make_report(options: StragglerOptions, results: Sequence[Result]) -> Report:
         name = result.job.agent + result.job.variant.removeprefix(cases[workload].name)
         groups[workload].setdefault(name, []).append(result)
     parts = [
-        straggler_report.Part(cases[w].name, cases[w].windows, options.passes, found)
+        report.Part(cases[w].name, cases[w].windows, options.passes, found)
         for w, found in groups.items()
         if found
     ]
-    return straggler_report.make_report(parts, results, options.published)
+    return report.make_report(parts, results, options.published)
 
 
 study = Study(
@@ -228,4 +236,5 @@ study = Study(
     StragglerOptions,
     plan_runs,
     make_report,
+    complete=complete,
 )

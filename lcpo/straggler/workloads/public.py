@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lcpo.contexts.workloads.base import SECOND, Given, Profile, Workload
-from lcpo.contexts.workloads.clients import Clients, Histograms, Rows, expect
-from lcpo.contexts.workloads.drawn import Factor, Poisson, alike, lognormal
-from lcpo.contexts.workloads.files import gaps_of, read_arrays
 from lcpo.errors import InputError
+from lcpo.straggler.workloads.base import SECOND, Given, Profile, Workload
+from lcpo.straggler.workloads.clients import Clients, Histograms, Rows, expect
+from lcpo.straggler.workloads.drawn import Factor, Poisson, alike, lognormal
+from lcpo.straggler.workloads.files import gaps_of, read_arrays
 from lcpo.values import whole
 
 Arrays = Mapping[str, np.ndarray]

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from lcpo.envs.base import WorldError
-from lcpo.envs.straggler import jobs as sources
-from lcpo.envs.straggler import task as names
-from lcpo.envs.straggler.jobs import BLOCK, Jobs
-from lcpo.envs.straggler.task import Straggler
 from lcpo.errors import InputError, MissingPackage
+from lcpo.straggler import jobs as sources
+from lcpo.straggler import task as names
+from lcpo.straggler.jobs import BLOCK, Jobs
+from lcpo.straggler.task import Straggler
 from lcpo.types import Step
 
 WORLDS_PER_THREAD = 16
@@ -250,7 +250,7 @@ class StragglerWorlds:
 def _import_compiled() -> Any:
     """The compiled part, which needs numba."""
     try:
-        return importlib.import_module("lcpo.envs.straggler.windows")
+        return importlib.import_module("lcpo.straggler.windows")
     except ImportError as error:
         raise MissingPackage(
             f'the straggler task needs numba ({error}): pip install "lcpo[straggler]"'

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lcpo.contexts.workloads.base import Profile, check_factor, check_scale
-from lcpo.contexts.workloads.drawn import Drawn, Rng
+from lcpo.straggler.workloads.base import Profile, check_factor, check_scale
+from lcpo.straggler.workloads.drawn import Drawn, Rng
 
 
 class Histograms(NamedTuple):

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from lcpo.envs.straggler import buckets, events, task
-from lcpo.envs.straggler.events import ANSWERED, arrive, complete, count, hedge
-from lcpo.envs.straggler.task import NEVER, READINGS
+from lcpo.straggler import buckets, events, task
+from lcpo.straggler.events import ANSWERED, arrive, complete, count, hedge
+from lcpo.straggler.task import NEVER, READINGS
 
 DONE, START, NEEDS_JOBS, NEEDS_ROOM, FULL = range(5)
 """Status: the window is over; it shall begin; it needs more jobs, or room for more answers; there

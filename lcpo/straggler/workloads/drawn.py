@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lcpo.contexts.workloads.base import (
+from lcpo.errors import InputError
+from lcpo.straggler.workloads.base import (
     FEWEST_JOBS,
     Means,
     Profile,
@@ -27,7 +28,6 @@ from lcpo.contexts.workloads.base import (
     check_seed,
     check_share,
 )
-from lcpo.errors import InputError
 from lcpo.values import number
 
 Rng = np.random.Generator

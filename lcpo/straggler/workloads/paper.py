@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lcpo.contexts import generators
-from lcpo.contexts.workloads.base import HOUR, SECOND, Profile
-from lcpo.contexts.workloads.drawn import Poisson, lognormal
+from lcpo.straggler.workloads.base import HOUR, SECOND, Profile
+from lcpo.straggler.workloads.drawn import Poisson, lognormal
 
 WINDOW = 10 * SECOND
 MEMORY = 0.5 * HOUR
@@ -88,7 +88,7 @@ def curves(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def read_figure(number: int) -> Figure:
     """Without its first point, in which the published moving average had hardly begun."""
-    file = importlib.resources.files("lcpo.contexts") / "data" / f"workload-{number}.csv"
+    file = importlib.resources.files("lcpo.straggler") / "data" / f"workload-{number}.csv"
     with file.open("r") as lines:
         table = np.loadtxt(lines, delimiter=",", skiprows=2)
     return Figure(table[:, 0], table[:, 1:4], table[:, 4:7])

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo.agents.constant import HEDGES
+from lcpo import config as configs
+from lcpo.agents import AGENTS, presets
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study import latency, latency_pairs
+from lcpo.straggler import latency, pairs, rules
+from lcpo.straggler.settings import SETTINGS
 from lcpo.study.measure import gradient_steps, stats
 from lcpo.study.measure.compare import finished_runs
 from lcpo.study.measure.paper_numbers import paper_number
@@ -22,8 +25,10 @@ from lcpo.study.report import figures, tables
 from lcpo.study.report.curves import COLOURS, STYLES
 from lcpo.study.study import Report
 
+PAPER = importlib.resources.files("lcpo.straggler") / "data" / "straggler.csv"
+"""What the paper prints."""
 NEVER, ORACLE = "never-hedge", "hedge-hourly"
-FIXED = tuple(agent.name for agent in HEDGES)
+FIXED = tuple(agent.name for agent in rules.FIXED)
 SHOWN = ("lcpo-cons", "lcpo-uniform", "a2c", "sac", "hedge-table")
 """Curves of the figure, beside the best fixed timeout and the hourly plan."""
 STEPS = 20_736_000
@@ -114,11 +119,21 @@ def judge(part: Part, result: Result, best: str | None) -> Judged:
 
 
 def budget(job: Job, steps: int) -> gradient_steps.Counts | None:
-    """Gradient steps of a run that has taken so many interactions, as a share of the paper's."""
-    if job.training is None:
-        return gradient_steps.share(job, steps, STEPS)
-    paper = TRPO_TRAINING if job.agent == "prescient-trpo" else TRAINING
-    return gradient_steps.share(job, job.training["steps"], paper)
+    """Gradient steps of a run of so many interactions, as a share of those in the paper.
+
+    A shortened run compares agents only where each has about the same share, whether it learns from
+    its newest rollout or from replay. None of an agent that does not learn, or is not ours.
+    """
+    if "gamma" not in job.config or job.agent not in AGENTS:
+        return None
+    agent, theirs = AGENTS[job.agent], STEPS
+    if job.training is not None:
+        steps = job.training["steps"]
+        theirs = TRPO_TRAINING if job.agent == "prescient-trpo" else TRAINING
+    usual = configs.to_json(agent.config(**presets.settings(agent, job.env, SETTINGS)))
+    mine, paper = gradient_steps.count(job.config, steps), gradient_steps.count(usual, theirs)
+    model = None if mine.model is None or not paper.model else mine.model / paper.model
+    return gradient_steps.Counts(mine.policy / paper.policy, model)
 
 
 def make_report(parts: Sequence[Part], results: Sequence[Result], published: bool) -> Report:
@@ -163,10 +178,8 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
         notes,
     )
     seeds = seeds_table(results, lambda r: _numbers(judged[r.job.name]))
-    pairs = latency_pairs.table(
-        {part.workload: by_seed(part, judged) for part in parts}, REFERENCES
-    )
-    return Report(seeds, {"table": table, "pairs": pairs}, figures={"figure": draw(parts)})
+    compared = pairs.table({part.workload: by_seed(part, judged) for part in parts}, REFERENCES)
+    return Report(seeds, {"table": table, "pairs": compared}, figures={"figure": draw(parts)})
 
 
 def by_seed(part: Part, judged: Mapping[str, Judged]) -> dict[str, dict[int, Judged]]:
@@ -269,7 +282,7 @@ def printed(workload: str, name: str) -> str:
     trace = workload.removeprefix("workload-")
     variant = PAPER_VARIANTS.get(name, "best-prescient" if name.startswith("prescient") else "")
     agent = "lcpo" if name in PAPER_VARIANTS else name
-    return paper_number("straggler", agent, "straggler", trace, variant)
+    return paper_number(PAPER, agent, "straggler", trace, variant)
 
 
 def draw(parts: Sequence[Part]) -> figures.Picture:

@@ -4,7 +4,7 @@
     sizes, gaps = workload.jobs(first=0, count=100_000, seed=0)  # milliseconds
 
 `workload-1` and `workload-2` are twins of the paper's; any other name is a file: jobs of one's own,
-or public data in one of the formats of `lcpo.contexts.workloads.public`.
+or public data in one of the formats of `lcpo.straggler.workloads.public`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 from lcpo.contexts import files as trace_files
-from lcpo.contexts.workloads import files, paper, public
-from lcpo.contexts.workloads.base import SECOND, Given, Means, Profile, Workload
 from lcpo.errors import InputError
 from lcpo.names import unknown
+from lcpo.straggler.workloads import files, paper, public
+from lcpo.straggler.workloads.base import SECOND, Given, Means, Profile, Workload
 from lcpo.values import name as checked_name
 from lcpo.values import number
 

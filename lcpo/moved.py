@@ -1,0 +1,43 @@
+"""Modules that have moved. Their former names, which older code and documents use, still import."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    "lcpo.contexts.workloads": "lcpo.straggler.workloads",
+    "lcpo.envs.straggler": "lcpo.straggler",
+    "lcpo.study.hedging": "lcpo.straggler.timeouts",
+}
+"""With all that is below them."""
+
+
+class _Finder(MetaPathFinder, Loader):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Of a module by its former name; None: it has not moved."""
+        for old, new in MOVED.items():
+            if fullname == old or fullname.startswith(f"{old}."):
+                return ModuleSpec(fullname, self, origin=new + fullname.removeprefix(old))
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module itself, not a copy: its classes are the same by either name."""
+        module = importlib.import_module(str(spec.origin))
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has been run already. The importer gave it another spec: the real one is put back."""
+        module.__spec__ = module.__spec__.loader_state if module.__spec__ else None
+
+
+def install() -> None:
+    """Ask for former names first: a second copy of a module could be found below its package."""
+    sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,92 @@
+"""What studies run: cases, each an agent with values of its config, and the jobs of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lcpo.errors import InputError
+from lcpo.names import unknown
+from lcpo.run.plan.agents import plan_agents
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import check_count
+from lcpo.study.study import Options, listed
+
+
+class Case(NamedTuple):
+    """An agent, and what it has of its own in a study."""
+
+    agent: str
+    """By name, or with settings: lcpo[sigma=2]."""
+    variant: str = ""
+    """What a table of the paper calls it, and the names of its runs."""
+    values: Mapping[str, Any] = {}
+    """Config values."""
+    sweep: Mapping[str, Sequence[Any]] = {}
+    """Config values to try, all with all."""
+    by_trace: Callable[[str], Mapping[str, Any]] = lambda trace: {}
+    """Config values that depend on the trace."""
+
+    @property
+    def title(self) -> str:
+        """As our tables call it."""
+        return self.variant or self.agent
+
+    def settings(self) -> list[str]:
+        """The points of its sweep, as in "c_anchor=0.001-value_steps=5"."""
+        points = itertools.product(*self.sweep.values())
+        return ["-".join(f"{k}={v}" for k, v in zip(self.sweep, p, strict=True)) for p in points]
+
+
+def agent_cases(text: str) -> list[Case]:
+    """A case for each agent, "a,b,c"."""
+    return [Case(name) for name in listed("agents", text)]
+
+
+def choose(cases: Sequence[Case], text: str | None, kind: str = "part") -> list[Case]:
+    """The cases whose titles are asked for, "a,b,c"; None: all."""
+    known = {case.title: case for case in cases}
+    chosen = list(known) if text is None else listed("agents", text)
+    for name in chosen:
+        if name not in known:
+            raise InputError(unknown(kind, name, known))
+    return [known[name] for name in chosen]
+
+
+def plan_cases(
+    options: Options,
+    cases: Sequence[Case],
+    envs: Sequence[str],
+    traces: Sequence[str | None],
+    *,
+    seeds: int | Callable[[Case], int],
+    steps: int | None = None,
+    marked: bool = False,
+) -> list[Job]:
+    """Every case in every environment with every trace and seed; runs of a trace stand together.
+
+    `seeds`: of each, or of a case, at the paper's scale. `marked`: whether the names of runs as
+    published say so.
+    """
+    jobs = [
+        job
+        for env in envs
+        for trace in traces
+        for case in cases
+        for job in plan_agents(
+            case.agent,
+            env,
+            trace=trace,
+            steps=steps,
+            fraction=options.fraction,
+            seeds=range(options.num_seeds(seeds(case) if callable(seeds) else seeds)),
+            overrides={**case.values, **case.by_trace(trace or "")},
+            sweep=case.sweep,
+            published=options.published,
+            variant=case.variant,
+            name_setting=marked,
+        )
+    ]
+    check_count(len(jobs))
+    return jobs
