@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from lcpo import contexts
+from lcpo import contexts, defaults
 from lcpo.contexts import TraceRef, paper
 from lcpo.envs.base import AnyEnv, max_input_of
 from lcpo.errors import InputError
@@ -37,7 +37,7 @@ def make_spaces(env: AnyEnv, continuous: bool) -> tuple[spaces.Space, spaces.Spa
 
 def load_rows(env: str, trace: Any, scale: float | None, channels: int) -> np.ndarray:
     """The trace [rows, channels], scaled as in our own runs; nobody may write into it."""
-    trace = paper.DEFAULT_TRACES.get(env, "revisit") if trace is None else trace
+    trace = (defaults.of(env).trace or "revisit") if trace is None else trace
     if isinstance(trace, (str, TraceRef)):
         named = TraceRef.parse(trace)
         factor = paper.default_scale(env, named) if scale is None else scale

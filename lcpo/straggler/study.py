@@ -26,7 +26,6 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.straggler import report, timeouts, workloads
-from lcpo.straggler.settings import SETTINGS as AGENT_SETTINGS
 from lcpo.straggler.task import NEVER, WINDOW_MS, Straggler
 from lcpo.study.study import Options, Report, Study, listed, names
 from lcpo.values import number, whole
@@ -143,6 +142,7 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
                 published=options.published,
                 variant=f"{case.name}{name.removeprefix(agent)}",
                 name_setting=True,
+                check=options.check,
             )
     return [_with_schedule(job, ()) if job.agent == HOURLY else job for job in jobs]
 
@@ -181,7 +181,7 @@ def chosen_agents(options: StragglerOptions) -> list[str]:
 def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
     """Config values of an agent for shorter passes; the presets are for the paper's."""
     chosen = find_agent(agent)
-    config = chosen.config(**presets.settings(chosen, ENV, AGENT_SETTINGS))
+    config = chosen.config(**presets.settings(chosen, ENV, Straggler))
     values = vars(config)
 
     def shorter(fraction: Fraction) -> dict[str, Any]:

@@ -86,6 +86,7 @@ def plan_cases(
             published=options.published,
             variant=case.variant,
             name_setting=marked,
+            check=options.check,
         )
     ]
     check_count(len(jobs))

@@ -11,7 +11,6 @@ from lcpo import config as configs
 from lcpo.agents import AGENTS, constant, find_agent, presets
 from lcpo.contexts import paper
 from lcpo.envs import ENVS
-from lcpo.envs.base import agent_settings_of
 from lcpo.run.plan.job import Job
 
 
@@ -45,7 +44,7 @@ def _agent_defaults(job: Job) -> Mapping[str, Any]:
     if job.agent not in AGENTS and not constant.is_action(job.agent):
         return {}
     agent = find_agent(job.agent)
-    given = presets.settings(agent, job.env, agent_settings_of(ENVS.get(job.env)))
+    given = presets.settings(agent, job.env, ENVS.get(job.env))
     config = configs.make(agent.Config, {**agent.presets, **given})
     steps = (job.training or {}).get("steps", job.steps)
     return configs.to_json(configs.resolve(config, steps))

@@ -13,6 +13,7 @@ import pytest
 
 import lcpo
 from lcpo.config import config, static
+from lcpo.defaults import Defaults
 from lcpo.envs import ENVS
 from lcpo.envs.base import Advance
 from lcpo.names import Registry
@@ -40,12 +41,14 @@ MEASURES = (Measure("waste", "waste %", waste, "made", "waste_share", factor=100
 class Bakery:
     """Bake as much as will be sold."""
 
-    agent_settings: ClassVar[dict[str, Any]] = {
-        "a2c": {"rollout_length": 50, "gamma": 0.5},
-        "random": {"rollout_length": 50},
-    }
+    defaults: ClassVar[Defaults] = Defaults(
+        microseconds=70.0,
+        agents={
+            "a2c": {"rollout_length": 50, "gamma": 0.5},
+            "random": {"rollout_length": 50},
+        },
+    )
     measures: ClassVar[str] = f"{__name__}:MEASURES"
-    microseconds: ClassVar[float] = 70.0
     shelf: int = static(3, "loaves", low=1)
 
     @property

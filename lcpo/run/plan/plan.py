@@ -10,17 +10,17 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from lcpo import config as configs
+from lcpo import defaults
 from lcpo import values as plain_values
 from lcpo.agents import find_agent, presets
 from lcpo.agents import normalise as scaled
 from lcpo.agents.steps import WHOLE, shorten
 from lcpo.contexts import TraceRef, paper
-from lcpo.envs.base import AnyEnv, agent_settings_of, is_host, open_anywhere_of
+from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
-from lcpo.run.plan.check import check_env, check_rollout_length
-from lcpo.run.plan.checked import check_program, is_counted
+from lcpo.run.plan.check import check_env, check_program, check_rollout_length
 from lcpo.run.plan.job import PUBLISHED, Job, find_env, is_file_name
 from lcpo.run.plan.phases import Phase
 from lcpo.types import AnyAgent, Spec, Training
@@ -50,6 +50,7 @@ def plan(
     published: bool = False,
     variant: str = "",
     name_setting: bool = False,
+    check: bool = True,
 ) -> list[Job]:
     """The jobs of one call of `train`: every value of the sweep with every seed, checked.
 
@@ -60,6 +61,8 @@ def plan(
     `published`: with the values and all faults of the published code, below what is overridden.
     `variant`: tells the runs from others of the same agent; it goes into their names, and so does
     the published setting, where `name_setting` says so.
+    `check`: whether environment and agents are tried out, a second or so for each program; without
+    it the jobs are good for counting only.
     """
     chosen, env_class = find_agent(agent), find_env(env)
     faults = configs.published_faults(env_class) if published else {}
@@ -70,7 +73,7 @@ def plan(
     sweep, seeds = _check_sweep(sweep, overrides), check_seeds(seeds)
     check_count(len(seeds) * math.prod(len(values) for values in sweep.values()))
     the_env: AnyEnv = configs.make(env_class, {**faults, **env_overrides})
-    if not is_counted():
+    if check:
         check_env(the_env, f"environment {env!r}")
     steps = None if steps is None else plain_values.whole("steps", steps)
     rule = _check_rule(chosen, the_env, normalise)
@@ -79,14 +82,14 @@ def plan(
     if training is not None:
         training = training._replace(steps=int(training.steps * fraction))
     context = find_context(the_env, env, trace, scale, steps, fraction)
-    given = presets.settings(chosen, env, agent_settings_of(env_class))
-    given |= {**(presets.published(chosen, env) if published else {}), **overrides}
+    given = presets.settings(chosen, env, env_class)
+    given |= {**(presets.published(chosen, env, env_class) if published else {}), **overrides}
     jobs: list[Job] = []
     for values in itertools.product(*sweep.values()):
         point = dict(zip(sweep, values, strict=True))
         config = configs.make(chosen.Config, {**chosen.presets, **given, **point})
         config = shorten(config, fraction)
-        resolved = _resolve(chosen, the_env.spec, context.steps, training, config, fraction)
+        resolved = _resolve(chosen, the_env.spec, context.steps, training, config, fraction, check)
         rows = resolved["steps"] if the_env.advance == "step" else None
         digest = context.trace and context.trace.file_digest(rows, context.scale)
         jobs += [
@@ -216,6 +219,7 @@ def _resolve(
     training: Training | None,
     config: Any,
     fraction: Fraction,
+    check: bool,
 ) -> dict[str, Any]:
     """The fields of a job that depend on its config, checked: steps, sizes, config, training."""
     spec = spec if training is None else phases.training_spec(spec)
@@ -223,7 +227,7 @@ def _resolve(
     check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
     _check_length(agent, parts, training, steps)
-    if not is_counted():
+    if check:
         check_program(agent, config, spec)
     return {
         "steps": parts[-1].steps,
@@ -287,6 +291,7 @@ def find_context(
 ) -> Context:
     """Check that the trace fits the environment and lasts for the run."""
     trace = None if trace is None else TraceRef.parse(trace)
+    usual = defaults.of(env_name, env)
     steps = None if steps is None else max(1, int(steps * fraction))
     if scale is not None:
         scale = plain_values.number("scale", scale, -MAX_SCALE, MAX_SCALE)
@@ -299,9 +304,8 @@ def find_context(
             raise InputError("say how many steps to run")
         return Context(None, 1.0, steps)
     if trace is None:
-        default = paper.DEFAULT_TRACES.get(env_name)
-        trace = None if default is None else TraceRef.parse(default)
-        first = int(paper.FIRST_STEPS.get(env_name, 0) * fraction)
+        trace = None if usual.trace is None else TraceRef.parse(usual.trace)
+        first = int(usual.first_steps * fraction)
         steps = first or None if steps is None else steps
     if trace is None:
         raise InputError(f"environment {env_name!r} is driven by a trace: name one, e.g. --trace 3")
@@ -312,8 +316,7 @@ def find_context(
     channels = env.spec.context.channels
     if columns != channels:
         raise InputError(f"trace {trace!r} has {columns} columns, {env_name!r} needs {channels}")
-    usual = int(paper.DEFAULT_STEPS.get(env_name, 0) * trace.fraction)
-    steps = steps or usual or (rows if by_step else None)
+    steps = steps or int(usual.steps * trace.fraction) or (rows if by_step else None)
     if steps is None:
         raise InputError("say how many steps to run")
     return Context(trace, scale, steps)

@@ -85,6 +85,7 @@ def plan_runs(options: TheoremOptions) -> list[Job]:
             env_overrides={"advance": setting.advance},
             published=options.published,
             variant=name,
+            check=options.check,
         )
     ]
 
