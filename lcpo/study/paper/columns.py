@@ -15,7 +15,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case, plan_cases
 from lcpo.study.measure import compare
-from lcpo.study.measure.compare import Comparison, Row
+from lcpo.study.measure.compare import AgentRow, Summary
 from lcpo.study.measure.paper_numbers import printed, read_table
 from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import report
@@ -53,7 +53,7 @@ class Part(NamedTuple):
     trace: str
     """Its name, without the fraction at which it was played."""
     results: list[Result]
-    comparison: Comparison
+    comparison: Summary
 
 
 class Line(NamedTuple):
@@ -62,7 +62,7 @@ class Line(NamedTuple):
     part: Part
     title: str
     runs: list[Result]
-    row: Row
+    row: AgentRow
     """Their numbers, over seeds."""
 
     @property
@@ -102,11 +102,6 @@ Field = tuple[Column, Callable[[Line], Cell]]
 """A column of a table. In its name, {warmup} stands for the length of the warm-up."""
 
 
-def percent(value: float | None) -> float | None:
-    """Of a share."""
-    return None if value is None else 100 * value
-
-
 def paper_field(table: str) -> Field:
     """The paper's number."""
     return Column("paper"), lambda line: line.printed(table)
@@ -118,7 +113,7 @@ AGENT: Field = (Column("agent", side="l"), lambda line: line.title)
 SEEDS: Field = (Column("seeds"), lambda line: report.seeds_cell(line.row))
 LATE: Field = (Column("return after {warmup}", key="late"), lambda line: line.row.after_warmup)
 WHOLE: Field = (Column("whole run"), lambda line: line.row.whole_run)
-ACTIVE: Field = (Column("active", decimals=1, unit="%"), lambda line: percent(line.row.activity))
+ACTIVE: Field = (Column("active", decimals=1, unit="%"), lambda line: line.row.measured["activity"])
 
 
 def column_study(
@@ -131,7 +126,7 @@ def column_study(
     title: Callable[[Sequence[Part]], str] | None = None,
     notes: Callable[[Sequence[Result]], Sequence[str]] = lambda results: (),
     seeds: int | Callable[[Case], int] = 5,
-    numbers: Callable[[Comparison, Result], Mapping[str, float | None]] = report.seed_numbers,
+    numbers: Callable[[Summary, Result], Mapping[str, float | None]] = report.seed_numbers,
     more: Callable[[Found], tuple[Mapping[str, Table], Mapping[str, Picture]]] | None = None,
 ) -> Study[OptionsT]:
     """A study of these cases; `more` makes further tables and figures.
@@ -243,7 +238,7 @@ def _setting(parts: Sequence[Part]) -> str:
 
 
 def part_seeds(
-    found: Found, numbers: Callable[[Comparison, Result], Mapping[str, float | None]]
+    found: Found, numbers: Callable[[Summary, Result], Mapping[str, float | None]]
 ) -> Table:
     """A row per run, for seeds.csv."""
     known = {(p.env, p.results[0].job.trace): p.comparison for p in found.parts}
