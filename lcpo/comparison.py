@@ -38,7 +38,7 @@ class Comparison:
 
     results: list[Result]
     """The runs that have ended."""
-    summary: rows.Comparison
+    summary: rows.Summary
     """The numbers of the table, with their intervals."""
     warnings: tuple[str, ...]
     """What is odd about the runs: a constraint that never acts, or acts on noise; actions that were
@@ -70,7 +70,7 @@ class Comparison:
             "warmup": c.warmup,
             "reference": c.reference,
             "runs": [self._run(result) for result in self.results],
-            "table": report.row_values(c),
+            "table": self.table.records(),
             "notes": list(c.notes),
             "warnings": list(self.warnings),
         }
@@ -175,7 +175,7 @@ def check_out(out: Path) -> None:
 def default_out(jobs: Sequence[Job], published: bool = False) -> Path:
     """Where a comparison goes if nobody says."""
     name = f"compare-{jobs[0].env}-{jobs[0].trace or 'none'}{'-published' if published else ''}"
-    return Path("out") / name.replace("/", "_").replace(":", ".")
+    return Path("out") / values.file_name(name)
 
 
 def gather(

@@ -14,10 +14,11 @@ import lcpo
 ROOT = Path(lcpo.__file__).parent
 
 # package -> the packages of ours that it may import
-BASICS = {"archives", "errors", "values", "names", "config", "types"}
+BASICS = {"archives", "defaults", "errors", "values", "names", "config", "types"}
 ALLOWED = {
     "errors": set(),
     "archives": set(),
+    "defaults": set(),
     "values": {"errors"},
     "names": {"errors", "values"},
     "config": {"errors", "values", "names"},

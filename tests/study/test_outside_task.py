@@ -13,6 +13,7 @@ import pytest
 
 import lcpo
 from lcpo.config import config, static
+from lcpo.defaults import Defaults
 from lcpo.envs import ENVS
 from lcpo.envs.base import Advance
 from lcpo.names import Registry
@@ -40,12 +41,14 @@ MEASURES = (Measure("waste", "waste %", waste, "made", "waste_share", factor=100
 class Bakery:
     """Bake as much as will be sold."""
 
-    agent_settings: ClassVar[dict[str, Any]] = {
-        "a2c": {"rollout_length": 50, "gamma": 0.5},
-        "random": {"rollout_length": 50},
-    }
+    defaults: ClassVar[Defaults] = Defaults(
+        microseconds=70.0,
+        agents={
+            "a2c": {"rollout_length": 50, "gamma": 0.5},
+            "random": {"rollout_length": 50},
+        },
+    )
     measures: ClassVar[str] = f"{__name__}:MEASURES"
-    microseconds: ClassVar[float] = 70.0
     shelf: int = static(3, "loaves", low=1)
 
     @property
@@ -99,10 +102,10 @@ def test_its_measures_are_columns() -> None:
     found = compare.summarise(results, warmup=0)
     table = report.to_table(found)
     at = list(table.header).index("waste %")
-    assert [row[at] for row in table.rows] == ["25.0 ± -", "75.0 ± -"]
-    assert [row["waste_mean"] for row in report.row_values(found)] == [25.0, 75.0]
+    assert [row[at] for row in table.texts()] == ["25.0 ± -", "75.0 ± -"]
+    assert [row["waste_mean"] for row in table.records()] == [25.0, 75.0]
     assert report.seed_numbers(found, results[0])["waste_share"] == 0.25
-    assert "latency_mean" not in report.row_values(found)[0]  # that of another task
+    assert "latency_mean" not in table.records()[0]  # that of another task
 
 
 def test_runs_that_did_not_record_it_have_no_such_number() -> None:

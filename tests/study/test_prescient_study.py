@@ -61,7 +61,7 @@ def out(tmp_path: Path) -> Path:
     jobs = plan("prescient-a2c", "pendulum", trace="4", seeds=range(4))
     for job in jobs:
         write(tmp_path, job, -380.0 - job.seed, failed=job.seed == 3)
-        other = dataclasses.replace(job, agent="prescient-sac", name=job.name.replace("a2c", "sac"))
+        other = dataclasses.replace(job, agent="prescient-sac")
         write(tmp_path, other, (-390.0, -360.0, -420.0, -430.0)[job.seed])
     return tmp_path
 

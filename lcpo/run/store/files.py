@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from lcpo.archives import read_archive
+from lcpo.archives import digest, read_archive
 from lcpo.errors import InputError, MissingFile
 
 UNFINISHED = ".part"
@@ -200,11 +200,6 @@ def kind_of(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return KINDS.get(stat.S_IFMT(mode), "special file")
-
-
-def digest(values: np.ndarray) -> str:
-    """A fingerprint of an array."""
-    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
 
 
 def digest_of_json(value: Any) -> str:

@@ -18,7 +18,7 @@ from lcpo.errors import InputError
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case
 from lcpo.study.measure import compare, stats
-from lcpo.study.measure.compare import Comparison
+from lcpo.study.measure.compare import Summary
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.paper.columns import (
     LATE,
@@ -27,7 +27,6 @@ from lcpo.study.paper.columns import (
     Part,
     PendulumOptions,
     column_study,
-    own_variant,
 )
 from lcpo.study.report.cells import Column
 from lcpo.study.study import listed
@@ -75,7 +74,7 @@ def cases(options: FaultOptions) -> list[Case]:
     return [Case(agent, *setting) for agent in agents for setting in settings(agent).items()]
 
 
-def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a run."""
     return {
         name: compare.run_return(result.record, after, comparison.endless)
@@ -85,7 +84,7 @@ def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
 
 def in_words(line: Line) -> str:
     """A run without faults that has the option of one says so."""
-    label = own_variant(line.job)
+    label = line.job.variant
     if label.startswith(WITH):
         return f"none, with the option of {label.removeprefix(WITH)}"
     return {NONE: "none", ALL: "all but those of options"}.get(label, label)
@@ -93,12 +92,12 @@ def in_words(line: Line) -> str:
 
 def minus_corrected(line: Line, late: bool) -> Estimate | None:
     """What a fault changes, by seed; None: there is none."""
-    label = own_variant(line.job)
+    label = line.job.variant
     if label == NONE or label.startswith(WITH):
         return None
     base = f"{WITH}{label}" if label in NEEDS else NONE
     runs = [r for r in line.part.results
-            if (r.job.agent, own_variant(r.job)) == (line.job.agent, base)]  # fmt: skip
+            if (r.job.agent, r.job.variant) == (line.job.agent, base)]  # fmt: skip
     after = line.part.comparison.warmup if late else 0
     return stats.paired_difference(line.returns(after), line._replace(runs=runs).returns(after))
 

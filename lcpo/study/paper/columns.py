@@ -10,14 +10,14 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.cases import PUBLISHED, Case, plan_cases
+from lcpo.study.cases import Case, plan_cases
 from lcpo.study.measure import compare
-from lcpo.study.measure.compare import Comparison, Row
+from lcpo.study.measure.compare import AgentRow, Summary
 from lcpo.study.measure.paper_numbers import printed, read_table
-from lcpo.study.measure.seeds import name_part, seeds_table
+from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import report
 from lcpo.study.report.cells import Cell, Column, Printed
 from lcpo.study.report.tables import Table, lengths, short_count
@@ -53,7 +53,7 @@ class Part(NamedTuple):
     trace: str
     """Its name, without the fraction at which it was played."""
     results: list[Result]
-    comparison: Comparison
+    comparison: Summary
 
 
 class Line(NamedTuple):
@@ -62,7 +62,7 @@ class Line(NamedTuple):
     part: Part
     title: str
     runs: list[Result]
-    row: Row
+    row: AgentRow
     """Their numbers, over seeds."""
 
     @property
@@ -73,7 +73,7 @@ class Line(NamedTuple):
     @property
     def key(self) -> tuple[str, str]:
         """Agent and variant."""
-        return self.job.agent, own_variant(self.job)
+        return self.job.agent, self.job.kind
 
     def printed(self, table: str) -> Printed | None:
         """What a table of the paper has in its place."""
@@ -102,16 +102,6 @@ Field = tuple[Column, Callable[[Line], Cell]]
 """A column of a table. In its name, {warmup} stands for the length of the warm-up."""
 
 
-def own_variant(job: Job) -> str:
-    """The variant of the case that a run belongs to."""
-    return name_part(job).removesuffix(PUBLISHED).removesuffix("-")
-
-
-def percent(value: float | None) -> float | None:
-    """Of a share."""
-    return None if value is None else 100 * value
-
-
 def paper_field(table: str) -> Field:
     """The paper's number."""
     return Column("paper"), lambda line: line.printed(table)
@@ -123,7 +113,7 @@ AGENT: Field = (Column("agent", side="l"), lambda line: line.title)
 SEEDS: Field = (Column("seeds"), lambda line: report.seeds_cell(line.row))
 LATE: Field = (Column("return after {warmup}", key="late"), lambda line: line.row.after_warmup)
 WHOLE: Field = (Column("whole run"), lambda line: line.row.whole_run)
-ACTIVE: Field = (Column("active", decimals=1, unit="%"), lambda line: percent(line.row.activity))
+ACTIVE: Field = (Column("active", decimals=1, unit="%"), lambda line: line.row.measured["activity"])
 
 
 def column_study(
@@ -136,7 +126,7 @@ def column_study(
     title: Callable[[Sequence[Part]], str] | None = None,
     notes: Callable[[Sequence[Result]], Sequence[str]] = lambda results: (),
     seeds: int | Callable[[Case], int] = 5,
-    numbers: Callable[[Comparison, Result], Mapping[str, float | None]] = report.seed_numbers,
+    numbers: Callable[[Summary, Result], Mapping[str, float | None]] = report.seed_numbers,
     more: Callable[[Found], tuple[Mapping[str, Table], Mapping[str, Picture]]] | None = None,
 ) -> Study[OptionsT]:
     """A study of these cases; `more` makes further tables and figures.
@@ -165,11 +155,11 @@ OptionsT = TypeVar("OptionsT", bound=ColumnOptions)
 
 def find_lines(cases: Sequence[Case], results: Sequence[Result], paper: str = "") -> Found:
     """The runs by environment, trace and case: those parts in which some have finished."""
-    parts: dict[tuple[str, str], list[Result]] = {}
+    parts: dict[tuple[str, TraceRef | None], list[Result]] = {}
     for result in results:
-        parts.setdefault((result.job.env, result.job.trace or ""), []).append(result)
+        parts.setdefault((result.job.env, result.job.trace), []).append(result)
     found = [
-        Part(env, fractions.split(trace)[0], members, compare.summarise(members))
+        Part(env, str(trace.whole) if trace else "", members, compare.summarise(members))
         for (env, trace), members in parts.items()
         if compare.finished_runs(members)
     ]
@@ -178,8 +168,9 @@ def find_lines(cases: Sequence[Case], results: Sequence[Result], paper: str = ""
     for part in found:
         groups = compare.group(part.results)
         for row in part.comparison.rows:
-            line = Line(part, row.label.removesuffix(f"-{PUBLISHED}"), groups[row.label], row)
-            lines.append(line._replace(title=titles.get(line.key, line.title)))
+            line = Line(part, "", groups[row.label], row)
+            plain = dataclasses.replace(line.job, setting="").label
+            lines.append(line._replace(title=titles.get(line.key, plain)))
     return Found(cases, results, found, lines, paper)
 
 
@@ -226,7 +217,8 @@ def warmups(parts: Sequence[Part]) -> str:
 
 def title_of(parts: Sequence[Part]) -> str:
     """How long the runs are, and with whose values."""
-    share = fractions.split(parts[0].results[0].job.trace or "")[1]
+    trace = parts[0].results[0].job.trace
+    share = trace.fraction if trace else 1
     scale = "" if share == 1 else f" ({share} of the paper's)"
     return f"{_length(parts)}{scale}, {_setting(parts)}; 95 % intervals over seeds"
 
@@ -246,7 +238,7 @@ def _setting(parts: Sequence[Part]) -> str:
 
 
 def part_seeds(
-    found: Found, numbers: Callable[[Comparison, Result], Mapping[str, float | None]]
+    found: Found, numbers: Callable[[Summary, Result], Mapping[str, float | None]]
 ) -> Table:
     """A row per run, for seeds.csv."""
     known = {(p.env, p.results[0].job.trace): p.comparison for p in found.parts}

@@ -15,7 +15,7 @@ import numpy as np
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.cases import agent_cases
-from lcpo.study.measure.compare import Comparison, finished_runs
+from lcpo.study.measure.compare import Summary, finished_runs
 from lcpo.study.paper.columns import (
     AGENT,
     LATE,
@@ -47,12 +47,12 @@ class IdealMbpoOptions(PendulumOptions):
     """Agents, separated by commas."""
 
 
-def late_metrics(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def late_metrics(comparison: Summary, result: Result) -> dict[str, float | None]:
     """Means after warm-up; None where the agent does not have the metric."""
     return {m: records.mean_metric(result.record, m, comparison.warmup) for m in METRICS}
 
 
-def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a run."""
     return {**report.seed_numbers(comparison, result), **late_metrics(comparison, result)}
 
@@ -64,7 +64,7 @@ def metric_field(metric: str) -> Field:
         runs = finished_runs(line.runs)
         found = [late_metrics(line.part.comparison, run)[metric] for run in runs]
         known = [value for value in found if value is not None]
-        return 100 * float(np.mean(known)) if known else None
+        return float(np.mean(known)) if known else None
 
     return Column(METRICS[metric], "g", decimals=3, unit="%"), cell
 

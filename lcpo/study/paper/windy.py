@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case, agent_cases, plan_cases
-from lcpo.study.measure.compare import Comparison
+from lcpo.study.measure.compare import Summary
 from lcpo.study.paper import normalised, prescient
 from lcpo.study.paper.columns import (
     ENVS,
@@ -93,7 +93,7 @@ def make_report(options: Options, results: Sequence[Result]) -> Report:
     )
 
 
-def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a run."""
     return {**report.seed_numbers(comparison, result), **prescient.training_numbers(result)}
 

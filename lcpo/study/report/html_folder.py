@@ -135,7 +135,7 @@ def read_runs(path: Path) -> list[Run]:
     for files in layout.ended_runs(path):
         outcome = load_outcome(files)
         assert outcome is not None, "its manifest was found"
-        job = Job.from_json(outcome["job"], str(files.manifest))
+        job = outcome["job"]
         failure = outcome.get("failure")
         status = outcome["status"] + (f": {_words(failure)}" if failure else "")
         found[job.name] = Run(job, status, outcome["seconds"], outcome["provenance"])

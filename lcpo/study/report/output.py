@@ -54,8 +54,7 @@ def write_files(
     contents: dict[str, bytes] = {}
     for name, table in report.tables.items():
         for suffix, render in tables.FORMATS.items():
-            chosen = report.numbers.get(name, table) if suffix == "csv" else table
-            contents[f"{name}.{suffix}"] = render(chosen).encode()
+            contents[f"{name}.{suffix}"] = render(table).encode()
     contents[SEEDS] = report.seeds.to_csv().encode()
     contents[REPORT] = document.write(document.Tables(report.tables, report.seeds))
     pictures = {
@@ -214,7 +213,7 @@ def how_made(results: Sequence[Result], command: str | None = None) -> dict[str,
         "versions": {name: values(name) for name in PACKAGES},
         "agents": _distinct([job.agent for job in jobs]),
         "envs": _distinct([job.env for job in jobs]),
-        "traces": _distinct([job.trace for job in jobs]),
+        "traces": _distinct([job.trace_name for job in jobs]),
         "steps": _distinct([job.steps for job in jobs]),
         "seeds": len({job.seed for job in jobs}),
         "finished": sum(result.status == "finished" for result in results),
