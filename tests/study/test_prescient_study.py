@@ -68,7 +68,8 @@ def out(tmp_path: Path) -> Path:
 
 def test_best_prescient_by_mean_and_by_seed(out: Path) -> None:
     """The two differ here, which is why both are given."""
-    lines = {line.title: line for line in find_lines([], load_results(out)).lines}
+    (part,) = find_lines([], load_results(out)).parts
+    lines = {line.title: line for line in part.lines}
     a2c, sac = lines["prescient-a2c"], lines["prescient-sac"]
     assert (a2c.row.finished, len(a2c.runs)) == (3, 4)
     assert (prescient.best_seed(a2c), prescient.best_seed(sac)) == ((0, -380.0), (1, -360.0))
