@@ -14,9 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lcpo import contexts
-from lcpo.contexts import fractions
-from lcpo.run.plan.checked import counted
+from lcpo.contexts import TraceRef
 from lcpo.straggler.report import PAPER
 from lcpo.study import costs
 from lcpo.study.measure.paper_numbers import read_table
@@ -115,7 +113,7 @@ def cell_of(row: dict[str, str]) -> tuple[Key, bool]:
         name, faults = "", name
     published = bool(faults) or "published" in name.split("-")
     variant = "-".join(part for part in name.split("-") if part != "published")
-    trace, _ = fractions.split(row["trace"])
+    trace = str(TraceRef.parse(row["trace"]).whole) if row["trace"] else ""
     env = row["env"]
     if variant.startswith("penalty_coef="):
         alpha, _, beta = variant.removeprefix("penalty_coef=").partition("-averaging_rate=")
@@ -134,9 +132,10 @@ def scale_of(row: dict[str, str], made: dict[str, Any]) -> str:
     """How long a run was: "" for the paper's steps."""
     if row["env"] == "straggler":
         return "1/20"
-    trace, share = fractions.split(row["trace"])
-    if trace in ("1", "2", "3", "4"):
-        whole = int(contexts.shape(trace)[0] * share)
+    trace = TraceRef.parse(row["trace"])
+    share = trace.fraction
+    if str(trace.whole) in ("1", "2", "3", "4"):
+        whole = int(trace.whole.shape()[0] * share)
         if not any(0.99 * whole <= steps <= whole for steps in made["steps"]):
             return f"first {tables.short_count(max(made['steps']))}"
     return "" if share == 1 else str(share)
@@ -220,8 +219,7 @@ def study_cost(name: str, **options: str) -> costs.Cost:
     """Of an experiment, or a part of it, at the paper's scale."""
     study = find_study(name)
     scale = {} if "scale" in study.Options.without else {"scale": "paper"}
-    with counted():
-        return costs.cost(study.plan(study.Options(**scale, **options)))
+    return costs.cost(study.plan(study.Options(**scale, **options, check=False)))
 
 
 def page(results: Path) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef
 from lcpo.study.report.tables import Table
 
 Returns = dict[tuple[str, str], dict[str, np.ndarray]]
@@ -46,7 +46,7 @@ def read(folders: list[Path], field: str) -> Returns:
         with (folder / "seeds.csv").open() as lines:
             for row in csv.DictReader(lines):
                 if row["status"] == "finished" and not row["setting"]:
-                    key = (row["env"], fractions.split(row["trace"])[0], row["agent"])
+                    key = (row["env"], str(TraceRef.parse(row["trace"]).whole), row["agent"])
                     returns.setdefault(key, []).append(float(row[field]))
         for (env, trace, agent), values in returns.items():
             found.setdefault((env, trace), {})[agent] = np.asarray(values)

@@ -170,7 +170,7 @@ def note(text: str) -> None:
 
 def default_out(job: Job) -> Path:
     """Where the runs of a plan go if nobody says."""
-    return Path("out") / job.name.rsplit("-s", 1)[0]
+    return Path("out") / job.stem
 
 
 def run(

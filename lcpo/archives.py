@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import zipfile
@@ -9,6 +10,11 @@ from collections.abc import Sequence
 from typing import IO
 
 import numpy as np
+
+
+def digest(values: np.ndarray) -> str:
+    """A fingerprint of an array."""
+    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
 
 
 def read_archive(file: IO[bytes], most_unpacked: int = 0) -> dict[str, np.ndarray]:

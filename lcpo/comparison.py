@@ -26,7 +26,7 @@ from lcpo.study.measure import compare as rows
 from lcpo.study.measure.seeds import setting
 from lcpo.study.report import html, report
 from lcpo.study.report.figures import save
-from lcpo.study.report.output import FORMS, SEEDS, check_report
+from lcpo.study.report.output import FILES, check_report
 from lcpo.study.report.tables import Table
 
 AGENTS = "lcpo,a2c-entropy,a2c"
@@ -168,14 +168,14 @@ def compare(
 def check_out(out: Path) -> None:
     """Raise InputError unless tables, curves and page of a comparison may be written there."""
     check_runs_folder(out)
-    check_report(out, "lcpo compare", (*FORMS, SEEDS, "curves.png", "curves.svg"))
+    check_report(out, "lcpo compare", (*FILES, "curves.png", "curves.svg"))
     html.check_page(out, out / html.PAGE, "lcpo compare")
 
 
 def default_out(jobs: Sequence[Job], published: bool = False) -> Path:
     """Where a comparison goes if nobody says."""
     name = f"compare-{jobs[0].env}-{jobs[0].trace or 'none'}{'-published' if published else ''}"
-    return Path("out") / name.replace("/", "_").replace(":", ".")
+    return Path("out") / values.file_name(name)
 
 
 def gather(

@@ -52,6 +52,17 @@ def load(name: str) -> Any:
     return found
 
 
+def imported(name: str, known: Mapping[str, Any]) -> Any:
+    """What is known by this name, or the user's own, if its module has been imported; else None."""
+    if name in known:
+        return known[name]
+    module, _, attribute = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
 T = TypeVar("T")
 
 

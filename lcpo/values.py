@@ -101,6 +101,11 @@ def name(what: str, value: Any) -> str:
     return value if isinstance(value, str) and value else refuse(what, value, "a name")
 
 
+def file_name(text: str) -> str:
+    """A text as it stands in the name of a file or folder: without slashes and colons."""
+    return text.replace("/", "_").replace(":", ".")
+
+
 def has_control(text: str) -> bool:
     """Whether a text holds what ends a line, or what a terminal takes as a command."""
     return any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in text)

@@ -33,7 +33,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> lcpo.Comparison:
 
 def command(found: lcpo.Comparison, *more: str) -> list[str]:
     """The same on the command line; nothing is left to be run."""
-    trace = found.results[0].job.trace
+    trace = found.results[0].job.trace_name
     assert trace is not None
     return ["compare", "--agents", AGENTS, "--trace", trace, "--env.max-steps", "30", "--seeds",
             "2", "--workers", "0", "--out", str(found.out), "--resume", *more]  # fmt: skip

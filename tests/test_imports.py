@@ -14,10 +14,11 @@ import lcpo
 ROOT = Path(lcpo.__file__).parent
 
 # package -> the packages of ours that it may import
-BASICS = {"archives", "errors", "values", "names", "config", "types"}
+BASICS = {"archives", "defaults", "errors", "values", "names", "config", "types"}
 ALLOWED = {
     "errors": set(),
     "archives": set(),
+    "defaults": set(),
     "values": {"errors"},
     "names": {"errors", "values"},
     "config": {"errors", "values", "names"},
@@ -30,8 +31,7 @@ ALLOWED = {
     "run": {"run", "agents", "envs", "gym", "contexts", "core", "lcpo"} | BASICS,
     "bench": {"run", "agents", "envs"} | BASICS,
     "straggler": {"straggler", "study", "run", "agents", "envs", "contexts", "core"} | BASICS,
-    "study": {"study", "straggler", "run", "agents", "envs", "gym", "contexts", "core",
-              "bench"} | BASICS,
+    "study": {"study", "run", "agents", "envs", "gym", "contexts", "core", "bench"} | BASICS,
     "policy": {"run", "agents", "envs"} | BASICS,
     "live": {"live", "policy", "run", "agents", "envs", "core"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,

@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         of = {"rollout_length": 20, "action": action}
         jobs += plan(
             "constant", "pendulum", trace="revisit", steps=40, seeds=2, overrides=of,
-            label=f"always-{action}",
+            variant=f"always-{action}",
         )  # fmt: skip
     api.run(jobs, out, workers=0, progress=False)
     return out

@@ -39,7 +39,7 @@ def trace(arguments: list[str]) -> None:
         _tell_notes(name)
         for c, channel in enumerate(found["names"]):
             numbers = [f"{found[k][c]:.3f}" for k in ("mean", "std", "min", "max")]
-            first = [name, f"{found['rows']:,}"] if c == 0 else ["", ""]
+            first = [str(name), f"{found['rows']:,}"] if c == 0 else ["", ""]
             rows.append([*first, channel, *numbers])
     header = ["trace", "rows", "channel", "mean", "std", "min", "max"]
     show.table(Table(header, rows, "lrlrrrr"))
@@ -47,8 +47,8 @@ def trace(arguments: list[str]) -> None:
     print(f"wrote {options.out}")
 
 
-def _tell_notes(trace: str) -> None:
-    for note in contexts.notes(trace):
+def _tell_notes(trace: contexts.TraceRef) -> None:
+    for note in trace.notes():
         show.line(note, "note:", "yellow", stderr=True)
 
 

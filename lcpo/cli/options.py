@@ -233,11 +233,12 @@ def _whole(word: str) -> int:
 
 
 def class_fields(cls: type) -> list[Option]:
-    """The fields of an options class; the string under each is its help."""
+    """The fields of an options class that are flags; the string under each is its help."""
     hints = typing.get_type_hints(cls)
     return [
         (field.name, hints[field.name], _help(cls, field.name), field.default)
         for field in dataclasses.fields(cls)
+        if field.metadata.get("flag", True)
     ]
 
 

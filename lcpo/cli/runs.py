@@ -80,7 +80,6 @@ def train(arguments: list[str]) -> int:
     from lcpo import api
     from lcpo.agents import find_agent, presets
     from lcpo.comparison import gather
-    from lcpo.envs.base import agent_settings_of
     from lcpo.run import further
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan
@@ -91,7 +90,7 @@ def train(arguments: list[str]) -> int:
     agent_name = "lcpo" if agent_name is None else agent_name
     env_name = RunOptions.env if env_name is None else env_name
     agent, env_class = find_agent(agent_name), find_env(env_name)
-    given = presets.settings(agent, env_name, agent_settings_of(env_class))
+    given = presets.settings(agent, env_name, env_class)
     default = configs.make(agent.Config, given)
     default_env = configs.make(env_class, {})
     options = flags.parse(
@@ -177,8 +176,8 @@ def _warn(text: str, stderr: bool = False) -> None:
     show.line(text, "warning:", "yellow", stderr=stderr)
 
 
-def trace_of(options: Any) -> str | None:
-    """The name of the trace that `--trace`, `--columns`, `--repeat` and `--hold` mean."""
+def trace_of(options: Any) -> contexts.TraceRef | None:
+    """The trace that `--trace`, `--columns`, `--repeat` and `--hold` mean."""
     if options.trace is None:
         if options.columns is not None or options.repeat or options.hold:
             raise InputError("--columns, --repeat and --hold are of a trace: give --trace, too")

@@ -12,6 +12,7 @@ from rich.progress import Progress
 
 from lcpo.cli import options as flags
 from lcpo.cli import show
+from lcpo.values import file_name
 
 _WHERE: list[flags.Option] = [
     ("folder", Annotated[Path, tyro.conf.Positional], "Of a run, or of several (--out).",
@@ -40,7 +41,7 @@ def evaluate(arguments: list[str]) -> None:
         ],
     )
     seeds = check_seeds(flags.read_seeds(options.seeds))
-    on = (options.trace or "same-trace").replace("/", "_").replace(":", ".")
+    on = file_name(options.trace or "same-trace")
     out = options.out or options.folder / f"evaluation-{on}"
     runs = study.find_runs(options.folder, options.run)
     study.check_out(out)

@@ -35,11 +35,12 @@ class Part(NamedTuple):
 
 
 def split(name: str) -> tuple[str, tuple[str, ...] | None]:
-    """(file, columns) of `FILE[COLUMNS]`; of any other name: None, all that are no time."""
+    """(file, columns as written) of `FILE[COLUMNS]`; of any other name: None, all but the time."""
     found = _NAMED.fullmatch(name)
     if found is None or os.path.isfile(name):
         return name, None
-    return found[1], read(found[2])
+    read(found[2])
+    return found[1], tuple(found[2].split(","))
 
 
 def read(text: str) -> tuple[str, ...]:
@@ -48,11 +49,6 @@ def read(text: str) -> tuple[str, ...]:
     if not all(found) or len(set(found)) < len(found) or {"[", "]"} & set(text):
         refuse("columns", text, _NEED)
     return found
-
-
-def join(file: str, text: str) -> str:
-    """The name of a trace of some columns of a file."""
-    return f"{file}[{','.join(read(text))}]"
 
 
 def choose(wanted: Sequence[str], names: Sequence[str], count: int, file: object) -> list[int]:

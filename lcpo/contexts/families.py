@@ -18,6 +18,8 @@ from lcpo.values import shown
 
 Settings = tuple[Callable[..., np.ndarray], dict[str, Any]]
 
+FAMILY = "family:"
+"""What the name of a member begins with."""
 FAMILIES: dict[str, str] = {
     "revisit": "3 to 5 winds, switched at random every 50,000 to 200,000 steps, and revisited",
     "drift": "Ornstein-Uhlenbeck drift with a relaxation time of 0.3 to 5 million steps",

@@ -16,6 +16,7 @@ from lcpo.errors import InputError
 from lcpo.values import shown
 
 SIGN = "@"
+WHOLE = Fraction(1)
 _NUMBER = r"\d+/\d+|\d*\.?\d+"
 _LARGEST = 10**9
 
@@ -36,15 +37,8 @@ def split(name: str) -> tuple[str, Fraction]:
     """(trace, fraction) of `TRACE@FRACTION`; of any other name: all of it."""
     found = re.fullmatch(f"(.+){SIGN}({_NUMBER})", name)
     if found is None:
-        return name, Fraction(1)
+        return name, WHOLE
     return found[1], read(f"fraction of trace {shown(name)}", found[2])
-
-
-def join(name: str, fraction: Fraction) -> str:
-    """The name of a trace that is played in a fraction of its time."""
-    base, before = split(name)
-    whole = before * fraction
-    return base if whole == 1 else f"{base}{SIGN}{whole}"
 
 
 def rows_before(rows: int, fraction: Fraction) -> int:

@@ -11,46 +11,30 @@ import importlib.resources
 
 import numpy as np
 
+from lcpo import defaults
 from lcpo.contexts import ends, fractions, generators
+from lcpo.defaults import ENVIRONMENTS, MILLION
 from lcpo.errors import InputError
 from lcpo.names import unknown
 
-MILLION = 1_000_000
 
-WIND_DIVISORS: dict[str, tuple[int, int, int, int]] = {
-    "pendulum": (1, 1, 1, 1),
-    "inverted-pendulum": (1, 1, 8, 8),
-    "inverted-double-pendulum": (8, 8, 8, 8),
-    "hopper": (1, 1, 8, 1),
-    "reacher": (1, 8, 1, 1),
-}
-"""By what the published code divides the wind of traces 1 .. 4, in each environment."""
-
-
-def wind_scale(env: str, trace: str) -> float:
+def wind_scale(env: str, trace: object) -> float:
     """The factor on the wind behind the published tables; 1 on traces that are not the paper's.
 
     The paper divides the wind by 8 in 8 of its 20 (environment, trace) pairs.
     """
-    if env not in WIND_DIVISORS:
-        raise InputError(unknown("windy environment", env, WIND_DIVISORS))
-    trace, _ = ends.split(fractions.split(trace)[0])
-    return 1.0 / WIND_DIVISORS[env][int(trace) - 1] if trace in ("1", "2", "3", "4") else 1.0
+    windy = {name: known.wind_divisors for name, known in ENVIRONMENTS.items()}
+    divisors = windy.get(env)
+    if divisors is None:
+        known = [name for name, found in windy.items() if found]
+        raise InputError(unknown("windy environment", env, known))
+    name, _ = ends.split(fractions.split(str(trace))[0])
+    return 1.0 / divisors[int(name) - 1] if name in ("1", "2", "3", "4") else 1.0
 
 
-def default_scale(env: str, trace: str) -> float:
+def default_scale(env: str, trace: object) -> float:
     """What a trace is multiplied by if nobody says: the wind scale, or 1."""
-    return wind_scale(env, trace) if env in WIND_DIVISORS else 1.0
-
-
-DEFAULT_TRACES: dict[str, str] = {
-    "pendulum": "revisit", "grid-world": "grid-world", "probe-two-contexts": "two-contexts",
-}  # fmt: skip
-"""The trace that belongs to an environment, where one does."""
-DEFAULT_STEPS: dict[str, int] = {"grid-world": 4 * MILLION}
-"""The length of a run, where the trace does not tell."""
-FIRST_STEPS: dict[str, int] = {"pendulum": MILLION}
-"""The length of a run along the default trace, where that can have any: seven changes of wind."""
+    return wind_scale(env, trace) if defaults.of(env).wind_divisors else 1.0
 
 
 def trap_schedule(episodes: int = 200_000) -> np.ndarray:

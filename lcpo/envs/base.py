@@ -12,7 +12,8 @@ the driver appends. An environment that makes its own context declares `advance 
 given no context and writes those entries into its features itself.
 
 Optional members, each read through one function here: `landmarks`, `notes`, `max_input`,
-`open_anywhere`, `action_form`, `agent_settings`, `measures`, `microseconds`.
+`open_anywhere`, `action_form`; and of the class `defaults` (`lcpo.defaults`) and `measures`, which
+reports read (`lcpo.study.measure.measures`).
 """
 
 from __future__ import annotations
@@ -223,19 +224,6 @@ def action_form_of(env: AnyEnv) -> ActionForm | None:
     None: an action is what the agent gives, numbers [A].
     """
     return getattr(env, "action_form", None)
-
-
-def agent_settings_of(env: AnyEnv | type | None) -> Mapping[str, Mapping[str, Any]]:
-    """Optional member `agent_settings` of the class: config values of agents on the environment.
-
-    By the name of the agent, where its defaults do not suit; a variant inherits its agent's.
-    """
-    return getattr(env, "agent_settings", {})
-
-
-def microseconds_of(env: AnyEnv | type | None) -> float:
-    """Optional member `microseconds` of the class: what a step takes on one core, for estimates."""
-    return getattr(env, "microseconds", 0.0)
 
 
 def is_measured(env: AnyEnv) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from lcpo import contexts
-from lcpo.contexts import paper
+from lcpo import contexts, defaults
+from lcpo.contexts import TraceRef, paper
 from lcpo.envs.base import AnyEnv, max_input_of
 from lcpo.errors import InputError
 
@@ -38,22 +37,14 @@ def make_spaces(env: AnyEnv, continuous: bool) -> tuple[spaces.Space, spaces.Spa
 
 def load_rows(env: str, trace: Any, scale: float | None, channels: int) -> np.ndarray:
     """The trace [rows, channels], scaled as in our own runs; nobody may write into it."""
-    trace = paper.DEFAULT_TRACES.get(env, "revisit") if trace is None else trace
-    if isinstance(trace, str):
-        factor = paper.default_scale(env, trace) if scale is None else scale
-        rows = _load_named(trace, factor, contexts.stamp(trace))
+    trace = (defaults.of(env).trace or "revisit") if trace is None else trace
+    if isinstance(trace, (str, TraceRef)):
+        named = TraceRef.parse(trace)
+        factor = paper.default_scale(env, named) if scale is None else scale
+        rows = named.load(ROWS if named.any_length else None, factor)
     else:
         rows = contexts.check(np.asarray(trace), "given")
         rows = rows if scale is None else rows * np.float32(scale)
     if rows.shape[1] != channels:
         raise InputError(f"the trace has {rows.shape[1]} columns, {env!r} needs {channels}")
-    return rows
-
-
-@functools.lru_cache(maxsize=2)
-def _load_named(trace: str, factor: float, stamp: Any) -> np.ndarray:
-    """A named trace, kept: environments are often made by the dozen. `stamp`: of its file."""
-    del stamp
-    rows = contexts.get(trace, ROWS if contexts.any_length(trace) else None, factor)
-    rows.flags.writeable = False
     return rows

@@ -34,7 +34,7 @@ from lcpo.live.settings import check_values, make_config, plain_spec
 from lcpo.policy import find_policy, restore
 from lcpo.run.drive.base import Program, Run
 from lcpo.run.drive.host_functions import Functions, Kind, functions_of
-from lcpo.run.plan.checked import check_program
+from lcpo.run.plan.check import check_program
 from lcpo.types import Agent, AnyAgent, Spec, Tree
 
 _NO_READINGS = np.zeros(0, np.float32)

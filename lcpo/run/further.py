@@ -15,17 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lcpo import contexts
 from lcpo import values as plain_values
 from lcpo.errors import InputError
-from lcpo.run.plan.job import (
-    Job,
-    Setup,
-    check_trust,
-    digest_of_trace,
-    file_digest,
-    load_trace,
-)
+from lcpo.run.plan.job import Job, Setup, check_trust
 from lcpo.run.store.checkpoint import check_same
 from lcpo.run.store.layout import plan_file, run_files
 from lcpo.run.store.plans import planned_jobs
@@ -66,9 +58,11 @@ def resumed(
     planned = {job.name: job for job in planned_jobs(out)}
     if not planned:
         return jobs
-    kinds = {_kind(job): job for job in planned.values()}
+    kinds = {job.stem: job for job in planned.values()}
     _check_kinds(jobs, kinds, out)
-    before = [planned.get(job.name) or _with_seed(kinds[_kind(job)], job) for job in jobs]
+    before = [
+        planned.get(job.name) or dataclasses.replace(kinds[job.stem], seed=job.seed) for job in jobs
+    ]
     named = {(_sized_for(job), job.name): job for job in jobs}
     others = {_sized_for(old) for old in before if (_sized_for(old), old.name) not in named}
     named |= {(length, job.name): job for length in others for job in again(length)}
@@ -81,29 +75,20 @@ def resumed(
     return _told(before, longer, tell)
 
 
-def _kind(job: Job) -> str:
-    """What runs have in common that differ in their seeds only: their names but for the seed."""
-    return job.name.removesuffix(f"-s{job.seed}")
-
-
 def _sized_for(job: Job) -> int:
     return job.sized_for or job.steps
-
-
-def _with_seed(job: Job, like: Job) -> Job:
-    return dataclasses.replace(job, name=like.name, seed=like.seed)
 
 
 def _at_steps(job: Job, steps: int) -> Job:
     """The same run for so many steps, with the sizes that it has."""
     longer = dataclasses.replace(job, steps=steps, trace_digest=None)
-    digest = file_digest(job.trace, job.scale, Setup(longer).trace_rows)
+    digest = job.trace and job.trace.file_digest(Setup(longer).trace_rows, job.scale)
     return dataclasses.replace(longer, trace_digest=digest)
 
 
 def _check_kinds(jobs: Sequence[Job], kinds: Mapping[str, Job], out: Path) -> None:
     """Raise InputError where a resume names runs that differ from those of the folder."""
-    others = dict.fromkeys(_kind(job) for job in jobs if _kind(job) not in kinds)
+    others = dict.fromkeys(job.stem for job in jobs if job.stem not in kinds)
     if others:
         raise InputError(
             f"{out} holds {_listed(list(kinds))}, and no {_listed(list(others))}: a resume runs "
@@ -166,10 +151,10 @@ def _digest(before: Setup, after: Setup) -> str | None:
     job, rows = before.job, before.trace_rows
     if job.trace is None or rows is None:
         return job.trace_digest
-    longer = load_trace(job.trace, job.scale, after.trace_rows)
+    longer = job.trace.load(after.trace_rows, job.scale)
     if not np.array_equal(longer[:rows], before.trace()[:rows]):
         raise InputError(
             f"trace {job.trace!r} of {after.job.steps:,} rows does not begin as that of "
             f"{job.steps:,}: {job.name} cannot go on along it"
         )
-    return digest_of_trace(longer) if contexts.is_file(job.trace) else None
+    return job.trace.file_digest(after.trace_rows, job.scale)

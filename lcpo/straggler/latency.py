@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lcpo.run.store.record import TOTAL, Record
+from lcpo.study.measure.measures import Measure
 from lcpo.study.measure.stats import NAN
 
 WINDOWS_PER_HOUR = 7200
@@ -18,11 +19,6 @@ DELAY = 900
 P95, P99, P999 = "p95", "p99", "p999"
 WORSE = 1.05
 """An hour is worse than another run's if its latency is more than so many times that."""
-
-
-def has_latency(record: Record) -> bool:
-    """Whether this is the record of a run of the task."""
-    return TOTAL + P95 in record
 
 
 def mean_latency(record: Record, after_step: int = 0, which: str = P95) -> float:
@@ -79,3 +75,10 @@ def hours_until_better(hours: np.ndarray, other: np.ndarray, stretch: int) -> fl
 def _middle(record: Record) -> np.ndarray:
     """Where the middle of the bucket is that a row closed at its end, in windows."""
     return record["step"].astype(np.float64) - DELAY
+
+
+MEASURES = (
+    Measure("latency", "p95 ms", mean_latency, P95, "p95_ms"),
+    Measure("extra_load", "extra load %", extra_load, "work_ms", "extra_load", factor=100.0),
+)
+"""What every comparison on the task shows."""

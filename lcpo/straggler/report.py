@@ -15,7 +15,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.straggler import latency, pairs, rules
-from lcpo.straggler.settings import SETTINGS
+from lcpo.straggler.task import Straggler
 from lcpo.study.measure import gradient_steps, stats
 from lcpo.study.measure.compare import finished_runs
 from lcpo.study.measure.paper_numbers import paper_number
@@ -130,7 +130,7 @@ def budget(job: Job, steps: int) -> gradient_steps.Counts | None:
     if job.training is not None:
         steps = job.training["steps"]
         theirs = TRPO_TRAINING if job.agent == "prescient-trpo" else TRAINING
-    usual = configs.to_json(agent.config(**presets.settings(agent, job.env, SETTINGS)))
+    usual = configs.to_json(agent.config(**presets.settings(agent, job.env, Straggler)))
     mine, paper = gradient_steps.count(job.config, steps), gradient_steps.count(usual, theirs)
     model = None if mine.model is None or not paper.model else mine.model / paper.model
     return gradient_steps.Counts(mine.policy / paper.policy, model)

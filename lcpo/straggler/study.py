@@ -26,9 +26,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import Result
 from lcpo.straggler import report, timeouts, workloads
-from lcpo.straggler.settings import SETTINGS as AGENT_SETTINGS
 from lcpo.straggler.task import NEVER, WINDOW_MS, Straggler
-from lcpo.study.measure.seeds import name_part
 from lcpo.study.study import Options, Report, Study, listed, names
 from lcpo.values import number, whole
 
@@ -142,7 +140,9 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
                 overrides=overrides,
                 training_steps=options.training_steps if prescient else None,
                 published=options.published,
-                label=label_of(case.name, name.removeprefix(agent), options.published),
+                variant=f"{case.name}{name.removeprefix(agent)}",
+                name_setting=True,
+                check=options.check,
             )
     return [_with_schedule(job, ()) if job.agent == HOURLY else job for job in jobs]
 
@@ -178,15 +178,10 @@ def chosen_agents(options: StragglerOptions) -> list[str]:
     return chosen
 
 
-def label_of(workload: str, setting: str, published: bool) -> str:
-    """Of a run: its workload and what its agent has of its own."""
-    return f"{workload}{setting}{'-published' if published else ''}"
-
-
 def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:
     """Config values of an agent for shorter passes; the presets are for the paper's."""
     chosen = find_agent(agent)
-    config = chosen.config(**presets.settings(chosen, ENV, AGENT_SETTINGS))
+    config = chosen.config(**presets.settings(chosen, ENV, Straggler))
     values = vars(config)
 
     def shorter(fraction: Fraction) -> dict[str, Any]:
@@ -226,8 +221,7 @@ def make_report(options: StragglerOptions, results: Sequence[Result]) -> Report:
     groups: dict[str, dict[str, list[Result]]] = {workload: {} for workload in cases}
     for result in results:
         workload = result.job.env_config["workload"]
-        setting = name_part(result.job).removeprefix(cases[workload].name)
-        name = result.job.agent + setting.removesuffix("-published")
+        name = result.job.agent + result.job.variant.removeprefix(cases[workload].name)
         groups[workload].setdefault(name, []).append(result)
     parts = [
         report.Part(cases[w].name, cases[w].windows, options.passes, found)

@@ -7,11 +7,12 @@ averages of the rate and the size of requests, which the observation holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from lcpo.config import config, static
-from lcpo.contexts import is_file, stamp
+from lcpo.contexts import files
+from lcpo.defaults import Defaults
 from lcpo.envs.base import Advance
 from lcpo.errors import InputError
 from lcpo.names import unknown
@@ -66,8 +67,8 @@ FAULTS = (FUTURE_SIZES, LATE_WINDOWS, IDLE_TERMINAL, WHOLE_TRACE_SCALES)
 class Straggler:
     """Send a late request a second time, before the tail of latencies grows and not too often."""
 
-    agent_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = SETTINGS
-    microseconds: ClassVar[float] = 9.9
+    defaults: ClassVar[Defaults] = Defaults(microseconds=9.9, agents=SETTINGS)
+    measures: ClassVar[str] = "lcpo.straggler.latency:MEASURES"
 
     num_servers: int = static(10, "servers, each with a queue", low=1, high=1000)
     workload: str = static(
@@ -114,12 +115,12 @@ class Straggler:
     def jobs(self) -> Jobs:
         """The requests of its worlds."""
         known = (POISSON, *workloads.WORKLOADS)
-        if self.workload not in known and not is_file(self.workload):
+        if self.workload not in known and not files.is_file(self.workload):
             text = unknown("workload", self.workload, known)
             raise InputError(f"{text} (or a .csv, .npy or .npz file)")
         if self.workload != POISSON:
             given = self.shorten, self.rate, self.size, self.size_cv
-            return workload_jobs(self.workload, *given, stamp(self.workload))
+            return workload_jobs(self.workload, *given, files.stamp(self.workload))
         if self.shorten != 1.0:
             raise InputError(
                 f"shorten = {self.shorten:g}, but the workload {POISSON!r} has no pass that could "

@@ -13,9 +13,6 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import check_count
 from lcpo.study.study import Options, listed
 
-PUBLISHED = "published"
-"""In the names of runs with the faults of the published code."""
-
 
 class Case(NamedTuple):
     """An agent, and what it has of its own in a study."""
@@ -72,7 +69,6 @@ def plan_cases(
     `seeds`: of each, or of a case, at the paper's scale. `marked`: whether the names of runs as
     published say so.
     """
-    mark = PUBLISHED if marked and options.published else ""
     jobs = [
         job
         for env in envs
@@ -88,7 +84,9 @@ def plan_cases(
             overrides={**case.values, **case.by_trace(trace or "")},
             sweep=case.sweep,
             published=options.published,
-            label="-".join(filter(None, [case.variant, mark])),
+            variant=case.variant,
+            name_setting=marked,
+            check=options.check,
         )
     ]
     check_count(len(jobs))

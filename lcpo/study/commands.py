@@ -11,7 +11,6 @@ from lcpo import config as configs
 from lcpo.agents import AGENTS, constant, find_agent, presets
 from lcpo.contexts import paper
 from lcpo.envs import ENVS
-from lcpo.envs.base import agent_settings_of
 from lcpo.run.plan.job import Job
 
 
@@ -24,7 +23,7 @@ def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
     words = ["lcpo", "train", "--agent", job.agent, "--env", job.env]
     default_scale = 1.0
     if job.trace is not None:
-        words += ["--trace", job.trace]
+        words += ["--trace", str(job.trace)]
         default_scale = paper.default_scale(job.env, job.trace)
     if job.scale != default_scale:
         words += ["--scale", repr(job.scale)]
@@ -45,7 +44,7 @@ def _agent_defaults(job: Job) -> Mapping[str, Any]:
     if job.agent not in AGENTS and not constant.is_action(job.agent):
         return {}
     agent = find_agent(job.agent)
-    given = presets.settings(agent, job.env, agent_settings_of(ENVS.get(job.env)))
+    given = presets.settings(agent, job.env, ENVS.get(job.env))
     config = configs.make(agent.Config, {**agent.presets, **given})
     steps = (job.training or {}).get("steps", job.steps)
     return configs.to_json(configs.resolve(config, steps))

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lcpo import config as configs
-from lcpo import contexts
+from lcpo import defaults, names
 from lcpo.agents import AGENTS
 from lcpo.envs import ENVS
-from lcpo.envs.base import is_measured, microseconds_of
+from lcpo.envs.base import is_measured
 from lcpo.run.plan.job import Job
 from lcpo.run.store.record import KEPT_ROWS, block_size
 from lcpo.study.measure import gradient_steps
@@ -25,7 +25,7 @@ AGENT_US = {
     "mbpo": 205.8, "ideal-mbpo": 11.4, "mbcd": 54.7,
 }  # fmt: skip
 """Microseconds per interaction on the Pendulum, which itself takes next to none of them. What an
-environment adds is its own (`envs.base.microseconds_of`): whole runs of LCPO less LCPO here."""
+environment adds is its own (`lcpo.defaults`)."""
 OTHER_US = 3.0
 """Of agents that were not measured: tables and rules."""
 COMPILE_SECONDS = 10.0
@@ -51,7 +51,8 @@ def microseconds(job: Job) -> float:
     """Per interaction of a run."""
     agent = AGENTS.get(job.agent)
     name = agent.root.name if agent else job.agent
-    return _learning(job, AGENT_US.get(name, OTHER_US)) + microseconds_of(ENVS.get(job.env))
+    step = defaults.of(job.env, names.imported(job.env, ENVS)).microseconds
+    return _learning(job, AGENT_US.get(name, OTHER_US)) + step
 
 
 def _learning(job: Job, us: float) -> float:
@@ -82,9 +83,9 @@ def cost(jobs: Sequence[Job]) -> Cost:
 def _rows(job: Job) -> int:
     """Of the record of a run (`Setup.is_timed` says which are long)."""
     updates = job.steps // job.config["rollout_length"]
-    env = ENVS.get(job.env)
+    env = names.imported(job.env, ENVS)
     measured = env is not None and is_measured(configs.make(env, job.env_config))
-    timed = measured or contexts.has_switches(job.trace)
+    timed = measured or (job.trace is not None and job.trace.has_switches)
     return -(-updates // block_size(updates)) if timed else min(KEPT_ROWS, updates)
 
 

@@ -35,7 +35,7 @@ from lcpo.run.plan.plan import check_seeds
 from lcpo.run.store.results import Result
 from lcpo.study.report.tables import Table
 from lcpo.study.scale import read_scale
-from lcpo.values import refuse
+from lcpo.values import file_name, refuse
 
 Setting = Literal["corrected", "published"]
 
@@ -77,6 +77,8 @@ class Options:
     """Run nothing: write the jobs into this folder, for another machine."""
     collect: Path | None = None
     """Run nothing: make the report of the runs that this folder holds."""
+    check: bool = dataclasses.field(default=True, metadata={"flag": False})
+    """Whether programs are tried out while planning; off: the jobs are only counted."""
 
     @property
     def published(self) -> bool:
@@ -100,7 +102,7 @@ class Options:
         default = type(self)  # a dataclass keeps them there
         parts = [study, *([self.setting] if self.setting != default.setting else [])]
         parts += [self.scale] if self.scale != default.scale else []
-        return self.out or Path("out") / "-".join(parts).replace("/", "_").replace(":", ".")
+        return self.out or Path("out") / file_name("-".join(parts))
 
 
 NO_RUNS = (

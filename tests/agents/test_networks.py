@@ -58,7 +58,7 @@ def test_every_agent_can_have_a_deep_set(name: str) -> None:
 def test_servers_may_change_their_order(name: str) -> None:
     """On the straggler task, any order of the ten: the same policy, and the same values."""
     agent, spec = AGENTS[name], Straggler().spec
-    config = agent.config(**presets.settings(agent, "straggler", Straggler.agent_settings))
+    config = agent.config(**presets.settings(agent, "straggler", Straggler))
     more = {"random_steps": 0, "buffer_size": 512} if name == "sac" else {}
     config = dataclasses.replace(config, **more)
     state: Any = agent.init(config, spec, KEY)

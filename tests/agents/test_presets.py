@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 
+from lcpo import defaults
 from lcpo.agents import AGENTS, a2c, on_policy, presets
 from lcpo.config import config, make, with_default
+from lcpo.defaults import Defaults
 from lcpo.errors import InputError
-from lcpo.straggler.settings import SETTINGS
 from lcpo.straggler.task import Straggler
 from lcpo.types import Agent
 
@@ -17,12 +18,12 @@ from lcpo.types import Agent
 def test_one_rule_of_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Defaults < (agent, env) < the variant's < (variant, env) < the user's."""
     child = a2c.agent.variant("child", gamma=0.3, lam=0.3, entropy_coef=0.3)
-    tables = {
-        ("a2c", "here"): {"hidden": (2,), "gamma": 0.2, "lam": 0.2, "entropy_coef": 0.2},
-        ("child", "here"): {"lam": 0.4, "entropy_coef": 0.4},
-        ("child", "elsewhere"): {"gamma": 0.9},
+    here = {
+        "a2c": {"hidden": (2,), "gamma": 0.2, "lam": 0.2, "entropy_coef": 0.2},
+        "child": {"lam": 0.4, "entropy_coef": 0.4},
     }
-    monkeypatch.setattr(presets, "SETTINGS", tables)
+    tables = {"here": Defaults(agents=here), "elsewhere": Defaults(agents={"child": {"gamma": 1}})}
+    monkeypatch.setattr(defaults, "ENVIRONMENTS", tables)
     found = child.config(**{**presets.settings(child, "here"), "entropy_coef": 0.5})
     assert found.max_grad_norm == a2c.Config().max_grad_norm
     assert (found.hidden, found.gamma, found.lam, found.entropy_coef) == ((2,), 0.3, 0.4, 0.5)
@@ -41,11 +42,17 @@ def test_a_name_that_begins_alike_gets_nothing() -> None:
     assert "gamma" not in presets.published(mine, "grid-world")
 
 
-@pytest.mark.parametrize("table", [presets.SETTINGS, presets.PUBLISHED], ids=["ours", "published"])
-def test_every_entry_can_be_built(table: dict[tuple[str, str], presets.Values]) -> None:
-    for (name, env), values in table.items():
+@pytest.mark.parametrize("kind", ["agents", "published"])
+def test_every_entry_can_be_built(kind: str) -> None:
+    entries = [
+        (name, env, values)
+        for env, known in defaults.ENVIRONMENTS.items()
+        for name, values in getattr(known, kind).items()
+    ]
+    assert entries
+    for name, env, values in entries:
         agent = AGENTS[name]
-        published = presets.published(agent, env) if table is presets.PUBLISHED else {}
+        published = presets.published(agent, env) if kind == "published" else {}
         config = agent.config(**{**presets.settings(agent, env), **published})
         for field, value in values.items():
             assert getattr(config, field) == value, (name, env, field)
@@ -82,10 +89,10 @@ STRAGGLER = {
 
 def test_the_straggler_task_is_that_of_the_published_runs() -> None:
     for name, values in STRAGGLER.items():
-        config = AGENTS[name].config(**presets.settings(AGENTS[name], "straggler", SETTINGS))
+        config = AGENTS[name].config(**presets.settings(AGENTS[name], "straggler", Straggler))
         for field, value in values.items():
             assert getattr(config, field) == value, (name, field)
-    lcpo = AGENTS["lcpo"].config(**presets.settings(AGENTS["lcpo"], "straggler", SETTINGS))
+    lcpo = AGENTS["lcpo"].config(**presets.settings(AGENTS["lcpo"], "straggler", Straggler))
     assert 2.0 * lcpo.sigma**2 == pytest.approx(28.0)  # per dimension here, of two
 
 
@@ -95,7 +102,7 @@ def test_all_agents_with_networks_can_take_the_straggler_task() -> None:
         fields = {f.name for f in dataclasses.fields(agent.Config)}
         if "hidden" not in fields or agent.name in ("ideal-mbpo", "tabular-a2c"):
             continue
-        config = agent.config(**presets.settings(agent, "straggler", SETTINGS))
+        config = agent.config(**presets.settings(agent, "straggler", Straggler))
         assert (config.hidden, config.gamma, config.scale_rewards) == ((32, 16), 0.9, False)
         if agent.check is not None:
             agent.check(config, spec)

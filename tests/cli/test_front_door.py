@@ -67,7 +67,7 @@ def test_train_alone(
     )
     assert run("train", "--plan-only", "--out", str(tmp_path)) == 0
     jobs = planned_jobs(tmp_path)
-    assert [(job.trace, job.steps) for job in jobs] == [("revisit", 1_000_000)] * 4
+    assert [(job.trace_name, job.steps) for job in jobs] == [("revisit", 1_000_000)] * 4
 
 
 def test_a_column_of_times_is_told(

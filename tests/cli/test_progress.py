@@ -25,15 +25,18 @@ def test_words_of_others_are_no_marks(
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
     (job,) = plan("a2c", "pendulum", trace="revisit", steps=400, seeds=[0])
-    jobs = [dataclasses.replace(job, name=f"[/{i}]-s{i}") for i in range(3)]
+    jobs = [dataclasses.replace(job, variant="[/]", seed=i) for i in range(3)]
     with RunProgress(jobs) as bar:
         assert bar.console.is_terminal == terminal
         bar(Note(WORDS))
-        bar(Progress("[/2]-s2", "[/phase]", 100, 0, 1.5))
-        bar(Crashed("[/0]-s0", WORDS, "Traceback"))
-        bar(Failed("[/1]-s1", "[/loss]", "nan", 200, "run"))
+        names = [job.name for job in jobs]
+        bar(Progress(names[2], "[/phase]", 100, 0, 1.5))
+        bar(Crashed(names[0], WORDS, "Traceback"))
+        bar(Failed(names[1], "[/loss]", "nan", 200, "run"))
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
-    problems = [f"[/0]-s0 stopped: {WORDS}", "[/1]-s1 stopped: [/loss] is nan at step 200"]
+    problems = [
+        f"{names[0]} stopped: {WORDS}", f"{names[1]} stopped: [/loss] is nan at step 200",
+    ]  # fmt: skip
     assert bar.problems == problems
     for line in (f"note: {WORDS}", *problems):
         assert line in shown, "one line, nothing eaten"

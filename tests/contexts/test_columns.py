@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from lcpo import contexts
+from lcpo.contexts import TraceRef, paper
 from lcpo.errors import InputError
 from lcpo.study.advice import calibrate
 from lcpo.study.report import trace_figure
@@ -37,7 +38,7 @@ def file(folder: Path, text: str) -> str:
 def test_the_time_is_left_out(tmp_path: Path, text: str, time: tuple[str, ...]) -> None:
     name = file(tmp_path, text)
     assert contexts.get(name).tolist() == [[1.0, 10.0], [2.0, 20.0]]
-    assert contexts.describe(name).time == time
+    assert TraceRef.parse(name).describe().time == time
 
 
 @pytest.mark.parametrize("text", [
@@ -50,7 +51,7 @@ def test_the_time_is_left_out(tmp_path: Path, text: str, time: tuple[str, ...]) 
     "time\n1\n2\n",  # there is nothing else
 ])  # fmt: skip
 def test_what_is_no_time_stays(tmp_path: Path, text: str) -> None:
-    found = contexts.describe(file(tmp_path, text))
+    found = TraceRef.parse(file(tmp_path, text)).describe()
     assert found.time == ()
     assert found.channels == len(text.splitlines()[0].split(","))
 
@@ -60,10 +61,10 @@ def test_columns_by_name_and_number(tmp_path: Path) -> None:
     for wanted in ("rate,size", "3,4", "rate, 4"):
         full = contexts.compose(name, wanted)
         assert contexts.get(full).tolist() == [[1.0, 10.0], [2.0, 20.0]]
-        assert contexts.describe(full).names == ("rate", "size")
+        assert TraceRef.parse(full).describe().names == ("rate", "size")
     assert contexts.get(f"{name}[size,rate]").tolist() == [[10.0, 1.0], [20.0, 2.0]]
-    assert contexts.is_file(f"{name}[rate]")
-    assert contexts.stamp(f"{name}[rate]+hold@1/2") == contexts.stamp(name)
+    assert TraceRef.parse(f"{name}[rate]").is_file
+    assert TraceRef.parse(f"{name}[rate]+hold@1/2").source == name
     np.save(tmp_path / "mine.npy", np.arange(6.0).reshape(2, 3))
     assert contexts.get(f"{tmp_path / 'mine.npy'}[3,1]").tolist() == [[2.0, 0.0], [5.0, 3.0]]
 
@@ -71,7 +72,7 @@ def test_columns_by_name_and_number(tmp_path: Path) -> None:
 def test_columns_in_the_order_asked_for(tmp_path: Path) -> None:
     name = file(tmp_path, "rate,size\n1,10\n2,20\n")
     assert contexts.get(f"{name}[size,rate]").tolist() == [[10.0, 1.0], [20.0, 2.0]]
-    assert contexts.describe(f"{name}[size,rate]").names == ("size", "rate")
+    assert TraceRef.parse(f"{name}[size,rate]").describe().names == ("size", "rate")
 
 
 @pytest.mark.parametrize(("wanted", "says"), [
@@ -115,7 +116,7 @@ def test_parquet_leaves_out_dates(tmp_path: Path) -> None:
     frame = pl.DataFrame({"when": ["2024-01-01", "2024-01-02"], "rate": [1, 2], "host": ["a", "b"]})
     frame = frame.with_columns(pl.col("when").str.to_date().alias("day"))
     frame.drop("host").write_parquet(tmp_path / "mine.parquet")
-    found = contexts.describe(str(tmp_path / "mine.parquet"))
+    found = TraceRef.parse(str(tmp_path / "mine.parquet")).describe()
     assert (found.names, found.time) == (("rate",), ("when", "day"))
     frame.write_parquet(tmp_path / "more.parquet")
     assert contexts.get(f"{tmp_path / 'more.parquet'}[rate]").tolist() == [[1.0], [2.0]]
@@ -127,11 +128,11 @@ def test_after_the_end(tmp_path: Path) -> None:
     assert contexts.get(f"{name}+hold", 5).ravel().tolist() == [1, 2, 3, 3, 3]
     assert contexts.get(f"{name}+repeat", 2).ravel().tolist() == [1, 2]
     assert contexts.get(f"{name}[load]+repeat@1/2", 3).ravel().tolist() == [1, 3, 2]
-    assert contexts.compose(f"{name}@1/2", "load", hold=True) == f"{name}[load]+hold@1/2"
+    assert str(contexts.compose(f"{name}@1/2", "load", hold=True)) == f"{name}[load]+hold@1/2"
     with pytest.raises(InputError, match=r"has 3 rows, the run needs 5.*--repeat.*--hold"):
         contexts.get(name, 5)
-    assert contexts.any_length("3+repeat")
-    assert contexts.paper.wind_scale("inverted-pendulum", "3+repeat") == 0.125
+    assert TraceRef.parse("3+repeat").any_length
+    assert paper.wind_scale("inverted-pendulum", "3+repeat") == 0.125
 
 
 def test_names_are_kept(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from lcpo import contexts
 from lcpo.contexts import families, files, generators, paper
+from lcpo.defaults import ENVIRONMENTS
 from lcpo.errors import InputError
 from lcpo.study.controls import drawn
 from lcpo.study.report import trace_figure
@@ -277,9 +278,12 @@ def test_trace_4_is_calm_then_circles() -> None:
     np.testing.assert_allclose(trace[:1_000_000].std(axis=0), 0.37, rtol=0.01)
 
 
+WINDY = [name for name, known in ENVIRONMENTS.items() if known.wind_divisors]
+
+
 def test_published_wind_scales() -> None:
     eighths = {
-        (env, trace) for env in paper.WIND_DIVISORS for trace in "1234"
+        (env, trace) for env in WINDY for trace in "1234"
         if paper.wind_scale(env, trace) == 0.125
     }  # fmt: skip
     assert len(eighths) == 8

@@ -11,7 +11,7 @@ import pytest
 from lcpo import contexts
 from lcpo.agents import AGENTS, steps
 from lcpo.config import resolve
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef, fractions
 
 
 @pytest.mark.parametrize("name", ["3", "family:drift:7", "turns-100"])
@@ -19,8 +19,8 @@ def test_rows_are_taken_at_equal_spacing(name: str) -> None:
     rows = None if name != "family:drift:7" else 1000
     whole, fast = contexts.get(name, rows), contexts.get(f"{name}@1/4", rows and rows // 4)
     np.testing.assert_array_equal(fast, whole[::4])
-    assert contexts.shape(f"{name}@1/4", rows and rows // 4) == fast.shape
-    assert contexts.any_length(f"{name}@1/4") == contexts.any_length(name)
+    assert TraceRef.parse(f"{name}@1/4").shape(rows and rows // 4) == fast.shape
+    assert TraceRef.parse(f"{name}@1/4").any_length == TraceRef.parse(name).any_length
 
 
 def test_switches_come_as_much_sooner() -> None:
@@ -48,21 +48,21 @@ def _holds(switches: contexts.Switches, rows: int) -> np.ndarray:
 
 
 def test_names(tmp_path) -> None:
-    assert fractions.join("3", Fraction(1, 20)) == "3@1/20"
-    assert fractions.join("3@1/4", Fraction(1, 5)) == "3@1/20"
-    assert fractions.join("3@1/4", Fraction(1)) == "3@1/4"
+    assert str(TraceRef.parse("3").faster(Fraction(1, 20))) == "3@1/20"
+    assert str(TraceRef.parse("3@1/4").faster(Fraction(1, 5))) == "3@1/20"
+    assert str(TraceRef.parse("3@1/4").faster(Fraction(1))) == "3@1/4"
     file = tmp_path / "mine@home.npy"
     np.save(file, np.arange(12.0).reshape(6, 2))
     np.testing.assert_array_equal(contexts.get(f"{file}@1/3"), [[0.0, 1.0], [6.0, 7.0]])
-    assert contexts.is_file(f"{file}@1/3")
-    assert contexts.stamp(f"{file}@1/3") == contexts.stamp(str(file))
+    assert TraceRef.parse(f"{file}@1/3").is_file
+    assert TraceRef.parse(f"{file}@1/3").source == str(file)
     for bad, why in {"3@2": "up to 1", "3@1/0": "up to 1", "3@0": "above 0"}.items():
         with pytest.raises(ValueError, match=why):
-            contexts.describe(bad)
+            TraceRef.parse(bad).describe()
     with pytest.raises(ValueError, match="unknown trace '3@fast'"):
-        contexts.describe("3@fast")
+        TraceRef.parse("3@fast").describe()
     with pytest.raises(ValueError, match="has none at 1/1000"):
-        contexts.describe("turns-100@1/1000")
+        TraceRef.parse("turns-100@1/1000").describe()
 
 
 SAME = {

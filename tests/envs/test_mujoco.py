@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lcpo.config import make, to_json
-from lcpo.contexts.paper import WIND_DIVISORS
+from lcpo.defaults import ENVIRONMENTS
 from lcpo.envs import ENVS
 from lcpo.envs.mujoco.base import Before, MujocoTask
 from lcpo.envs.mujoco.model import load_model
@@ -297,7 +297,7 @@ def test_config_and_spec(name: str) -> None:
     assert env.spec.num_actions == (5,) * env.action_size
     assert env.spec.obs_size == env.num_features + 6
     assert env.advance == "step"
-    assert name in WIND_DIVISORS
+    assert ENVIRONMENTS[name].wind_divisors
     worlds = env.open(2, [0, 1])
     assert worlds.reset(np.ones(2, bool)).shape == (2, env.spec.context.start)
     with pytest.raises(ValueError, match="of world 1: needs indices from 0 to 4"):

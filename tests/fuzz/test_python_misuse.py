@@ -159,11 +159,11 @@ MISUSES |= {
     "compare workers": lambda: lcpo.compare("a2c", trace="3", workers=-1),
     "get columns": lambda: get("3[1]"),
     "get ending": lambda: get("ou+repeat", 5),
-    "compose": lambda: contexts.compose(3, "1"),
+    "compose": lambda: contexts.compose(3, "1"),  # pyright: ignore
     "compose no columns": lambda: contexts.compose("x.csv", ""),
     "plan no seeds": lambda: plan("a2c", "pendulum-v1", trace=None, steps=400, seeds=[]),
-    "plan label": lambda: plan(
-        "a2c", "pendulum-v1", trace=None, steps=400, seeds=[0], label="x" * 300
+    "plan variant": lambda: plan(
+        "a2c", "pendulum-v1", trace=None, steps=400, seeds=[0], variant="x" * 300
     ),
 }  # fmt: skip
 
@@ -222,7 +222,7 @@ def test_traces_may_be_paths(tmp_path_factory: pytest.TempPathFactory) -> None:
     np.save(file, np.zeros((100, 2), np.float32))
     with bad_commands.watch(), pytest.raises(Accepted) as caught:
         with_trace(file)
-    assert caught.value.what["jobs"][0].trace == str(file)
+    assert caught.value.what["jobs"][0].trace_name == str(file)
     assert get(file).shape == (100, 2)
 
 

@@ -1205,7 +1205,7 @@ MUTANTS = (
     ),
     Mutant(
         "warm-up-of-a-whole-run", "lcpo/study/measure/compare.py",
-        "(fractions.split(trace)[1] if trace else 1)", "1",
+        "(trace.fraction if trace else 1)", "1",
         (f"{PAPER_TABLES}windy_stands_beside_the_paper_s",),
         "short runs are judged over other parts of the trace than long ones",
     ),

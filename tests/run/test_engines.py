@@ -169,7 +169,7 @@ def rude(manner: str, agent: str = "a2c") -> list[Job]:
     env = {"moves": "own", "manner": manner}
     return plan(
         agent, "rude_examples:Rude", trace=None, steps=400, seeds=[0], overrides=SMALL,
-        env_overrides=env, label=manner or "quiet",
+        env_overrides=env, variant=manner or "quiet",
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import subprocess
@@ -46,7 +47,7 @@ def replace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def put(out: Path) -> Path:
         (tmp_path / "foreign.py").write_text(MINE)
-        forged = {**job.to_json(), "agent": "foreign:agent"}
+        forged = dataclasses.replace(job, agent="foreign:agent").to_json()
         plans.save_document(plan_file(out), plans.SCHEMA, {"out": ".", "jobs": [forged]})
         return tmp_path / "foreign.mark"
 
@@ -92,11 +93,7 @@ def test_the_script_for_slurm_runs_the_plan_that_it_was_written_for(
 def test_the_script_brings_no_code_that_nobody_named(tmp_path: Path) -> None:
     """It runs all of the plan, also what this command does not name."""
     (own,), out = jobs_of(), tmp_path / "o"
-    other = {"name": "other-s0", "agent": "foreign:agent"}
-    plans.save_document(
-        plan_file(out), plans.SCHEMA,
-        {"out": ".", "jobs": [own.to_json(), {**own.to_json(), **other}]},
-    )  # fmt: skip
+    plans.save_plan(out, [own, dataclasses.replace(own, agent="foreign:agent")])
     with pytest.raises(InputError, match=r"names the agent 'foreign:agent', which is no part of"):
         run_plan([own], out, slurm.SlurmEngine(), lambda event: None, resume=True)
     assert not (out / "slurm.sh").exists()

@@ -79,7 +79,7 @@ def job_of(agent: str, normalise: Any, folder: Path, kind: str, value: float, at
         env_overrides={k: v for k, v in env.items() if k != "in_context"}
         | {"levels": is_tabular(agent)},
     )  # fmt: skip
-    return dataclasses.replace(job, name=name)
+    return dataclasses.replace(job, variant=name)
 
 
 @AGENT

@@ -102,7 +102,7 @@ def test_only_runs_that_are_asked_when_keep_all_rows(tmp_path: Path, monkeypatch
     monkeypatch.setattr(record, "KEPT_ROWS", 10)
     jobs = [*small_jobs(trace="revisit@1/100"), *small_jobs(trace="ou")]
     execute.run_jobs(jobs, tmp_path, ignore, 60.0)
-    rows = {r.job.trace: len(r.record["step"]) for r in load_results(tmp_path, jobs)}
+    rows = {r.job.trace_name: len(r.record["step"]) for r in load_results(tmp_path, jobs)}
     assert rows == {"revisit@1/100": 100, "ou": 10}
 
 

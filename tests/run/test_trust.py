@@ -21,6 +21,7 @@ from lcpo.run.store.files import load_arrays, load_json, save_arrays, save_docum
 from lcpo.run.store.layout import RunFiles, run_files
 from lcpo.run.store.results import load_results
 from lcpo.study.measure import compare
+from lcpo.values import file_name
 
 SMALL: dict[str, Any] = {"hidden": [8, 8], "rollout_length": 20}
 COMMAND = ["--agent", "lcpo", "--trace", "revisit", "--steps", "400", "--seeds", "1", *QUICK]
@@ -56,9 +57,12 @@ def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def forge_job(folder: Path, **changes: Any) -> None:
     """Change a job in plan, manifest and policy, with all digests made anew: a stranger can."""
     (job,) = plans.planned_jobs(folder)
-    forged = {**job.to_json(), **changes}
+    forged, files = {**job.to_json(), **changes}, run_files(folder, job.name)
+    if "name" not in changes:  # whoever forges the rest makes the name fit
+        task = file_name(f"{forged['agent']}-{forged['env']}-{forged['trace']}")
+        forged["name"] = f"{task}-s{forged['seed']}"
+        files = RunFiles(files.folder.rename(files.folder.with_name(forged["name"])))
     save_document(folder / "plan.json", plans.SCHEMA, {"out": ".", "jobs": [forged]})
-    files = run_files(folder, job.name)
     arrays = load_arrays(files.policy)
     about = json.loads(arrays["about"].tobytes())
     about |= {name: value for name, value in changes.items() if name in about}

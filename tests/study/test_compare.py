@@ -129,7 +129,7 @@ def test_all_runs_of_an_agent_failed(tmp_path: Path) -> None:
         text = report.to_table(found).to_text()
         assert "0 of 4, 4 failed" in text
         assert "seed 2 at step 0 (policy_loss = nan), and 1 more" in text
-        assert len(report.write_report(found, results, tmp_path / reference)) == 8
+        assert len(report.write_report(found, results, tmp_path / reference)) == 9
 
 
 def test_runs_that_have_not_ended_and_single_seeds(tmp_path: Path) -> None:
@@ -167,14 +167,13 @@ def test_labels(tmp_path: Path) -> None:
     swept = jobs("lcpo", range(2), sweep={"sigma": [0.5, 1.0]})
     own, named = [], []
     for job in jobs("a2c", range(2)):
-        name = f"pkg.mod.agent-pendulum-revisit-s{job.seed}"
-        own.append(dataclasses.replace(job, agent="pkg.mod:agent", name=name))
-        named.append(dataclasses.replace(job, name=f"mine-s{job.seed}"))
+        own.append(dataclasses.replace(job, agent="pkg.mod:agent"))
+        named.append(dataclasses.replace(job, variant="mine"))
     for job in swept + own + named:
         write(tmp_path, job, metrics(job, -300.0))
     found = compare.summarise(load_results(tmp_path))
     labels = [row.label for row in found.rows]
-    assert labels == ["lcpo-sigma=0.5", "lcpo-sigma=1.0", "mine", "pkg.mod:agent"]
+    assert labels == ["a2c-mine", "lcpo-sigma=0.5", "lcpo-sigma=1.0", "pkg.mod:agent"]
 
 
 def look(
@@ -312,7 +311,7 @@ def test_report(out: Path) -> None:
     results = load_results(out)
     paths = report.write_report(compare.summarise(results), results, out / "report")
     written = ["table.txt", "table.md", "table.tex", "table.csv"]
-    names = [*written, "seeds.csv", "made.json", "curves.png", "curves.svg"]
+    names = [*written, "seeds.csv", "report.json", "made.json", "curves.png", "curves.svg"]
     assert [p.name for p in paths] == names
     assert sorted(p.name for p in (out / "report").iterdir()) == sorted(names)
     assert paths[0].read_text() == GOLDEN_REPORT
@@ -411,13 +410,13 @@ def changed(result: Result, **fields: Any) -> Result:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"trace": "4"}, r"runs differ in trace \('revisit', '4'\)"),
+        ({"trace": contexts.TraceRef("4")}, r"runs differ in trace \('revisit', '4'\)"),
         ({"env": "grid"}, r"runs differ in env \('pendulum', 'grid'\)"),
         ({"steps": 50_000}, r"runs differ in steps \(100000, 50000\)"),
         ({"scale": 0.125}, r"runs differ in scale"),
         ({"env_config": {"num_bins": 5, "max_steps": 200}}, r"env_config.num_bins \(15, 5\)"),
         ({"config": {"gamma": 0.5}}, r"runs of 'a2c' differ in config"),
-        ({"name": "a2c-pendulum-revisit-s0", "seed": 0}, r"two runs of 'a2c' with seed 0"),
+        ({"seed": 0}, r"two runs of 'a2c' with seed 0"),
     ],
 )
 def test_runs_that_cannot_be_compared(out: Path, fields: dict[str, Any], says: str) -> None:

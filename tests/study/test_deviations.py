@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lcpo import config as configs
-from lcpo.agents import AGENTS, presets
+from lcpo.agents import AGENTS
+from lcpo.defaults import ENVIRONMENTS
 from lcpo.envs import ENVS
 
 PAGE = Path(__file__).parents[2] / "docs" / "deviations.md"
@@ -58,4 +59,5 @@ def test_faults_are_the_library_s(option: str, known: set[str]) -> None:
 
 
 def test_published_values_are_named() -> None:
-    assert {name for values in presets.PUBLISHED.values() for name in values} <= set(codes())
+    named = [values for known in ENVIRONMENTS.values() for values in known.published.values()]
+    assert {name for values in named for name in values} <= set(codes())

@@ -44,7 +44,7 @@ def test_paper_numbers_are_as_printed() -> None:
 def result(agent: str, steps_per_update: int, steps: int = 2_000_000) -> Result:
     """A run whose return is the number of the epoch of 200 steps in which an update ended."""
     step = np.arange(steps_per_update, steps + 1, steps_per_update)
-    job = Job(f"{agent}-s0", agent, "pendulum-v1", None, 1.0, steps, 0, {}, {})
+    job = Job(agent, "pendulum-v1", None, 1.0, steps, 0, {}, {})
     columns = {"step": step, "epochs": np.ones(len(step), int), "epoch_return": step / 200}
     return Result(job, "finished", None, columns, 1.0, {}, Path())
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lcpo.cli import main
+from lcpo.contexts import TraceRef
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
@@ -100,7 +101,7 @@ def test_what_files_say_is_text(tmp_path: Path) -> None:
     (folder / "made.json").write_text(json.dumps({"command": [EVIL], EVIL: {EVIL: [EVIL]}}))
     (folder / '"><u>.svg').write_text(f"<svg>{EVIL}</svg>")
     config = {EVIL: EVIL, "list": [EVIL]}
-    save_plan(folder, [Job("<s>", EVIL, EVIL, EVIL, 1.0, 1, 0, config, config)])
+    save_plan(folder, [Job(EVIL, EVIL, TraceRef(EVIL), 1.0, 1, 0, config, config)])
     text = html.write_page(folder).read_text()
     page = check_safe(text)
     assert not {"b", "i", "u", "s"} & {tag for tag, _ in page.elements}
@@ -206,20 +207,29 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_command_of_a_run_plans_it_again(name: str, tmp_path: Path) -> None:
     wanted = COMMANDS[name]
-    jobs = plan(wanted["agent"], "pendulum", seeds=[7], label="x",
+    jobs = plan(wanted["agent"], "pendulum", seeds=[7], variant="x",
                 **{k: v for k, v in wanted.items() if k != "agent"})  # fmt: skip
     words = train_command(jobs[0]).split()
     assert words[:4] == ["lcpo", "train", "--agent", wanted["agent"]]
     assert main.main([*words[1:], "--plan-only", "--out", str(tmp_path / "o")]) == 0
     (found,) = planned_jobs(tmp_path / "o")
-    assert {**found.to_json(), "name": jobs[0].name} == jobs[0].to_json()
+    assert dataclasses.replace(found, variant="x") == jobs[0]
 
 
 def test_rows_have_the_commands_of_their_runs(tmp_path: Path) -> None:
     jobs = plan("a2c", "pendulum", trace="3", steps=8000, seeds=2)
     jobs += plan("a2c", "pendulum", trace="4", steps=8000, seeds=2)
-    jobs[2:] = [dataclasses.replace(job, trace="4@1/20") for job in jobs[2:]]
-    jobs += plan("a2c", "pendulum", trace="3", steps=6000, seeds=1, label="nb=25-published")
+    jobs[2:] = [dataclasses.replace(job, trace=TraceRef.parse("4@1/20")) for job in jobs[2:]]
+    jobs += plan(
+        "a2c",
+        "pendulum",
+        trace="3",
+        steps=6000,
+        seeds=1,
+        variant="nb=25",
+        published=True,
+        name_setting=True,
+    )
     save_plan(tmp_path, jobs)
     rows = [["4", "a2c", "-1 ± 1"], ["3", "x", "-"], ["3", "nb=25", "-"]]
     table = Table(["trace", "agent", "return"], rows, "llr")

@@ -229,7 +229,7 @@ def test_of_an_environment_that_is_not_ours_only_what_is_told_is_compared(tmp_pa
     text = ABOUT + '# env_config: {"context": "key:load"}\n' + HEADER
     text += "ppo,mine:Env,,0,200,-1\nppo,mine:Env,,1,200,-1\n"
     theirs = read(tmp_path, text)
-    job = dataclasses.replace(theirs[0].job, agent="a2c", name="a2c-mine.Env-none-s0")
+    job = dataclasses.replace(theirs[0].job, agent="a2c")
     ours = theirs[0]._replace(provenance={})
     told = {"context": "key:load", "bins": 15}
     fits = ours._replace(job=dataclasses.replace(job, env_config=told))

@@ -97,7 +97,7 @@ def test_a_report_that_was_killed_can_be_repeated(
 @pytest.mark.parametrize("named", [False, True])
 def test_reports_of_earlier_versions_are_known_again(tmp_path: Path, named: bool) -> None:
     """They did not say which command wrote them; they named their files, or not even those."""
-    names = [*output.FORMS, "seeds.csv", "old.md"]
+    names = [*output.FILES, "old.md"]
     made = {"command": ["lcpo reproduce windy --seeds 3"], **({"files": names} if named else {})}
     (tmp_path / "made.json").write_text(json.dumps(made))
     for name in names:

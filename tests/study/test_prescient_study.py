@@ -24,7 +24,7 @@ from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.results import load_results, save_outcome
 from lcpo.study.measure import compare
 from lcpo.study.paper import prescient
-from lcpo.study.paper.columns import find_lines
+from lcpo.study.paper.columns import find_parts
 
 SHORT = ["--trace", "revisit", "--steps", "2000", "--seeds", "2", "--training-steps", "6400"]
 
@@ -61,14 +61,14 @@ def out(tmp_path: Path) -> Path:
     jobs = plan("prescient-a2c", "pendulum", trace="4", seeds=range(4))
     for job in jobs:
         write(tmp_path, job, -380.0 - job.seed, failed=job.seed == 3)
-        other = dataclasses.replace(job, agent="prescient-sac", name=job.name.replace("a2c", "sac"))
+        other = dataclasses.replace(job, agent="prescient-sac")
         write(tmp_path, other, (-390.0, -360.0, -420.0, -430.0)[job.seed])
     return tmp_path
 
 
 def test_best_prescient_by_mean_and_by_seed(out: Path) -> None:
     """The two differ here, which is why both are given."""
-    (part,) = find_lines([], load_results(out)).parts
+    (part,) = find_parts(load_results(out)).parts
     lines = {line.title: line for line in part.lines}
     a2c, sac = lines["prescient-a2c"], lines["prescient-sac"]
     assert (a2c.row.finished, len(a2c.runs)) == (3, 4)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.straggler import study as straggler
@@ -48,10 +47,10 @@ def result(agent: str, hours: list[float], seed: int = 0, workload: str = "workl
         "total_first_ms": np.ones(len(ends)),
         "total_work_ms": np.full(len(ends), 1.1),
     }
-    name = f"{agent}-straggler-none-{Path(workload).stem}-s{seed}"
     job = Job(
-        name, agent, "straggler", None, 1.0, 2 * HOURS * HOUR, seed, {}, {"workload": workload}
-    )
+        agent, "straggler", None, 1.0, 2 * HOURS * HOUR, seed, {}, {"workload": workload},
+        variant=Path(workload).stem,
+    )  # fmt: skip
     return Result(job, "finished", None, record, 1.0, {}, Path())
 
 
@@ -96,8 +95,7 @@ def test_agents_are_compared_with_lcpo_seed_by_seed():
     mine = [[9.0] * HOURS + [4, 8, 12, 10 + 8 * seed] for seed in (0, 1)]  # means of 8.5 and 10.5
     groups = {**found.groups, "lcpo-med": [result("lcpo", mine[s], s) for s in (0, 1)]}
     groups["lcpo-med"] = [
-        run._replace(job=dataclasses.replace(run.job, name=f"med-{run.job.seed}"))
-        for run in groups["lcpo-med"]
+        run._replace(job=dataclasses.replace(run.job, variant="med")) for run in groups["lcpo-med"]
     ]
     found = found._replace(groups=groups)
     runs = [r for group in groups.values() for r in group]
@@ -143,9 +141,10 @@ def test_what_is_counted_in_interactions_is_shortened():
 
 def planned(agents: str, **values: Any) -> dict[str, Job]:
     """The job of each agent on workload 1, by the agent's name."""
-    options = straggler.StragglerOptions(agents=agents, seeds=1, workloads="workload-1", **values)
-    with counted():  # programs are not tried out
-        return dict(zip(agents.split(","), straggler.plan_runs(options), strict=True))
+    options = straggler.StragglerOptions(
+        agents=agents, seeds=1, workloads="workload-1", check=False, **values
+    )
+    return dict(zip(agents.split(","), straggler.plan_runs(options), strict=True))
 
 
 def test_every_learner_has_the_same_share_of_the_papers_gradient_steps():

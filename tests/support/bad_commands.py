@@ -370,9 +370,10 @@ def watch() -> Iterator[None]:
         raise Accepted(jobs=jobs)
 
     def get(name: str, rows: int | None = None, scale: float = 1.0) -> Any:
-        if contexts.is_file(name):
+        trace = contexts.TraceRef.parse(name)
+        if trace.is_file:
             return real_get(name, rows, scale)
-        raise Accepted(rows=contexts.shape(name, rows)[0], scale=scale)
+        raise Accepted(rows=trace.shape(rows)[0], scale=scale)
 
     def work(*arguments: Any, **more: Any) -> Any:
         raise Accepted()

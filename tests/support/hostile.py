@@ -102,7 +102,7 @@ _RUNS = [
     "runs/RUN/policy.npz", "runs/RUN/checkpoint", "runs/RUN/state", ".lock", ".running", "logs",
     "slurm.sh", "study.json",
 ]  # fmt: skip
-_REPORT = ["made.json", "seeds.csv", "table.md", "table.csv", "report.html"]
+_REPORT = ["made.json", "report.json", "seeds.csv", "table.md", "table.csv", "report.html"]
 INSIDE = {
     "train --resume": [*_RUNS, "events.jsonl", "tensorboard", "tensorboard/RUN", "wandb"],
     "train what was begun": _RUNS,

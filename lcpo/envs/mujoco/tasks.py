@@ -43,7 +43,6 @@ class InvertedPendulum(MujocoTask):
     """Balance a pole on a cart: 1 for each step that it stands."""
 
     xml: ClassVar[str] = "inverted_pendulum.xml"
-    microseconds: ClassVar[float] = 31.5
     wind_joints: ClassVar[tuple[str, ...]] = ("hinge",)
     frame_skip: ClassVar[int] = 2
     max_input: ClassVar[float] = 3.0
@@ -81,7 +80,6 @@ class InvertedDoublePendulum(MujocoTask):
     """Balance two poles, one on the other, on a cart."""
 
     xml: ClassVar[str] = "inverted_double_pendulum.xml"
-    microseconds: ClassVar[float] = 63.0  # not measured: physics of 7/10 the hopper's
     wind_joints: ClassVar[tuple[str, ...]] = ("hinge", "hinge2")
     frame_skip: ClassVar[int] = 5
     max_input: ClassVar[float] = 1.0
@@ -126,7 +124,6 @@ class Reacher(MujocoTask):
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=(INDEX_COST,))
 
     xml: ClassVar[str] = "reacher.xml"
-    microseconds: ClassVar[float] = 36.9
     frame_skip: ClassVar[int] = 2
     max_input: ClassVar[float] = 1.0
     action_size: ClassVar[int] = 2
@@ -171,7 +168,6 @@ class Hopper(MujocoTask):
     """Hop forward on one leg without falling."""
 
     xml: ClassVar[str] = "hopper.xml"
-    microseconds: ClassVar[float] = 89.3
     frame_skip: ClassVar[int] = 4
     max_input: ClassVar[float] = 1.0
     action_size: ClassVar[int] = 3

@@ -20,7 +20,7 @@ from lcpo.contexts import paper
 from lcpo.errors import InputError, RunError
 from lcpo.run.drive.base import StoppedRuns
 from lcpo.run.drive.choose import agent_shapes, make_driver
-from lcpo.run.plan.job import Setup, file_digest
+from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Mode, Phase
 from lcpo.run.plan.plan import find_context
 from lcpo.run.store import checkpoint as checkpoints
@@ -58,7 +58,8 @@ def elsewhere(
         scale = None if is_default else job.scale
     steps = job.steps if steps is None else steps
     found = find_context(setup.env, job.env, trace, scale, steps, Fraction(1))
-    digest = file_digest(found.trace, found.scale, steps if setup.env.advance == "step" else None)
+    rows = steps if setup.env.advance == "step" else None
+    digest = found.trace and found.trace.file_digest(rows, found.scale)
     return Setup(
         dataclasses.replace(
             job, trace=found.trace, scale=found.scale, steps=steps, trace_digest=digest

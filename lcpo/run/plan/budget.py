@@ -12,7 +12,7 @@ import jax
 
 from lcpo.errors import InputError
 from lcpo.run.drive.choose import state_shapes
-from lcpo.run.plan.job import Job, Setup, trace_shape
+from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store import segments
 
 PROCESS_BYTES = 400 * 2**20
@@ -106,7 +106,7 @@ def share_bytes(share: list[Job]) -> int:
 def _trace_bytes(job: Job) -> int:
     if job.trace is None:
         return 0
-    rows, channels = trace_shape(job.trace, job.scale, Setup(job).trace_rows)
+    rows, channels = job.trace.shape(Setup(job).trace_rows, job.scale)
     return 4 * rows * channels
 
 

@@ -7,7 +7,7 @@ environment breaks is named before a run starts. The same holds for how runs are
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import jax
@@ -208,6 +208,20 @@ def check_values(agent: AnyAgent, config: Any, spec: Spec) -> None:
                 agent.check(config, spec)
             except InputError as error:
                 raise CannotServe(str(error)) from error
+
+
+_traced: set[Hashable] = set()
+"""Programs that `check_agent` has accepted."""
+
+
+def check_program(agent: AnyAgent, config: Any, spec: Spec) -> None:
+    """`check_agent`; for a program that was traced before, only what depends on values."""
+    program = (agent.root, jax.tree.structure(config), spec)
+    if program in _traced:
+        check_values(agent, config, spec)
+    else:
+        check_agent(agent, config, spec)
+    _traced.add(program)
 
 
 def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:

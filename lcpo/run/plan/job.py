@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import weakref
+import re
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -12,9 +12,12 @@ import jax
 import numpy as np
 
 from lcpo import config as configs
-from lcpo import contexts, names
+from lcpo import names
+from lcpo import values as plain_values
 from lcpo.agents import find_agent, is_ours
 from lcpo.agents.normalise import normalise, read_rule
+from lcpo.archives import digest
+from lcpo.contexts import TraceRef
 from lcpo.core.ood import DETECTORS
 from lcpo.envs import ENVS
 from lcpo.envs.base import AnyEnv, is_host, is_measured, notes_of
@@ -22,23 +25,31 @@ from lcpo.errors import InputError
 from lcpo.gym import from_gym
 from lcpo.run.plan import phases
 from lcpo.run.plan.phases import Phase
-from lcpo.run.store.files import digest
 from lcpo.types import AnyAgent, Spec
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One run. `config` and `env_config` hold every field; nothing is left to defaults."""
+    """One run. `config` and `env_config` hold every field; nothing is left to defaults.
 
-    name: str
+    What identifies a run among others is agent, environment, trace, variant, setting, point of a
+    sweep and seed. Its name, which is its folder's, is made of them, and nobody reads it back.
+    """
+
     agent: str
     env: str
-    trace: str | None
+    trace: TraceRef | None
     scale: float
     steps: int
     seed: int
     config: dict[str, Any]
     env_config: dict[str, Any]
+    variant: str = ""
+    """What a study calls runs of an agent that it gives other values, as "sigma2=0.5"."""
+    setting: str = ""
+    """"published" in studies that put it into the names of their runs; else empty."""
+    point: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of a sweep: its values by field, as the run's name has them."""
     training: dict[str, Any] | None = None
     """The plan of a prescient run (`lcpo.types.Training`); `steps` are then its evaluation's."""
     trace_digest: str | None = None
@@ -51,45 +62,117 @@ class Job:
     extended, while the sizes stay."""
 
     @property
+    def case(self) -> str:
+        """What tells it from runs of its agent on the same environment and trace, but the seed."""
+        at = (f"{field}={value}" for field, value in self.point.items())
+        return "-".join(part for part in (self.variant, self.setting, *at) if part)
+
+    @property
+    def kind(self) -> str:
+        """The same whatever the setting: its variant, or its point of a sweep."""
+        return dataclasses.replace(self, setting="").case
+
+    @property
+    def label(self) -> str:
+        """The agent and what tells it from others, as tables call it."""
+        return f"{self.agent}-{self.case}" if self.case else self.agent
+
+    @property
+    def stem(self) -> str:
+        """The name but for the seed: what runs share that differ in nothing else."""
+        case = f"-{self.case}" if self.case else ""
+        return f"{_task(self.agent, self.env, self.trace)}{case}"
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        return f"{self.stem}-s{self.seed}"
+
+    @property
+    def trace_name(self) -> str | None:
+        """The trace as text, for tables and files."""
+        return None if self.trace is None else str(self.trace)
+
+    @property
     def total_steps(self) -> int:
         """Of all phases."""
         return self.steps + (self.training["steps"] if self.training else 0)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `Job.from_json(job.to_json(), "") == job`."""
-        return dataclasses.asdict(self)
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {"name": self.name, **values, "trace": self.trace_name}
 
     @classmethod
     def from_json(cls, values: Any, where: str) -> Job:
         """A job that the file `where` holds; InputError where it is none. Nothing is imported."""
-        known = {f.name for f in dataclasses.fields(cls)}
-        if not isinstance(values, dict) or not known - _LATER <= values.keys() <= known:
+        if not isinstance(values, dict) or not _KINDS.keys() - _LATER <= values.keys() <= set(
+            _KINDS
+        ):
             raise InputError(
-                f"{where} holds something that is no job: needs {', '.join(sorted(known))}"
+                f"{where} holds something that is no job: needs {', '.join(sorted(_KINDS))}"
             )
-        job = cls(**values)
-        for name, kind in _KINDS.items():
-            value = getattr(job, name)
+        for name, value in values.items():
+            kind = _KINDS[name]
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise InputError(f"{where}: {name} = {value!r} of a job is no {_title(kind)}")
-        if not math.isfinite(job.scale) or job.steps < 1:
-            raise InputError(f"{where}: a job of {job.steps} steps with scale {job.scale}")
-        if not is_file_name(job.name):
-            raise InputError(f"{where}: a job is called {job.name!r}: that is no name of a folder")
+        if not math.isfinite(values["scale"]) or values["steps"] < 1:
+            raise InputError(
+                f"{where}: a job of {values['steps']} steps with scale {values['scale']}"
+            )
+        called = values["name"]
+        if not is_file_name(called):
+            raise InputError(f"{where}: a job is called {called!r}: that is no name of a folder")
+        trace = None if values["trace"] is None else TraceRef.parse(values["trace"])
+        found = {**values, "trace": trace}
+        if "point" not in values:
+            found |= _identity_in_name(called, found)
+        job = cls(**{name: value for name, value in found.items() if name != "name"})
+        if job.name != called:
+            raise InputError(
+                f"{where}: a job is called {called!r}, but its fields make {job.name!r}: the file "
+                "was changed; put the old one back"
+            )
         return job
 
 
-_LATER = {"normalise", "sized_for"}
-"""What jobs of earlier versions lack: they had its default."""
+_LATER = {"normalise", "sized_for", "variant", "setting", "point"}
+"""What jobs of earlier versions lack: they had its default, or have it in their names."""
 _KINDS: dict[str, Any] = {
     "name": str, "agent": str, "env": str, "trace": str | None, "scale": float | int,
     "steps": int, "seed": int, "config": dict, "env_config": dict, "training": dict | None,
     "trace_digest": str | None, "normalise": str | list | None, "sized_for": int | None,
+    "variant": str, "setting": str, "point": dict,
 }  # fmt: skip
+PUBLISHED = "published"
+"""The setting of the published code, in the names of runs."""
 
 
 def _title(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind))
+
+
+def _task(agent: str, env: str, trace: TraceRef | None) -> str:
+    return plain_values.file_name(f"{agent}-{env}-{'none' if trace is None else trace}")
+
+
+def _identity_in_name(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Variant, setting and point of a job that an earlier version stored: its name alone has them.
+
+    The one place that reads a name: AGENT-ENV-TRACE[-VARIANT][-published][-FIELD=VALUE ...]-sSEED.
+    """
+    task = _task(values["agent"], values["env"], values["trace"])
+    case = name.removesuffix(f"-s{values['seed']}").removeprefix(task)
+    fields = "|".join(map(re.escape, values["config"]))
+    first, *points = re.split(rf"-(?=(?:{fields})=)", case) if fields else [case]
+    variant, setting = first.removeprefix("-"), ""
+    if variant == PUBLISHED or variant.endswith(f"-{PUBLISHED}"):
+        variant, setting = variant.removesuffix(PUBLISHED).removesuffix("-"), PUBLISHED
+    return {
+        "variant": variant,
+        "setting": setting,
+        "point": dict(point.split("=", 1) for point in points),
+    }
 
 
 def is_file_name(text: str) -> bool:
@@ -145,14 +228,16 @@ class Setup:
     @property
     def is_timed(self) -> bool:
         """Whether reports ask when: how soon after a switch of the context, or in which hour."""
-        return is_measured(self.env) or contexts.has_switches(self.job.trace)
+        switches = self.job.trace is not None and self.job.trace.has_switches
+        return switches or is_measured(self.env)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know of the environment and of the trace."""
         slow = self.is_host and jax.default_backend() != "cpu"
         note = "it steps on the CPU, and waits for the GPU's actions: try JAX_PLATFORMS=cpu"
-        return (*notes_of(self.env), *([note] if slow else []), *contexts.notes(self.job.trace))
+        of_trace = () if self.job.trace is None else self.job.trace.notes()
+        return (*notes_of(self.env), *([note] if slow else []), *of_trace)
 
     @property
     def trace_rows(self) -> int | None:
@@ -163,9 +248,9 @@ class Setup:
         """The context, [rows, channels]. Without a trace it is a row without columns."""
         job = self.job
         if job.trace is None:
-            return np.zeros((1, 0), np.float32)
-        values = load_trace(job.trace, job.scale, self.trace_rows)
-        if job.trace_digest not in (None, digest_of_trace(values)):
+            return _NO_TRACE
+        values = job.trace.load(self.trace_rows, job.scale)
+        if job.trace_digest is not None and job.trace_digest != self._digest():
             raise InputError(
                 f"trace file {job.trace} has changed since {job.name} was planned: put the old one "
                 "back, or start anew in another folder"
@@ -173,8 +258,20 @@ class Setup:
         return values
 
     def identity(self) -> dict[str, Any]:
-        """All that the result depends on, as plain values."""
-        return {**self.job.to_json(), "trace_digest": digest_of_trace(self.trace())}
+        """All that the result depends on, as plain values.
+
+        The name stands for the fields that it is made of, as in checkpoints of earlier versions.
+        """
+        self.trace()  # raises where its file has changed
+        named = {"variant", "setting", "point"}
+        values = {k: v for k, v in self.job.to_json().items() if k not in named}
+        return {**values, "trace_digest": self._digest()}
+
+    def _digest(self) -> str:
+        job = self.job
+        if job.trace is None:
+            return digest(_NO_TRACE)
+        return job.trace.digest(self.trace_rows, job.scale)
 
     def statics(self) -> Hashable:
         """What two runs must share to run in one compiled program.
@@ -187,6 +284,9 @@ class Setup:
         trace = None if by_step else (job.trace, job.scale)
         shape = jax.tree.structure((self.config, self.env))
         return self.agent.root, job.env, trace, self.phases, shape, self.spec
+
+
+_NO_TRACE = np.zeros((1, 0), np.float32)
 
 
 def find_env(name: str) -> type:
@@ -211,45 +311,3 @@ def env_name(env: AnyEnv) -> str:
         return env.target
     known = {cls: name for name, cls in ENVS.items()}
     return known.get(type(env)) or f"{type(env).__module__}:{type(env).__qualname__}"
-
-
-_last_trace: np.ndarray | None = None
-_in_use: weakref.WeakValueDictionary[Hashable, np.ndarray] = weakref.WeakValueDictionary()
-
-
-def load_trace(name: str, scale: float, rows: int | None) -> np.ndarray:
-    """The trace, scaled. The last one is kept, and all that somebody holds: runs share them."""
-    global _last_trace
-    key = (name, scale, rows, contexts.stamp(name))
-    found = _in_use.get(key)
-    if found is None:
-        found = _in_use[key] = contexts.get(name, rows, scale)
-    _last_trace = found
-    return found
-
-
-_digests: dict[int, tuple[weakref.ref[np.ndarray], str]] = {}
-"""By the place of a trace in memory, which another may have after it."""
-
-
-def digest_of_trace(values: np.ndarray) -> str:
-    """Its fingerprint, taken once as long as the trace is in use: all of its runs ask for it."""
-    known = _digests.get(id(values))
-    if known is None or known[0]() is not values:
-        known = _digests[id(values)] = weakref.ref(values), digest(values)
-    return known[1]
-
-
-def file_digest(name: str | None, scale: float, rows: int | None) -> str | None:
-    """The fingerprint of a trace that is a file; None where it is none."""
-    if name is None or not contexts.is_file(name):
-        return None
-    return digest_of_trace(load_trace(name, scale, rows))
-
-
-def trace_shape(name: str, scale: float, rows: int | None) -> tuple[int, int]:
-    """Rows and channels of what `load_trace` would give. A file is read for it, and checked."""
-    if contexts.is_file(name):
-        loaded = load_trace(name, scale, rows)
-        return loaded.shape[0], loaded.shape[1]
-    return contexts.shape(name, rows)

@@ -28,7 +28,7 @@ def exploration_notes(jobs: Sequence[Job]) -> list[str]:
                 for name in ("random_steps", "epsilon_steps")
                 if job.config.get(name)
             ]
-            found[job.name.rsplit("-s", 1)[0]] = (
+            found[job.stem] = (
                 f"{job.agent} acts at random in {share:.0%} of its {steps:,} steps "
                 f"({', '.join(phases)}): give it more steps, or fewer of those (None: a share of "
                 "the run)"

@@ -10,25 +10,18 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from lcpo import config as configs
-from lcpo import contexts
+from lcpo import defaults
 from lcpo import values as plain_values
 from lcpo.agents import find_agent, presets
 from lcpo.agents import normalise as scaled
 from lcpo.agents.steps import WHOLE, shorten
-from lcpo.contexts import fractions, paper
-from lcpo.envs.base import AnyEnv, agent_settings_of, is_host, open_anywhere_of
+from lcpo.contexts import TraceRef, paper
+from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
-from lcpo.run.plan.check import check_env, check_rollout_length
-from lcpo.run.plan.checked import check_program, is_counted
-from lcpo.run.plan.job import (
-    Job,
-    file_digest,
-    find_env,
-    is_file_name,
-    trace_shape,
-)
+from lcpo.run.plan.check import check_env, check_program, check_rollout_length
+from lcpo.run.plan.job import PUBLISHED, Job, find_env, is_file_name
 from lcpo.run.plan.phases import Phase
 from lcpo.types import AnyAgent, Spec, Training
 
@@ -44,7 +37,7 @@ def plan(
     agent: str,
     env: str,
     *,
-    trace: str | os.PathLike[str] | None,
+    trace: str | os.PathLike[str] | TraceRef | None,
     steps: int | None = None,
     seeds: int | Iterable[int],
     scale: float | None = None,
@@ -55,7 +48,9 @@ def plan(
     training_steps: int | None = None,
     normalise: Any = None,
     published: bool = False,
-    label: str = "",
+    variant: str = "",
+    name_setting: bool = False,
+    check: bool = True,
 ) -> list[Job]:
     """The jobs of one call of `train`: every value of the sweep with every seed, checked.
 
@@ -64,7 +59,10 @@ def plan(
     steps, training steps and config values that are counted in steps are as much fewer.
     `normalise`: how the agent sees observations (`lcpo.agents.normalise.read_rule`).
     `published`: with the values and all faults of the published code, below what is overridden.
-    `label`: goes into the names of the runs, to tell them from others of the same agent.
+    `variant`: tells the runs from others of the same agent; it goes into their names, and so does
+    the published setting, where `name_setting` says so.
+    `check`: whether environment and agents are tried out, a second or so for each program; without
+    it the jobs are good for counting only.
     """
     chosen, env_class = find_agent(agent), find_env(env)
     faults = configs.published_faults(env_class) if published else {}
@@ -75,7 +73,7 @@ def plan(
     sweep, seeds = _check_sweep(sweep, overrides), check_seeds(seeds)
     check_count(len(seeds) * math.prod(len(values) for values in sweep.values()))
     the_env: AnyEnv = configs.make(env_class, {**faults, **env_overrides})
-    if not is_counted():
+    if check:
         check_env(the_env, f"environment {env!r}")
     steps = None if steps is None else plain_values.whole("steps", steps)
     rule = _check_rule(chosen, the_env, normalise)
@@ -84,27 +82,27 @@ def plan(
     if training is not None:
         training = training._replace(steps=int(training.steps * fraction))
     context = find_context(the_env, env, trace, scale, steps, fraction)
-    given = presets.settings(chosen, env, agent_settings_of(env_class))
-    given |= {**(presets.published(chosen, env) if published else {}), **overrides}
-    where = f"{agent}-{env}-{context.trace or 'none'}{f'-{label}' if label else ''}"
+    given = presets.settings(chosen, env, env_class)
+    given |= {**(presets.published(chosen, env, env_class) if published else {}), **overrides}
     jobs: list[Job] = []
     for values in itertools.product(*sweep.values()):
         point = dict(zip(sweep, values, strict=True))
         config = configs.make(chosen.Config, {**chosen.presets, **given, **point})
         config = shorten(config, fraction)
-        resolved = _resolve(chosen, the_env.spec, context.steps, training, config, fraction)
+        resolved = _resolve(chosen, the_env.spec, context.steps, training, config, fraction, check)
         rows = resolved["steps"] if the_env.advance == "step" else None
-        digest = file_digest(context.trace, context.scale, rows)
-        at = "".join(f"-{field}={value}" for field, value in point.items())
+        digest = context.trace and context.trace.file_digest(rows, context.scale)
         jobs += [
             Job(
-                name=f"{where}{at}-s{seed}".replace("/", "_").replace(":", "."),
                 agent=agent,
                 env=env,
                 trace=context.trace,
                 scale=context.scale,
                 seed=seed,
                 env_config=configs.to_json(the_env),
+                variant=plain_values.file_name(variant),
+                setting=PUBLISHED if published and name_setting else "",
+                point={name: plain_values.file_name(f"{x}") for name, x in point.items()},
                 trace_digest=digest,
                 normalise=scaled.to_json(rule),
                 **resolved,
@@ -209,7 +207,7 @@ def _check_name(name: str) -> None:
 class Context(NamedTuple):
     """What drives a run, and for how long."""
 
-    trace: str | None
+    trace: TraceRef | None
     scale: float
     steps: int
 
@@ -221,6 +219,7 @@ def _resolve(
     training: Training | None,
     config: Any,
     fraction: Fraction,
+    check: bool,
 ) -> dict[str, Any]:
     """The fields of a job that depend on its config, checked: steps, sizes, config, training."""
     spec = spec if training is None else phases.training_spec(spec)
@@ -228,7 +227,7 @@ def _resolve(
     check_rollout_length(agent, config)
     parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
     _check_length(agent, parts, training, steps)
-    if not is_counted():
+    if check:
         check_program(agent, config, spec)
     return {
         "steps": parts[-1].steps,
@@ -285,14 +284,14 @@ def _check_length(
 def find_context(
     env: AnyEnv,
     env_name: str,
-    trace: str | os.PathLike[str] | None,
+    trace: str | os.PathLike[str] | TraceRef | None,
     scale: float | None,
     steps: int | None,
     fraction: Fraction,
 ) -> Context:
     """Check that the trace fits the environment and lasts for the run."""
-    if trace is not None:
-        trace = contexts.name_of(trace)
+    trace = None if trace is None else TraceRef.parse(trace)
+    usual = defaults.of(env_name, env)
     steps = None if steps is None else max(1, int(steps * fraction))
     if scale is not None:
         scale = plain_values.number("scale", scale, -MAX_SCALE, MAX_SCALE)
@@ -305,20 +304,19 @@ def find_context(
             raise InputError("say how many steps to run")
         return Context(None, 1.0, steps)
     if trace is None:
-        trace = paper.DEFAULT_TRACES.get(env_name)
-        first = int(paper.FIRST_STEPS.get(env_name, 0) * fraction)
+        trace = None if usual.trace is None else TraceRef.parse(usual.trace)
+        first = int(usual.first_steps * fraction)
         steps = first or None if steps is None else steps
     if trace is None:
         raise InputError(f"environment {env_name!r} is driven by a trace: name one, e.g. --trace 3")
-    trace = fractions.join(trace, fraction)
+    trace = trace.faster(fraction)
     scale = paper.default_scale(env_name, trace) if scale is None else scale
     by_step = env.advance == "step"
-    rows, columns = trace_shape(trace, scale, steps if by_step else None)
+    rows, columns = trace.shape(steps if by_step else None, scale)
     channels = env.spec.context.channels
     if columns != channels:
         raise InputError(f"trace {trace!r} has {columns} columns, {env_name!r} needs {channels}")
-    default = int(paper.DEFAULT_STEPS.get(env_name, 0) * fractions.split(trace)[1])
-    steps = steps or default or (rows if by_step else None)
+    steps = steps or int(usual.steps * trace.fraction) or (rows if by_step else None)
     if steps is None:
         raise InputError("say how many steps to run")
     return Context(trace, scale, steps)

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from lcpo.archives import read_archive
+from lcpo.archives import digest, read_archive
 from lcpo.errors import InputError, MissingFile
 
 UNFINISHED = ".part"
@@ -87,8 +87,13 @@ def load_json(path: Path) -> Any:
 
 def save_document(path: Path, schema: int, values: Mapping[str, Any]) -> None:
     """Write JSON with its schema and its digest, atomically."""
+    save_bytes(path, document(schema, values))
+
+
+def document(schema: int, values: Mapping[str, Any]) -> bytes:
+    """JSON with its schema and its digest."""
     body = {"schema": schema, **values}
-    save_json(path, {**body, "digest": digest_of_json(body)})
+    return json.dumps({**body, "digest": digest_of_json(body)}, indent=1).encode()
 
 
 def load_document(
@@ -195,11 +200,6 @@ def kind_of(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return KINDS.get(stat.S_IFMT(mode), "special file")
-
-
-def digest(values: np.ndarray) -> str:
-    """A fingerprint of an array."""
-    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
 
 
 def digest_of_json(value: Any) -> str:

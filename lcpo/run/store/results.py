@@ -73,7 +73,9 @@ def save_outcome(run: RunFiles, outcome: Mapping[str, Any], written: Mapping[str
 
 
 def load_outcome(run: RunFiles, job: Job | None = None) -> dict[str, Any] | None:
-    """What `save_outcome` wrote; None where the run has not ended; InputError if it is no `job`'s.
+    """What `save_outcome` wrote, its job read; None where the run has not ended.
+
+    InputError where it is no run of `job`.
 
     Nothing that it names is imported or called. A run that ended, and is to go on for more steps,
     has not ended.
@@ -84,10 +86,12 @@ def load_outcome(run: RunFiles, job: Job | None = None) -> dict[str, Any] | None
         found = load_document(run.manifest, SCHEMA, _NEEDED)
     except InputError as error:
         raise InputError(f"{error} (delete {run.folder} to run it anew)") from error
+    found["job"] = Job.from_json(found["job"], str(run.manifest))
     if job is not None:
-        if goes_on(found["job"], job.to_json()):
+        before, now = found["job"].to_json(), job.to_json()
+        if goes_on(before, now):
             return None
-        check_same(found["job"], job.to_json(), str(run.manifest))
+        check_same(before, now, str(run.manifest))
     return found
 
 
@@ -118,7 +122,7 @@ def load_result(folder: Path, job: Job | None = None) -> Result:
     if manifest is None:
         raise InputError(f"{folder} holds no run that has ended")
     return Result(
-        Job.from_json(manifest["job"], str(files.manifest)),
+        manifest["job"],
         manifest["status"],
         manifest.get("failure"),
         _arrays(files.record, manifest["files"]),

@@ -27,6 +27,7 @@ import numpy as np
 
 from lcpo import contexts
 from lcpo import values as plain_values
+from lcpo.contexts import TraceRef
 from lcpo.envs.base import trace_windows
 from lcpo.errors import InputError
 from lcpo.run.plan.plan import MAX_SCALE
@@ -85,8 +86,12 @@ class Lookback(NamedTuple):
     rounds: int = 5
 
 
+Contexts = str | os.PathLike[str] | TraceRef | np.ndarray
+"""A trace by name, or rows [rows, channels]."""
+
+
 def calibrate(
-    trace: str | os.PathLike[str] | np.ndarray,
+    trace: Contexts,
     sigmas: tuple[float, ...] | None = None,
     lookback: Lookback = Lookback(),  # noqa: B008 - a value
     scale: float = 1.0,
@@ -120,7 +125,7 @@ def calibrate(
     differing = reach[reach > noise]
     far = float(np.percentile(differing, 10)) if len(differing) >= RARE * len(reach) else None
     return Calibration(
-        name=name,
+        name=str(name),
         rows=rows,
         num_updates=num_updates,
         scale=scale,
@@ -131,7 +136,7 @@ def calibrate(
         far=far,
         sigmas=_grid(noise, reach) if sigmas is None else tuple(sigmas),
         suggested=None if far is None else _two_digits(0.5 * (noise + far)),
-        channels=contexts.describe(name).names if isinstance(trace, (str, os.PathLike)) else (),
+        channels=() if isinstance(name, str) else name.describe().names,
     )
 
 
@@ -304,10 +309,10 @@ def plot(calibration: Calibration, path: str | Path | None = None) -> Any:
     return axes
 
 
-def _load(trace: str | os.PathLike[str] | np.ndarray, rows: int | None) -> tuple[str, np.ndarray]:
-    if isinstance(trace, (str, os.PathLike)):
-        name = contexts.name_of(trace)
-        return name, trace_figure.load(name, rows)
+def _load(trace: Contexts, rows: int | None) -> tuple[str | TraceRef, np.ndarray]:
+    if isinstance(trace, (str, os.PathLike, TraceRef)):
+        named = TraceRef.parse(trace)
+        return named, trace_figure.load(named, rows)
     values = contexts.check(np.asarray(trace), "array")
     if rows is not None and rows > len(values):
         raise InputError(f"the trace has {len(values):,} rows, {rows:,} were asked for")

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lcpo import contexts
 from lcpo.core import ood
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job, Setup
@@ -19,14 +18,13 @@ from lcpo.run.store import record
 from lcpo.run.store.results import Result
 from lcpo.study.advice import calibrate
 from lcpo.study.advice.calibrate import RARE, Lookback
-from lcpo.study.measure.seeds import run_label
 
 
 def run_warnings(results: Sequence[Result]) -> list[str]:
     """A warning for every LCPO variant whose constraint (almost) never acts, or acts on noise."""
     warnings: dict[str, str | None] = {}
     for result in results:
-        label, active = run_label(result.job), record.activity(result.record)
+        label, active = result.job.label, record.activity(result.record)
         if active is not None and warnings.get(label) is None:
             with contextlib.suppress(InputError):  # a file that has changed since, or is gone
                 warnings[label] = _of_run(result.job, active)
@@ -35,11 +33,11 @@ def run_warnings(results: Sequence[Result]) -> list[str]:
 
 def plan_warnings(jobs: Sequence[Job]) -> list[str]:
     """The same before any work, of what can be told without it: a sigma below a file's noise."""
-    variants = {run_label(job): job for job in jobs}
+    variants = {job.label: job for job in jobs}
     return [
         f"{label}: {text}"
         for label, job in variants.items()
-        if job.trace is not None and contexts.is_file(job.trace) and (text := _noise_warning(job))
+        if job.trace is not None and job.trace.is_file and (text := _noise_warning(job))
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lcpo.contexts import families, fractions
+from lcpo.contexts import TraceRef
 from lcpo.errors import InputError
 from lcpo.study.report.cells import Cell
 from lcpo.study.report.output import read_made
@@ -37,8 +37,7 @@ class Run(NamedTuple):
     @property
     def kind(self) -> str:
         """The family of its trace; of a trace that is not drawn: its name."""
-        base, _ = fractions.split(self.trace)
-        return families.parse(base)[0] if base.startswith("family:") else self.trace
+        return TraceRef.parse(self.trace).family or self.trace
 
 
 def runs_of(table: Table) -> list[Run]:

@@ -77,7 +77,7 @@ def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
 
 def in_words(line: Line) -> str:
     """A run without faults that has the option of one says so."""
-    label = columns.own_variant(line.job)
+    label = line.job.variant
     if label.startswith(WITH):
         return f"none, with the option of {label.removeprefix(WITH)}"
     return {NONE: "none", ALL: "all but those of options"}.get(label, label)
@@ -85,12 +85,12 @@ def in_words(line: Line) -> str:
 
 def minus_corrected(line: Line, after: int) -> Estimate | None:
     """What a fault changes, by seed, after so many steps; None: there is none."""
-    label = columns.own_variant(line.job)
+    label = line.job.variant
     if label == NONE or label.startswith(WITH):
         return None
     base = f"{WITH}{label}" if label in NEEDS else NONE
     key = (line.job.agent, base)
-    runs = [r for r in line.part.results if (r.job.agent, columns.own_variant(r.job)) == key]
+    runs = [r for r in line.part.results if (r.job.agent, r.job.variant) == key]
     return stats.paired_difference(line.returns(after), line._replace(runs=runs).returns(after))
 
 

@@ -26,7 +26,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.results import Result
-from lcpo.study.measure.seeds import name_part, seeds_table
+from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column, Count, Noted
 from lcpo.study.report.curves import COLOURS, STYLES
@@ -84,7 +84,8 @@ def plan_runs(options: TheoremOptions) -> list[Job]:
             overrides={"rollout_length": ROLLOUT, "gamma": GAMMA, **setting.config},
             env_overrides={"advance": setting.advance},
             published=options.published,
-            label=name,
+            variant=name,
+            check=options.check,
         )
     ]
 
@@ -146,7 +147,7 @@ def measure(results: Sequence[Result]) -> dict[str, Curves]:
     """The curves of each setting that has a finished run."""
     found = {}
     for name in SETTINGS:
-        runs = [r for r in results if name_part(r.job) == name and r.status == "finished"]
+        runs = [r for r in results if r.job.variant == name and r.status == "finished"]
         if not runs:
             continue
         rows = np.unique(np.geomspace(1, len(runs[0].record["step"]), POINTS).astype(int)) - 1

@@ -6,22 +6,21 @@ and in the probability of improvement it is worse than every run that finished.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.straggler import latency
 from lcpo.study.advice.calibrate import RARE
 from lcpo.study.measure import stats
+from lcpo.study.measure.measures import Measure, measures_of
 from lcpo.study.measure.memory import Memory, find_memory, memory_notes, memory_numbers
-from lcpo.study.measure.seeds import run_label
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report.imports import imported_agents, imported_notes
 from lcpo.study.report.tables import short_count
@@ -59,10 +58,8 @@ class Row(NamedTuple):
     anchor_kl: float | None
     """Mean KL on the anchors after the step, among active updates."""
     seconds: float
-    latency: Estimate | None = None
-    """Mean 5-minute 95th percentile after warm-up, in ms; None: not the straggler task."""
-    extra_load: Estimate | None = None
-    """Work for second copies after warm-up, in percent of that for first ones."""
+    own: Mapping[str, Estimate | None] = {}
+    """What the task measures, by name, after warm-up."""
 
 
 class Comparison(NamedTuple):
@@ -79,6 +76,8 @@ class Comparison(NamedTuple):
     """Where runs show what they remember; None: the trace has no schedule."""
     endless: bool = False
     """No run had an episode that ended: returns are mean rewards per step."""
+    measures: Sequence[Measure] = ()
+    """Of the task itself."""
 
 
 def summarise(
@@ -107,7 +106,18 @@ def summarise(
         for label, members in groups.items()
     )
     notes = tuple(_notes(groups, rows, memory, endless))
-    return Comparison(job.env, job.trace, steps, warmup, reference, rows, notes, memory, endless)
+    return Comparison(
+        job.env,
+        job.trace_name,
+        steps,
+        warmup,
+        reference,
+        rows,
+        notes,
+        memory,
+        endless,
+        measures_of(job),
+    )
 
 
 def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
@@ -117,20 +127,20 @@ def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
         raise InputError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
 
 
-def default_warmup(steps: int, trace: str | None = None) -> int:
+def default_warmup(steps: int, trace: TraceRef | None = None) -> int:
     """The paper's 6 million steps where the run is longer, else a tenth of the run.
 
     On a trace that is played faster, as much fewer: 300,000 on `3@1/20`.
     """
-    paper = int(PAPER_WARMUP * (fractions.split(trace)[1] if trace else 1))
+    paper = int(PAPER_WARMUP * (trace.fraction if trace else 1))
     return paper if steps > paper else steps // 10
 
 
 def group(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """The runs of each agent: those whose names differ in the seed only, under a short label."""
+    """The runs of each agent: those that differ in the seed only, under a short label."""
     groups: dict[str, list[Result]] = {}
     for result in results:
-        groups.setdefault(run_label(result.job), []).append(result)
+        groups.setdefault(result.job.label, []).append(result)
     return groups
 
 
@@ -170,8 +180,7 @@ def _row(
         step_fraction=_mean([_among(x, "step_fraction", active) for x in found]),
         anchor_kl=_mean([_among(x, "anchor_kl", active) for x in found]),
         seconds=float(np.mean([r.seconds for r in finished])) if finished else stats.NAN,
-        latency=_latency(found, lambda x: latency.mean_latency(x, warmup)),
-        extra_load=_latency(found, lambda x: 100.0 * latency.extra_load(x, warmup)),
+        own={m.name: m.estimate(found, warmup) for m in measures_of(members[0].job)},
     )
 
 
@@ -189,13 +198,6 @@ def run_return(record: records.Record, warmup: int, endless: bool) -> float:
 def _returns(members: Sequence[Result], warmup: int, endless: bool) -> dict[int, float]:
     finished = finished_runs(members)
     return {r.job.seed: run_return(r.record, warmup, endless) for r in finished}
-
-
-def _latency(
-    found: Sequence[records.Record], measure: Callable[[records.Record], float]
-) -> Estimate | None:
-    known = [measure(x) for x in found if latency.has_latency(x)]
-    return stats.mean_ci(known) if known else None
 
 
 def _improvement(

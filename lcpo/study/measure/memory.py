@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from lcpo import config as configs
-from lcpo import contexts
 from lcpo.contexts import Switches
 from lcpo.envs import ENVS
 from lcpo.envs.base import landmarks_of
@@ -65,11 +64,11 @@ def find_memory(
 def schedule(result: Result) -> Switches | None:
     """When the context of a run switches, in steps, if its trace has a schedule."""
     job, environment = result.job, result.environment
-    if job.trace is None or not contexts.has_switches(job.trace):
+    if job.trace is None or not job.trace.has_switches:
         return None
     if environment != {"advance": "step", "num_worlds": 1}:  # a row is then no step of the run
         return None
-    return contexts.switches(job.trace, job.steps)
+    return job.trace.switches(job.steps)
 
 
 def _landmarks(job: Job, switches: Switches) -> dict[str, int]:
@@ -80,7 +79,7 @@ def _landmarks(job: Job, switches: Switches) -> dict[str, int]:
     if not hasattr(ENVS.get(job.env), "landmarks") or job.trace is None:
         return {}
     env = configs.make(ENVS[job.env], job.env_config)
-    rows = contexts.get(job.trace, job.steps, job.scale)[switches.start]
+    rows = job.trace.load(job.steps, job.scale)[switches.start]
     found = {}
     for name, mark in landmarks_of(env).items():
         own = np.flatnonzero((rows == env.spec.context.newest(np.array(mark.obs))).all(axis=1))

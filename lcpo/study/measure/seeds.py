@@ -26,7 +26,7 @@ def seeds_table(results: Sequence[Result], numbers: Callable[[Result], Numbers])
     rows = []
     for result, mine in zip(results, found, strict=True):
         job = result.job
-        first = (job.agent, setting(job), job.env, job.trace, job.seed, result.status)
+        first = (job.agent, setting(job), job.env, job.trace_name, job.seed, result.status)
         last = (result.seconds, result.provenance.get("device"))
         rows.append((*first, *(mine.get(name) for name in names), *last))
     return data_table([*FIRST, *names, *LAST], rows)
@@ -45,19 +45,7 @@ def data_table(names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
     )
 
 
-def run_label(job: Job) -> str:
-    """The run's name without seed, environment and trace: the agent, and its point of a sweep."""
-    stem = job.name.removesuffix(f"-s{job.seed}")
-    shared = f"{job.agent}-{job.env}-{job.trace or 'none'}".replace("/", "_").replace(":", ".")
-    return job.agent + stem.removeprefix(shared) if stem.startswith(shared) else stem
-
-
-def name_part(job: Job) -> str:
-    """What the label adds to the agent: the label given to `plan`, or the point of a sweep."""
-    return run_label(job).removeprefix(job.agent).removeprefix("-")
-
-
 def setting(job: Job) -> str:
     """In what a run differs from others of its agent, in words."""
     faults = "as published" if job.config.get("faults") else ""
-    return ", ".join(part for part in (name_part(job), faults) if part)
+    return ", ".join(part for part in (job.case, faults) if part)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from lcpo import contexts
+from lcpo.contexts import TraceRef
 from lcpo.study.cases import Case, choose
 from lcpo.study.paper.columns import ColumnOptions, column_study
 from lcpo.study.paper.normalised import table_and_figure
@@ -19,7 +19,7 @@ def share(variant: str, divisor: int) -> Case:
     """A reservoir for one sample in so many of a trace."""
 
     def size(trace: str) -> dict[str, int]:
-        return {"buffer_size": max(1, contexts.shape(trace)[0] // divisor)}
+        return {"buffer_size": max(1, TraceRef.parse(trace).shape()[0] // divisor)}
 
     return Case("lcpo", variant, by_trace=size)
 

@@ -10,14 +10,14 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.cases import PUBLISHED, Case, plan_cases
+from lcpo.study.cases import Case, plan_cases
 from lcpo.study.measure import compare
 from lcpo.study.measure.compare import Comparison, Row
 from lcpo.study.measure.paper_numbers import printed, read_table
-from lcpo.study.measure.seeds import name_part, seeds_table
+from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import report
 from lcpo.study.report.cells import Cell, Column, Printed, count_of
 from lcpo.study.report.tables import Table, lengths, short_count
@@ -61,7 +61,6 @@ class Line(NamedTuple):
     """The runs of a case in one environment with one trace."""
 
     part: Part
-    title: str
     runs: list[Result]
     row: Row
     """Their numbers, over seeds."""
@@ -77,14 +76,13 @@ class Line(NamedTuple):
         return compare.finished_runs(self.runs)
 
     @property
-    def key(self) -> tuple[str, str]:
-        """Agent and variant."""
-        return self.job.agent, own_variant(self.job)
+    def title(self) -> str:
+        """The variant, or the agent and its point of a sweep."""
+        return self.job.variant or dataclasses.replace(self.job, setting="").label
 
     def printed(self, table: str) -> Printed | None:
         """What a table of the paper has in its place."""
-        agent, variant = self.key
-        return printed(table, agent, self.part.env, self.part.trace, variant)
+        return printed(table, self.job.agent, self.part.env, self.part.trace, self.job.kind)
 
     def returns(self, after: int) -> dict[int, float]:
         """By seed, after so many steps."""
@@ -95,7 +93,6 @@ class Line(NamedTuple):
 class Found(NamedTuple):
     """What a report is made of."""
 
-    cases: Sequence[Case]
     results: Sequence[Result]
     parts: list[Part]
     paper: str
@@ -106,7 +103,7 @@ class Found(NamedTuple):
         jobs = [result.job for result in self.results]
         comparisons = [part.comparison for part in self.parts]
         longest = max(one.steps for one in comparisons)
-        share = fractions.split(jobs[0].trace or "")[1]
+        share = jobs[0].trace.fraction if jobs[0].trace else 1
         faults = any(job.config.get("faults") for job in jobs)
         return {
             "steps": lengths(one.steps for one in comparisons),
@@ -128,11 +125,6 @@ Numbers = Callable[[Comparison, Result], Mapping[str, float | None]]
 """Of a run that finished."""
 
 
-def own_variant(job: Job) -> str:
-    """The variant of the case that a run belongs to."""
-    return name_part(job).removesuffix(PUBLISHED).removesuffix("-")
-
-
 def paper_field(table: str) -> Field:
     """The paper's number."""
     return Column("paper"), lambda line: line.printed(table)
@@ -140,7 +132,7 @@ def paper_field(table: str) -> Field:
 
 ENV: Field = (Column("env", side="l"), lambda line: line.part.env)
 TRACE: Field = (Column("trace", side="l"), lambda line: line.part.trace)
-PLAYED: Field = (Column("trace", side="l"), lambda line: line.job.trace)
+PLAYED: Field = (Column("trace", side="l"), lambda line: line.job.trace_name)
 """With the fraction at which it was played."""
 TITLED: Field = (Column("agent", side="l"), lambda line: line.title)
 AGENT: Field = (Column("agent", side="l"), lambda line: line.job.agent)
@@ -152,10 +144,7 @@ LATE: Field = (
 )
 WHOLE: Field = (Column("whole run"), lambda line: line.row.whole_run)
 RETURNS = (SEEDS, LATE, WHOLE)
-ACTIVE: Field = (
-    Column("active", decimals=1, unit="%"),
-    lambda line: None if line.row.activity is None else 100 * line.row.activity,
-)
+ACTIVE: Field = (Column("active", decimals=1, unit="%"), lambda line: line.row.activity)
 
 
 def column_study(
@@ -188,7 +177,7 @@ def column_study(
         return plan_cases(options, cases(options), envs, traces, **shared)
 
     def make_report(options: OptionsT, results: Sequence[Result]) -> Report:
-        found = find_lines(cases(options), results, paper)
+        found = find_parts(results, paper)
         tables, figures = more(found) if more else ({}, {})
         return Report(
             part_seeds(found, numbers),
@@ -207,24 +196,20 @@ def _named(options: Options) -> tuple[list[str], list[str]]:
     return listed("envs", options.envs or ""), listed("traces", options.traces or "")
 
 
-def find_lines(cases: Sequence[Case], results: Sequence[Result], paper: str = "") -> Found:
+def find_parts(results: Sequence[Result], paper: str = "") -> Found:
     """The runs by environment, trace and case: those parts in which some have finished."""
-    groups: dict[tuple[str, str], list[Result]] = {}
+    groups: dict[tuple[str, TraceRef | None], list[Result]] = {}
     for result in results:
-        groups.setdefault((result.job.env, result.job.trace or ""), []).append(result)
-    titles = {(case.agent, case.variant): case.title for case in cases}
+        groups.setdefault((result.job.env, result.job.trace), []).append(result)
     parts = []
     for (env, trace), members in groups.items():
-        if not compare.finished_runs(members):
-            continue
-        comparison = compare.summarise(members)
-        part = Part(env, fractions.split(trace)[0], members, comparison, [])
-        runs = compare.group(members)
-        for row in comparison.rows:
-            line = Line(part, row.label.removesuffix(f"-{PUBLISHED}"), runs[row.label], row)
-            part.lines.append(line._replace(title=titles.get(line.key, line.title)))
-        parts.append(part)
-    return Found(cases, results, parts, paper)
+        if compare.finished_runs(members):
+            comparison = compare.summarise(members)
+            part = Part(env, str(trace.whole) if trace else "", members, comparison, [])
+            runs = compare.group(members)
+            part.lines.extend(Line(part, runs[row.label], row) for row in comparison.rows)
+            parts.append(part)
+    return Found(results, parts, paper)
 
 
 def make_table(
@@ -250,12 +235,12 @@ def make_table(
 
 def best_rows(paper: str, part: Part) -> list[list[Cell]]:
     """What else the paper prints for a part: its best agents."""
-    ours = {line.key: line.row.after_warmup for line in part.lines}
+    ours = {line.title: line.row.after_warmup for line in part.lines}
     rows: list[list[Cell]] = []
     for (agent, env, trace, variant), cell in read_table(paper).items():
         if (env, trace) == (part.env, part.trace) and variant.startswith("best-"):
             title = f"{variant.replace('-', ' ')}: {agent}"
-            rows.append([env, trace, title, "", ours.get((agent, "")), "", cell, ""])
+            rows.append([env, trace, title, "", ours.get(agent), "", cell, ""])
     return rows
 
 

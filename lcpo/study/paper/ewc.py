@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-from lcpo.contexts import fractions
 from lcpo.errors import InputError
 from lcpo.study.cases import Case
 from lcpo.study.measure.paper_numbers import printed
@@ -62,7 +61,7 @@ def averaged_over(line: Line) -> str | None:
     config = line.job.config
     if line.job.agent != AGENT:
         return None
-    share = fractions.split(str(line.job.trace))[1]
+    share = line.job.trace.fraction if line.job.trace else 1
     steps = config["updates_per_rollout"] * config[BETA] * share
     return short_count(int(float(f"{config['rollout_length'] / steps:.0e}")))
 

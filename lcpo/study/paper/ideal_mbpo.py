@@ -51,7 +51,7 @@ def metric_field(metric: str) -> Field:
     def cell(line: Line) -> float | None:
         found = [late_metrics(line.part.comparison, run)[metric] for run in line.finished]
         known = [value for value in found if value is not None]
-        return 100 * float(np.mean(known)) if known else None
+        return float(np.mean(known)) if known else None
 
     return Column(METRICS[metric], "g", decimals=3, unit="%"), cell
 

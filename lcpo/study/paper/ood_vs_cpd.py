@@ -18,8 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lcpo import contexts
-from lcpo.contexts import paper
+from lcpo.contexts import TraceRef, paper
 from lcpo.core.changepoint import ChangePoints, find_changes
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
@@ -58,7 +57,7 @@ class CpdOptions(Options):
 def plan_runs(options: CpdOptions) -> list[Job]:
     """None: nothing is trained."""
     whole("seeds", options.seeds)
-    contexts.shape(TRACE, options.rows)  # raises where there are fewer
+    TraceRef.parse(TRACE).shape(options.rows)  # raises where there are fewer
     return []
 
 
@@ -67,7 +66,7 @@ def report(options: CpdOptions, results: Sequence[Result]) -> Report:
     del results
     rows = options.rows
     draws = [measure(paper.trace_2(rows, draw), TRACE, draw) for draw in range(options.seeds)]
-    control = measure(paper.trace_3(min(rows, contexts.shape(CONTROL)[0])), CONTROL)
+    control = measure(paper.trace_3(min(rows, TraceRef.parse(CONTROL).shape()[0])), CONTROL)
     return Report(
         seeds=seeds([*draws, control]),
         tables={"table": summary(draws, control)},

@@ -17,7 +17,7 @@ from lcpo.run.store.results import Result
 from lcpo.study.measure import stats
 from lcpo.study.measure.paper_numbers import printed
 from lcpo.study.measure.regret import cumulative_regret
-from lcpo.study.paper.columns import TITLE, Found, Line, Part, find_lines
+from lcpo.study.paper.columns import TITLE, Found, Line, Part, find_parts
 from lcpo.study.report.cells import Cell, Column, Noted, count_of
 from lcpo.study.report.tables import Table
 
@@ -54,7 +54,7 @@ def best_seed(line: Line) -> tuple[int | None, float]:
 
 def summary(results: Sequence[Result], paper: str) -> Table:
     """The agents, and the best of them, by environment and trace, beside what the paper prints."""
-    found = find_lines([], results)
+    found = find_parts(results)
     rows: list[list[Cell]] = []
     for part in found.parts:
         where = [part.env, part.trace]

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
-from lcpo import contexts
-from lcpo.contexts import fractions
+from lcpo.contexts import TraceRef
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.paper.columns import TRACES
@@ -33,14 +32,14 @@ class TraceOptions(Options):
 
 def plan_runs(options: TraceOptions) -> list[Job]:
     """None: nothing is trained."""
-    for name in shown(options):
-        contexts.describe(name)
+    for trace in shown(options):
+        trace.describe()
     return []
 
 
-def shown(options: TraceOptions) -> list[str]:
+def shown(options: TraceOptions) -> list[TraceRef]:
     """The traces at the scale of the study."""
-    return [fractions.join(t, options.fraction) for t in listed("traces", options.traces)]
+    return [TraceRef.parse(t).faster(options.fraction) for t in listed("traces", options.traces)]
 
 
 def report(options: TraceOptions, results: Sequence[Result]) -> Report:
@@ -51,12 +50,12 @@ def report(options: TraceOptions, results: Sequence[Result]) -> Report:
         found = trace_figure.trace_summary(name)
         for channel in range(found["channels"]):
             numbers = [found[key][channel] for key in NUMBERS]
-            rows.append([name, str(channel), found["rows"], *numbers])
+            rows.append([str(name), str(channel), found["rows"], *numbers])
     columns = [Column("rows", ","), *(Column(name, decimals=2) for name in NUMBERS)]
     table = Table(["trace", "channel", *columns], rows, title="contexts of the traces")
     picture = trace_figure.draw_traces(shown(options))
     return Report(table, {"table": table}, figures={"figure": picture},
-                  made={"traces": shown(options), "seeds": 1})  # fmt: skip
+                  made={"traces": [*map(str, shown(options))], "seeds": 1})  # fmt: skip
 
 
 study = Study(

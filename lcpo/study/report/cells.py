@@ -78,7 +78,7 @@ class Column(NamedTuple):
     decimals: int | None = None
     """None: as in the paper, by the size of the number."""
     unit: str = ""
-    """Written after each number."""
+    """Written after each number; "%": cells hold shares."""
     side: Literal["l", "r"] = "r"
     key: str = ""
     """Its name in CSV files; default: its name with underscores."""
@@ -105,11 +105,14 @@ class Column(NamedTuple):
                 return f"{some} of {total}{f', {why}' if why else ''}"
             case Estimate() if self.form == "bounds":
                 return with_bounds(cell)
+            case Estimate(mean, low, high, n) if self.unit == "%":
+                share = Estimate(100 * mean, 100 * low, 100 * high, n)
+                return plus_minus(share, self.form == "+", self.decimals)
             case Estimate():
                 return plus_minus(cell, self.form == "+", self.decimals)
             case int():
                 return f"{cell:{self.form}}" if self.form in ("+", ",") else str(cell)
-        return self._number(cell)
+        return self._number(100 * cell if self.unit == "%" else cell)
 
     def _number(self, value: float) -> str:
         if self.form == "full":
@@ -165,6 +168,8 @@ def parts(cell: Cell) -> dict[str, float | int | str | None]:
             return {"_mean": cell.mean, "_half": cell.half}
         case Count():
             return {"": cell.some, "_total": cell.total}
+        case None | "":
+            return {}
     return {"": cell}
 
 

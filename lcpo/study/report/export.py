@@ -79,7 +79,7 @@ def _is_export(file: Path) -> bool:
 
 def _run_columns(result: Result) -> dict[str, Any]:
     job = result.job
-    values = (job.name, job.agent, job.env, job.trace, job.seed, result.status)
+    values = (job.name, job.agent, job.env, job.trace_name, job.seed, result.status)
     return dict(zip(FIRST, values, strict=True))
 
 

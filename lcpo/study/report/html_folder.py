@@ -14,7 +14,8 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store import layout
 from lcpo.run.store.plans import planned_jobs
 from lcpo.run.store.results import load_outcome
-from lcpo.study.report import earlier
+from lcpo.study.report import document, earlier
+from lcpo.study.report.document import REPORT, Tables
 from lcpo.study.report.output import MADE, SEEDS, read_made, written_by
 from lcpo.study.report.tables import Table
 
@@ -39,7 +40,7 @@ class Folder(NamedTuple):
     path: Path
     made: dict[str, Any]
     """made.json: how it was made; empty where there is none."""
-    tables: dict[str, Table]
+    tables: Mapping[str, Table]
     figures: dict[str, str]
     """By name, as data: addresses."""
     seeds: Table | None
@@ -55,8 +56,8 @@ class Folder(NamedTuple):
 def read_folder(path: Path) -> Folder:
     """Read it; InputError where it is damaged, or none of ours."""
     check(path)
-    seeds = _csv(path, SEEDS) if (path / SEEDS).exists() else None
-    return Folder(path, read_made(path), _tables(path), _figures(path), seeds, read_runs(path))
+    tables, seeds = _tables(path)
+    return Folder(path, read_made(path), tables, _figures(path), seeds, read_runs(path))
 
 
 def needs_tables(path: Path) -> bool:
@@ -64,7 +65,7 @@ def needs_tables(path: Path) -> bool:
 
     Those of a study or comparison stay as they are.
     """
-    return written_by(read_made(path)) == "lcpo report" or not _tables(path)
+    return written_by(read_made(path)) == "lcpo report" or not _tables(path).tables
 
 
 def check(path: Path) -> None:
@@ -85,8 +86,13 @@ def check(path: Path) -> None:
     raise InputError(f"{path} holds no results (neither {MADE}, nor plan.json, nor runs/): {hint}")
 
 
-def _tables(path: Path) -> dict[str, Table]:
-    """NAME.md, which is for readers; NAME.csv where it stands alone. The main one comes first."""
+def _tables(path: Path) -> Tables:
+    """Those of report.json; in a folder of an earlier version, what its other files hold.
+
+    There NAME.md, which is for readers; NAME.csv where it stands alone. The main one comes first.
+    """
+    if os.path.lexists(path / REPORT):
+        return document.read(_file(path, REPORT))
     found = {}
     for file in sorted(path.glob("*.md"), key=lambda file: (file.stem != "table", file.stem)):
         table = earlier.read_markdown(_text(path, file.name))
@@ -95,7 +101,7 @@ def _tables(path: Path) -> dict[str, Table]:
     for file in sorted(path.glob("*.csv")):
         if file.name != SEEDS and not file.with_suffix(".md").exists():
             found[file.stem] = _csv(path, file.name)
-    return found
+    return Tables(found, _csv(path, SEEDS) if (path / SEEDS).exists() else None)
 
 
 def _csv(path: Path, name: str) -> Table:
@@ -129,7 +135,7 @@ def read_runs(path: Path) -> list[Run]:
     for files in layout.ended_runs(path):
         outcome = load_outcome(files)
         assert outcome is not None, "its manifest was found"
-        job = Job.from_json(outcome["job"], str(files.manifest))
+        job = outcome["job"]
         failure = outcome.get("failure")
         status = outcome["status"] + (f": {_words(failure)}" if failure else "")
         found[job.name] = Run(job, status, outcome["seconds"], outcome["provenance"])
@@ -150,14 +156,19 @@ def _text(path: Path, name: str) -> str:
 
 
 def _bytes(path: Path, name: str) -> bytes:
-    """A file of the folder. One that leads elsewhere is refused: a page may be given to others."""
-    file = path / name
-    layout.check_links(path, file)
+    file = _file(path, name)
     try:
-        if not file.is_file():
-            raise InputError(f"{file} is no regular file")
-        if file.stat().st_size > LARGEST:
-            raise InputError(f"{file} is larger than {LARGEST:,} bytes: too much for a page")
         return file.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def _file(path: Path, name: str) -> Path:
+    """A file of the folder. One that leads elsewhere is refused: a page may be given to others."""
+    file = path / name
+    layout.check_links(path, file)
+    if not file.is_file():
+        raise InputError(f"{file} is no regular file")
+    if file.stat().st_size > LARGEST:
+        raise InputError(f"{file} is larger than {LARGEST:,} bytes: too much for a page")
+    return file

@@ -29,7 +29,7 @@ class Setting(NamedTuple):
 
     @property
     def label(self) -> str:
-        return seeds.run_label(self.job)
+        return self.job.label
 
     @property
     def command(self) -> str:
@@ -48,7 +48,7 @@ def find_settings(runs: Sequence[Run]) -> list[Setting]:
     """In the order of the runs."""
     found: dict[str, Setting] = {}
     for run in runs:
-        same = {**run.job.to_json(), "name": seeds.run_label(run.job), "seed": None}
+        same = {**run.job.to_json(), "name": None, "seed": None}
         key = json.dumps(same, sort_keys=True)
         found.setdefault(key, Setting(run.job, [])).runs.append(run)
     return list(found.values())
@@ -75,7 +75,8 @@ def settings_rows(settings: Sequence[Setting]) -> list[list[Shown]]:
         config = Shown(f"{len(values)} values" if values else NONE, values)
         steps = Shown(f"{job.steps:,}", sort=job.steps)
         rows.append(
-            [_count(i), Shown(setting.label), Shown(job.env), Shown(job.trace or NONE), steps,
+            [_count(i), Shown(setting.label), Shown(job.env), Shown(job.trace_name or NONE),
+             steps,
              _count(len(setting.runs)), config, command_cell([setting.command])]
         )  # fmt: skip
     return rows
@@ -92,7 +93,7 @@ def runs_rows(settings: Sequence[Setting]) -> list[list[Shown]]:
             job, known = run.job, run.provenance
             imported = ", imported" if source_of(known) is not None else ""
             rows.append(
-                [Shown(job.name), _count(i), Shown(job.agent), Shown(job.trace or NONE),
+                [Shown(job.name), _count(i), Shown(job.agent), Shown(job.trace_name or NONE),
                  _count(job.seed), Shown(f"{run.status}{imported}"),
                  Shown(number(run.seconds), sort=run.seconds),
                  *(Shown(str(known.get(name) or NONE)) for name in ("device", "commit")),
@@ -112,8 +113,7 @@ def command_cell(commands: Sequence[str]) -> Shown:
 
 def _variant(setting: Setting) -> str:
     """What tells its runs from others of their agent, as "sigma2=0.5" of lcpo-sigma2=0.5."""
-    part = seeds.name_part(setting.job).removesuffix("published").removesuffix("-")
-    return part or setting.job.agent
+    return setting.job.kind or setting.job.agent
 
 
 WAYS = (lambda s: s.label, _variant, lambda s: s.job.agent)
@@ -148,11 +148,10 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
 
 def _trace_names(job: Job) -> set[str]:
     """What tables may call its trace: a drawn one is of a family, and of all."""
-    trace = job.trace or NONE
-    names = {trace, trace.partition("@")[0]}
-    if trace.startswith("family:"):
-        names |= {trace.split(":")[1], "all"}
-    return names
+    trace = job.trace
+    if trace is None:
+        return {NONE}
+    return {str(trace), str(trace.whole), *((trace.family, "all") if trace.family else ())}
 
 
 def _words(setting: str) -> str:

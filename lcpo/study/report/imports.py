@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lcpo import config as configs
-from lcpo import contexts
 from lcpo import values as plain_values
-from lcpo.contexts import paper
+from lcpo.contexts import TraceRef, paper
 from lcpo.envs import ENVS
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Job, is_file_name
@@ -208,16 +207,17 @@ def _job(key: Key, steps: int, about: Mapping[str, str], what: str) -> tuple[Job
         if (made.advance == "own") != (not trace):
             need = "an empty one" if trace else "one"
             raise InputError(f"{what}: {env} needs {need} as its trace")
-    if trace and not contexts.is_file(trace):
-        contexts.describe(trace)
-    if trace:
-        scale = paper.default_scale(env, trace)
+    on = TraceRef.parse(trace) if trace else None
+    if on is not None:
+        if not on.is_file:
+            on.describe()
+        scale = paper.default_scale(env, on)
     if "scale" in about:
         scale = finite(about, "scale", what)
-    name = f"{PREFIX}{agent}-{env}-{trace or 'none'}-s{seed}".replace("/", "_").replace(":", ".")
-    if not is_file_name(name):
-        raise InputError(f"{what}: {name[:80]!r} cannot be the name of a folder: rename the agent")
-    job = Job(name, PREFIX + agent, env, trace or None, scale, steps, seed, {}, env_config)
+    job = Job(PREFIX + agent, env, on, scale, steps, seed, {}, env_config)
+    if not is_file_name(job.name):
+        name = job.name[:80]
+        raise InputError(f"{what}: {name!r} cannot be the name of a folder: rename the agent")
     return job, environment
 
 

@@ -1,4 +1,5 @@
-"""The files of a report: tables, figures, the runs behind them, and how they were made.
+"""The files of a report: report.json, which has all of it as values, tables and figures for
+readers, the runs behind them, and how they were made.
 
 made.json says which command wrote the report, and has the digest of each file. So the next report
 replaces what that command wrote, as it wrote it, and nothing else.
@@ -20,7 +21,8 @@ from lcpo.run.store.files import load_json, save_bytes
 from lcpo.run.store.outputs import check_file
 from lcpo.run.store.provenance import provenance
 from lcpo.run.store.results import Result
-from lcpo.study.report import tables
+from lcpo.study.report import document, tables
+from lcpo.study.report.document import REPORT
 from lcpo.study.report.imports import imported_agents
 from lcpo.study.study import Picture, Report
 
@@ -29,8 +31,8 @@ SUFFIXES = {f".{suffix}" for suffix in (*tables.FORMATS, *Picture._fields)}
 PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
 LARGEST, DEEPEST = 2**25, 8
 """Bytes of made.json, and levels of its values."""
-FORMS = tuple(f"table.{suffix}" for suffix in tables.FORMATS)
-"""Of the table that every report but a study's has."""
+FILES = (*(f"table.{suffix}" for suffix in tables.FORMATS), SEEDS, REPORT)
+"""That every report has, but for made.json."""
 
 
 def write_files(
@@ -41,11 +43,11 @@ def write_files(
     *,
     by: str,
 ) -> list[Path]:
-    """Write a report into a folder: a table as NAME.txt, .md, .tex and .csv, seeds.csv, made.json,
-    a figure as NAME.png and .svg.
+    """Write a report into a folder: report.json, seeds.csv, made.json, a table as NAME.txt, .md,
+    .tex and .csv, a figure as NAME.png and .svg.
 
     `results`: the runs that it was made from; `command`: the command line that made it; `by`: its
-    command, as `lcpo compare` or `lcpo reproduce windy`. Returns the paths, in this order. What an
+    command, as `lcpo compare` or `lcpo reproduce windy`. Returns the paths. What an
     earlier report left in the folder, and this one has not, is deleted: a page would show it as if
     it were of these runs. InputError, and nothing is written, where a file is not the command's.
     """
@@ -55,6 +57,7 @@ def write_files(
             chosen = report.numbers.get(name, table) if suffix == "csv" else table
             contents[f"{name}.{suffix}"] = render(chosen).encode()
     contents[SEEDS] = report.seeds.to_csv().encode()
+    contents[REPORT] = document.write(document.Tables(report.tables, report.seeds))
     pictures = {
         f"{name}.{suffix}": content
         for name, picture in report.figures.items()
@@ -85,7 +88,7 @@ def write_made(out: Path, contents: Mapping[str, bytes], made: Mapping[str, Any]
     _write_json(out / MADE, {"by": by, **made, "files": new})
 
 
-def check_report(out: Path, by: str, names: Iterable[str] = (*FORMS, SEEDS)) -> None:
+def check_report(out: Path, by: str, names: Iterable[str] = FILES) -> None:
     """Raise InputError unless the command `by` may write these files of a report into a folder.
 
     (Into folders of any kind: whether the folder is the command's is for the command to say.)
@@ -167,7 +170,8 @@ def _digests(out: Path, made: Mapping[str, Any]) -> dict[str, list[str]]:
     return {
         name: digests
         for name, digests in files.items()
-        if Path(name).name == name and Path(name).suffix in SUFFIXES and isinstance(digests, list)
+        if Path(name).name == name and isinstance(digests, list)
+        if Path(name).suffix in SUFFIXES or name == REPORT
     }
 
 
@@ -210,7 +214,7 @@ def how_made(results: Sequence[Result], command: str | None = None) -> dict[str,
         "versions": {name: values(name) for name in PACKAGES},
         "agents": _distinct([job.agent for job in jobs]),
         "envs": _distinct([job.env for job in jobs]),
-        "traces": _distinct([job.trace for job in jobs]),
+        "traces": _distinct([job.trace_name for job in jobs]),
         "steps": _distinct([job.steps for job in jobs]),
         "seeds": len({job.seed for job in jobs}),
         "finished": sum(result.status == "finished" for result in results),

@@ -9,7 +9,6 @@ from typing import Any
 from lcpo.errors import InputError
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
-from lcpo.straggler.latency import extra_load, has_latency, mean_latency
 from lcpo.study.measure import compare, stats
 from lcpo.study.measure.compare import Comparison, Row
 from lcpo.study.measure.memory import memory_numbers
@@ -21,10 +20,11 @@ from lcpo.study.report.figures import to_picture
 from lcpo.study.report.output import write_files
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
+from lcpo.values import file_name
 
 ESTIMATES = (
     "after_warmup", "whole_run", "revisits", "forgetting", "recovery", "distance", "difference",
-    "improvement", "latency", "extra_load",
+    "improvement",
 )  # fmt: skip
 """Fields of a row that have an interval."""
 
@@ -42,8 +42,7 @@ def to_table(comparison: Comparison) -> Table:
             lambda r: tables.plus_minus(r.after_warmup),
         ),
         ("whole run", lambda r: tables.plus_minus(r.whole_run)),
-        ("p95 ms", lambda r: tables.plus_minus(r.latency)),
-        ("extra load %", lambda r: tables.plus_minus(r.extra_load)),
+        *((m.title, lambda r, m=m: tables.plus_minus(r.own[m.name])) for m in c.measures),
         ("revisits", lambda r: tables.plus_minus(r.revisits)),
         ("forgetting", lambda r: tables.plus_minus(r.forgetting, sign=True)),
         ("recovery", lambda r: tables.plus_minus(r.recovery)),
@@ -96,8 +95,10 @@ def row_values(comparison: Comparison) -> list[dict[str, Any]]:
     rows = []
     for row in c.rows:
         values: dict[str, Any] = {**fixed, "reference": c.reference, "agent": row.label}
-        for name, value in list(row._asdict().items())[1:]:
-            if name in ESTIMATES:
+        fields = row._asdict()
+        own = fields.pop("own")
+        for name, value in list((fields | own).items())[1:]:
+            if name in ESTIMATES or name in own:
                 estimate = value or Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
                 values |= {f"{name}_{k}": v for k, v in estimate._asdict().items()}
             else:
@@ -115,9 +116,8 @@ def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | No
     }
     if not comparison.endless:
         numbers["return_per_episode"] = records.mean_episode_return(record, comparison.warmup)
-    if has_latency(record):
-        numbers["p95_ms"] = mean_latency(record, comparison.warmup)
-        numbers["extra_load"] = extra_load(record, comparison.warmup)
+    own = (m for m in comparison.measures if m.known(record))
+    numbers |= {m.key: m.of(record, comparison.warmup) for m in own}
     if memory is not None:
         numbers |= memory_numbers(record, memory)
     if "num_models" in record:  # of an agent that tells contexts apart
@@ -159,15 +159,14 @@ def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
     results = load_results(out)
     parts: dict[tuple[str, str | None], list[Result]] = {}
     for result in results:
-        parts.setdefault((result.job.env, result.job.trace), []).append(result)
+        parts.setdefault((result.job.env, result.job.trace_name), []).append(result)
     parts = {where: runs for where, runs in parts.items() if compare.finished_runs(runs)}
     if not parts:
         raise InputError(f"{out} holds no finished run: nothing to report yet")
     found = {}
     for (env, trace), runs in parts.items():
         end = f"-{env}-{trace or 'none'}" if len(parts) > 1 else ""
-        safe = end.replace("/", "_").replace(":", ".")
-        found[safe] = make_report(compare.summarise(runs), runs)
+        found[file_name(end)] = make_report(compare.summarise(runs), runs)
     whole = Report(
         seeds=seeds_table(results, _plain_numbers),
         tables={k + end: v for end, r in found.items() for k, v in r.tables.items()},

@@ -63,6 +63,9 @@ class Table:
             for one, side in zip(self.columns, sides, strict=True)
         )
         rows = tuple(tuple(map(_plain, row)) for row in self.rows)
+        for row in rows:
+            if len(row) != len(columns):
+                raise ValueError(f"{len(row)} cells under {len(columns)} columns: {row!r}")
         for name, value in (("columns", columns), ("rows", rows), ("notes", tuple(self.notes))):
             object.__setattr__(self, name, value)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lcpo import contexts
+from lcpo.contexts import TraceRef
 from lcpo.errors import InputError
 from lcpo.run.plan.budget import available_bytes
 from lcpo.study.report import figures
@@ -21,26 +21,30 @@ ANY_LENGTH_ROWS = 2_000_000
 COLOURS = ("#1f4e79", "#c0504d", "#6a994e", "#b08900", "#7b4f9d", "#4f9d97")
 
 
-def load(name: str, rows: int | None = None) -> np.ndarray:
+Named = str | TraceRef
+
+
+def load(name: Named, rows: int | None = None) -> np.ndarray:
     """A trace for display: `rows` rows, or all, or 2 million where any number would do."""
     rows = None if rows is None else whole("rows", rows)
-    if contexts.any_length(name):
+    trace = TraceRef.parse(name)
+    if trace.any_length:
         rows = ANY_LENGTH_ROWS if rows is None else rows
-        _check_memory(name, rows)
-    return contexts.get(name, rows)[:rows]
+        _check_memory(trace, rows)
+    return trace.load(rows)[:rows]
 
 
-def _check_memory(name: str, rows: int) -> None:
+def _check_memory(trace: TraceRef, rows: int) -> None:
     """To make and to draw a trace takes about four times its size."""
-    needed, free = 16 * rows * contexts.describe(name).channels, available_bytes()
+    needed, free = 16 * rows * trace.describe().channels, available_bytes()
     if free is not None and needed > free:
         raise InputError(
-            f"{rows:,} rows of trace {name!r} need about {needed / 2**30:.1f} GiB, "
+            f"{rows:,} rows of trace {trace!r} need about {needed / 2**30:.1f} GiB, "
             f"{free / 2**30:.1f} GiB are free: ask for fewer rows"
         )
 
 
-def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
+def trace_summary(name: Named, rows: int | None = None) -> dict[str, Any]:
     """What a trace holds: rows, channels, and a list per statistic with an entry per channel."""
     values = load(name, rows)
     mean = values.mean(axis=0, dtype=np.float64)
@@ -48,7 +52,7 @@ def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
     for start in range(0, len(values), 1 << 20):  # a float64 copy of 20 M rows would be 320 MB
         square += np.sum((values[start : start + (1 << 20)] - mean) ** 2, axis=0)
     return {
-        "name": name,
+        "name": str(name),
         "names": channel_names(name, values.shape[1]),
         "rows": len(values),
         "channels": values.shape[1],
@@ -59,9 +63,9 @@ def trace_summary(name: str, rows: int | None = None) -> dict[str, Any]:
     }
 
 
-def channel_names(name: str, channels: int) -> list[str]:
+def channel_names(name: Named, channels: int) -> list[str]:
     """What the channels of a trace are called: as in its file, or x and y, or by number."""
-    found = contexts.describe(name).names
+    found = TraceRef.parse(name).describe().names
     if found:
         return list(found)
     return ["x", "y"] if channels == 2 else [str(c) for c in range(channels)]
@@ -75,7 +79,7 @@ def block_means(values: np.ndarray, block: int = BLOCK) -> np.ndarray:
 
 
 def plot_traces(
-    names: Sequence[str], path: str | Path | None = None, rows: int | None = None
+    names: Sequence[Named], path: str | Path | None = None, rows: int | None = None
 ) -> list[Any]:
     """Draw one panel per trace: their axes.
 
@@ -87,12 +91,12 @@ def plot_traces(
     return figure.axes[: len(names)]
 
 
-def draw_traces(names: Sequence[str]) -> figures.Picture:
+def draw_traces(names: Sequence[Named]) -> figures.Picture:
     """The same as the content of a PNG file."""
     return figures.to_picture(_panels(names))
 
 
-def _panels(names: Sequence[str], rows: int | None = None) -> Any:
+def _panels(names: Sequence[Named], rows: int | None = None) -> Any:
     """A figure with one panel per trace."""
     if not names:
         raise InputError("no trace to draw: give at least one name")
@@ -107,7 +111,7 @@ def _panels(names: Sequence[str], rows: int | None = None) -> Any:
     return figure
 
 
-def _draw(axis: Any, name: str, values: np.ndarray) -> None:
+def _draw(axis: Any, name: Named, values: np.ndarray) -> None:
     """Short traces show every row: fewer than 50 points would hide their shape."""
     block = BLOCK if len(values) >= 50 * BLOCK else 1
     means = block_means(values, block)

@@ -1,0 +1,73 @@
+"""The traces that have a name, and what is known of a trace without making it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lcpo.contexts import generators, paper, probe
+from lcpo.contexts.generators import Switches
+
+
+class Trace(NamedTuple):
+    """A named trace."""
+
+    help: str
+    channels: int
+    length: int | None
+    """Rows it has; None: as many as are asked for."""
+    make: Callable[[int], np.ndarray]
+    """make(rows) -> [rows, channels]"""
+    switches: Callable[[int], Switches] | None = None
+    """switches(rows): its schedule, where it switches between contexts and comes back to them."""
+    names: tuple[str, ...] = ()
+    """Of the channels, where they have any."""
+    time: tuple[str, ...] = ()
+    """Columns of a file that are left out because they are the time."""
+
+
+def _synthetic(generator: Callable[..., np.ndarray], **arguments: Any) -> Callable:
+    return partial(generator, seed=0, **arguments)
+
+
+def _mixture(rows: int) -> np.ndarray:
+    parts = (generators.ornstein_uhlenbeck, generators.sinusoids, generators.piecewise_gaussian)
+    return generators.mixture(rows, [partial(part, seed=i) for i, part in enumerate(parts)], seed=0)
+
+
+TRACES: dict[str, Trace] = {
+    "1": Trace("slow drift of the wind (paper)", 2, 20_000_000, paper.trace_1),
+    "2": Trace("slow drift with wide swings (paper)", 2, 20_000_000, paper.trace_2),
+    "3": Trace("piecewise constant wind with noise (paper)", 2, 8_000_000, paper.trace_3),
+    "4": Trace("hand-crafted bursts of circling wind (paper)", 2, 8_000_000, paper.trace_4),
+    "grid-world": Trace(
+        "the grid world's trap, by episode (paper)", 2, 200_000, paper.trap_schedule
+    ),
+    "ou": Trace("Ornstein-Uhlenbeck drift", 2, None, _synthetic(generators.ornstein_uhlenbeck)),
+    "piecewise": Trace(
+        "a new constant wind now and then", 2, None, _synthetic(generators.piecewise_gaussian)
+    ),
+    "bursts": Trace("calm with bursts of circling wind", 2, None, _synthetic(generators.bursts)),
+    "sinusoid": Trace("a sine per channel", 2, None, _synthetic(generators.sinusoids)),
+    "iid": Trace("a new wind at every step", 2, None, _synthetic(generators.iid)),
+    "markov": Trace("a Markov chain over three winds", 2, None, _synthetic(generators.markov)),
+    "revisit": Trace(
+        "three winds that take turns, 125,000 steps each", 2, None,
+        _synthetic(generators.revisit), partial(generators.revisit_switches, seed=0),
+    ),
+    "turns-100": Trace(
+        "contexts 0, 1 and 2 take turns, 100 episodes each", 1, 300,
+        partial(generators.turns, dwell=100),
+    ),
+    "turns-3": Trace(
+        "contexts 0, 1 and 2 take turns, 3 steps each", 1, None, partial(generators.turns, dwell=3)
+    ),
+    "two-contexts": Trace(
+        "context -1, then 1, then -1 again, for the probe of memory", 1, probe.NUM_ROWS,
+        probe.two_contexts, probe.two_contexts_switches,
+    ),
+    "mixture": Trace("drift, sines and steps by turns", 2, None, _mixture),
+}  # fmt: skip

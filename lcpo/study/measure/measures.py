@@ -1,0 +1,53 @@
+"""Numbers that a task has beside returns, and where they stand in tables.
+
+An environment names its own as `measures`, "package.module:name" of a sequence of `Measure`. It is
+imported where runs are reported, and not by who trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from lcpo import names
+from lcpo.envs import ENVS
+from lcpo.run.plan.job import Job
+from lcpo.run.store.record import TOTAL, Record
+from lcpo.study.measure import stats
+from lcpo.study.measure.stats import Estimate
+
+
+class Measure(NamedTuple):
+    """A number of a finished run, from its record."""
+
+    name: str
+    """In the files for programs."""
+    title: str
+    """Of its column."""
+    of: Callable[[Record, int], float]
+    """of(record, after_step), without the warm-up."""
+    reading: str
+    """One of `Spec.readings` that it is made of: runs that did not record that have no number."""
+    key: str
+    """In seeds.csv."""
+    factor: float = 1.0
+    """100: a share, of which tables show the percentage."""
+
+    def known(self, record: Record) -> bool:
+        """Whether a run recorded what it needs."""
+        return TOTAL + self.reading in record
+
+    def estimate(self, records: Sequence[Record], warmup: int) -> Estimate | None:
+        """Over the runs that have it; None: none has."""
+        found = [self.factor * self.of(x, warmup) for x in records if self.known(x)]
+        return stats.mean_ci(found) if found else None
+
+
+def measures_of(job: Job) -> Sequence[Measure]:
+    """Those of the environment of a run.
+
+    What a folder names is not imported: a user's own environment has none here unless this process
+    has imported it, as one that trains or compares does.
+    """
+    named = getattr(names.imported(job.env, ENVS), "measures", "")
+    return names.load(named) if named else ()
