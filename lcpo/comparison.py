@@ -38,7 +38,7 @@ class Comparison:
 
     results: list[Result]
     """The runs that have ended."""
-    summary: rows.Comparison
+    summary: rows.Summary
     """The numbers of the table, with their intervals."""
     warnings: tuple[str, ...]
     """What is odd about the runs: a constraint that never acts, or acts on noise; actions that were
@@ -70,7 +70,7 @@ class Comparison:
             "warmup": c.warmup,
             "reference": c.reference,
             "runs": [self._run(result) for result in self.results],
-            "table": report.row_values(c),
+            "table": self.table.records(),
             "notes": list(c.notes),
             "warnings": list(self.warnings),
         }

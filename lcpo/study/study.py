@@ -138,9 +138,7 @@ class Report(NamedTuple):
     seeds: Table
     """For seeds.csv, a row per run (`measure.seeds.seeds_table`); without runs: per seed."""
     tables: Mapping[str, Table] = {}
-    """By name: the table NAME becomes NAME.txt, .md, .tex and .csv."""
-    numbers: Mapping[str, Table] = {}
-    """What NAME.csv holds where programs should read more than readers; default: the table."""
+    """By name: the table NAME becomes NAME.txt, .md, .tex and .csv. report.json holds all."""
     figures: Mapping[str, Picture] = {}
     """By name: the figure NAME becomes NAME.png and NAME.svg."""
     text: Sequence[str] = ()

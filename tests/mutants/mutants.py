@@ -1268,9 +1268,21 @@ MUTANTS = (
     ),
     Mutant(
         "intervals-do-not-overlap", "lcpo/study/report/html_table.py",
-        "abs(gap) <= a.half + b.half",
-        "abs(gap) <= max(a.half, b.half)",
+        "abs(gap) <= ours.half + theirs.half",
+        "abs(gap) <= max(ours.half, theirs.half)",
         (f"{PAGE}differences_to_the_paper",), "numbers that agree are said to differ",
+    ),
+    Mutant(
+        "difference-of-hidden-digits", "lcpo/study/report/cells.py",
+        "known = None if math.isnan(half) else round(half, digits)",
+        "known = None if math.isnan(half) else half",
+        (f"{PAGE}differences_to_the_paper",), "the page contradicts the digits that it shows",
+    ),
+    Mutant(
+        "report-of-other-bytes", "lcpo/study/report/html_folder.py",
+        "if os.path.lexists(path / REPORT):", "if False:",
+        ("tests/study/test_tables.py::test_a_page_shows_report_json",),
+        "a page is read out of formatted text",
     ),
     Mutant(
         "episodes-of-a-block-count-once", "lcpo/study/report/imports.py",
@@ -1455,7 +1467,7 @@ MUTANTS = (
     ),
     Mutant(
         "formula-in-a-cell", "lcpo/study/report/tables.py",
-        """return f"'{cell}\"""", "return cell",
+        """return f"'{cell}" if is_formula else cell""", "return cell",
         (f"{OUTPUTS}no_cell_of_a_csv_file_is_a_formula",), "a spreadsheet runs what a cell says",
     ),
     Mutant(

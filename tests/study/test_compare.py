@@ -25,7 +25,8 @@ from lcpo.run.store.results import Result, load_results, save_outcome
 from lcpo.study.measure import compare, memory, stats
 from lcpo.study.measure.memory import Memory
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report import curves, report, tables
+from lcpo.study.report import cells, curves, report
+from lcpo.study.report.cells import Column
 from lcpo.study.report.export import export
 from lcpo.study.report.tables import Table
 
@@ -89,15 +90,15 @@ def test_numbers(out: Path) -> None:
     assert lcpo.after_warmup == stats.mean_ci([-300.0, -299.0, -298.0, -297.0])
     assert lcpo.whole_run.mean == pytest.approx(-298.5 - 10.0)
     assert (lcpo.difference, lcpo.improvement) == (None, None)
-    assert lcpo.activity == pytest.approx(0.25)
-    assert lcpo.step_fraction == pytest.approx(0.5)
-    assert lcpo.anchor_kl == pytest.approx(1e-5)
+    assert lcpo.measured["activity"] == pytest.approx(0.25)
+    assert lcpo.measured["step_fraction"] == pytest.approx(0.5)
+    assert lcpo.measured["anchor_kl"] == pytest.approx(1e-5)
     assert lcpo.seconds == 20.0
     assert (a2c.finished, a2c.failed) == (3, 1)
     assert a2c.after_warmup == stats.mean_ci([-400.0, -399.0, -398.0])
     assert a2c.difference == pytest.approx((-100.0, -100.0, -100.0, 3))
     assert a2c.improvement == pytest.approx((0.0, 0.0, 0.6024, 4), abs=1e-4)  # 1 - 0.025 ** (1 / 4)
-    assert (a2c.activity, a2c.step_fraction, a2c.anchor_kl) == (None, None, None)
+    assert {a2c.measured[name] for name in compare.CONSTRAINT} == {None}
 
 
 def test_failed_seeds_are_shown(out: Path) -> None:
@@ -149,7 +150,7 @@ def test_a_constraint_that_is_never_active_is_reported(tmp_path: Path) -> None:
         idle = dict.fromkeys(("constraint_active", "step_fraction", "anchor_kl"), 0.0)
         write(tmp_path, job, values | {k: np.full(STEPS // PER_UPDATE, v) for k, v in idle.items()})
     found = compare.summarise(load_results(tmp_path))
-    assert found.rows[0].step_fraction is None
+    assert found.rows[0].measured["step_fraction"] is None
     assert "lcpo: constraint active in 0.0 % of updates: as good as never" in found.notes
     header = report.to_table(found).header
     assert "active" in header
@@ -208,6 +209,11 @@ def test_revisits() -> None:
     assert math.isnan(returned(coarse, 2))
 
 
+def means(found: compare.Summary, name: str) -> list[float]:
+    values = [row.measured[name] for row in found.rows]
+    return [value.mean for value in values if isinstance(value, Estimate)]
+
+
 def test_revisit_column(tmp_path: Path) -> None:
     """The default trace comes back to its first context at step 375,000."""
     made = (plan(a, "pendulum", trace="revisit", steps=500_000, seeds=[0, 1]) for a in LEVEL)
@@ -219,16 +225,14 @@ def test_revisit_column(tmp_path: Path) -> None:
     found = compare.summarise(results)
     assert found.memory is not None
     assert found.memory.switches.start.tolist() == [0, 125_000, 250_000, 375_000]
-    assert [r.revisits.mean for r in found.rows if r.revisits] == pytest.approx([-406.5, -306.5])
-    assert [r.forgetting.mean for r in found.rows if r.forgetting] == pytest.approx([7.0, 7.0])
+    assert means(found, "revisits") == pytest.approx([-406.5, -306.5])
+    assert means(found, "forgetting") == pytest.approx([7.0, 7.0])
     # A2C's seed 0 is always below the mean of both, but where there was a drop, of which 0.7 are
     # forgiven. After it the last 20 updates may have none that is 7 less, in seed 1 three.
     whole, soon = 125_000, 4_000
     drop = [4_000 + 200 * updates for updates in (20, 17)]
     a2c = [(whole + whole + drop[0]) / 3, (soon + soon + drop[1]) / 3]
-    assert [r.recovery.mean for r in found.rows if r.recovery] == pytest.approx(
-        [np.mean(a2c), soon]
-    )
+    assert means(found, "recovery") == pytest.approx([np.mean(a2c), soon])
     assert {"revisits", "forgetting", "recovery"} <= set(report.to_table(found).header)
     assert "revisits: the first 4,000 steps after a context came back" in found.notes
     assert report.write_report(found, results, tmp_path / "report")[-1].stat().st_size > 10_000
@@ -299,7 +303,9 @@ def test_distance_column(tmp_path: Path) -> None:
     found = compare.summarise(results)
     assert found.memory is not None
     assert found.memory.window == 40  # a thirtieth of the last visit, not 20 updates
-    assert found.rows[0].distance == pytest.approx(stats.mean_ci([0.125, 0.375]), nan_ok=True)
+    assert found.rows[0].measured["distance"] == pytest.approx(
+        stats.mean_ci([0.125, 0.375]), nan_ok=True
+    )
     assert "fewer than 3 seeds have no interval" in found.notes
     assert "distance" in report.to_table(found).header
     paths = report.write_report(found, results, tmp_path / "report")
@@ -337,7 +343,10 @@ failed runs: not in the means; worse than all others in P(better)
 
 
 SAMPLE = Table(
-    ["agent", "return"], [["a_b-2", "-373 ± 3"], ["x|y", "<5 %"]], "lr", "A title", ["50 % of $"]
+    ["agent", Column("return")],
+    [["a_b-2", Estimate(-373.25, -376.25, -370.25, 8)], ["x|y", "<5 %"]],
+    title="A title",
+    notes=["50 % of $"],
 )
 
 
@@ -363,8 +372,9 @@ def test_latex() -> None:
 
 
 def test_csv() -> None:
-    assert SAMPLE.to_csv() == "agent,return\na_b-2,-373 ± 3\nx|y,<5 %\n"
-    assert Table(["a,b"], [['say "x"']], "l").to_csv() == '"a,b"\n"say ""x"""\n'
+    head = "agent,return_mean,return_low,return_high,return_n,return\n"
+    assert SAMPLE.to_csv() == f"{head}a_b-2,-373.25,-376.25,-370.25,8,\nx|y,,,,,<5 %\n"
+    assert Table(["a,b"], [['say "x"']]).to_csv() == '"a,b"\n"say ""x"""\n'
 
 
 @pytest.mark.parametrize(
@@ -373,7 +383,7 @@ def test_csv() -> None:
      (-0.001, "0.00"), (None, "-"), (math.nan, "-")],
 )  # fmt: skip
 def test_number(value: float | None, text: str) -> None:
-    assert tables.number(value) == text
+    assert cells.number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -383,13 +393,13 @@ def test_number(value: float | None, text: str) -> None:
      (-373.4, math.nan, "-373 ± -"), (math.nan, math.nan, "-")],
 )  # fmt: skip
 def test_plus_minus(mean: float, half: float, text: str) -> None:
-    assert tables.plus_minus(Estimate(mean, mean - half, mean + half, 2), sign=True) == text
+    assert cells.plus_minus(Estimate(mean, mean - half, mean + half, 2), sign=True) == text
 
 
 def test_bracketed() -> None:
-    assert tables.with_bounds(Estimate(0.914, 0.777, 1.0, 16)) == "0.91 [0.78, 1.00]"
-    assert tables.with_bounds(Estimate(1.0, math.nan, math.nan, 1)) == "1.00 [-]"
-    assert tables.with_bounds(None) == "-"
+    assert cells.with_bounds(Estimate(0.914, 0.777, 1.0, 16)) == "0.91 [0.78, 1.00]"
+    assert cells.with_bounds(Estimate(1.0, math.nan, math.nan, 1)) == "1.00 [-]"
+    assert cells.with_bounds(None) == "-"
 
 
 def test_smoothing_weighs_epochs() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from commands import run
 
 from lcpo.errors import InputError
 from lcpo.run.store import outputs
-from lcpo.study.report import figures, html, output
+from lcpo.study.report import earlier, figures, html, output
 from lcpo.study.report.tables import Table, plain_text
 from lcpo.study.study import Picture, Report
 
@@ -177,22 +178,22 @@ def bind(path: Path) -> None:
 
 FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", " =1",
             "-x", "=", "-1 (=HYPERLINK(1))", "-1,A1", "+-1"]  # fmt: skip
-NUMBERS = ["-1", "+1", "-0.5", "-1e-05", "-1.5E+20", "-inf", "-", "-373 ± 3", "+2.1 ± - (n=4)",
-           "-1,000", "-0.12 [-0.5, 0.3]", "-188 (seed 1)", "5", "a=b", "x-y"]  # fmt: skip
+VALUES = [-1, -0.5, -1e-05, -1.5e20, -math.inf, "-", "5", "a=b", "x-y"]
 
 
 def test_no_cell_of_a_csv_file_is_a_formula() -> None:
-    table = Table([FORMULAS[0], "b"], [[x, y] for x in FORMULAS for y in NUMBERS], "ll")
+    table = Table([FORMULAS[0], "b"], [[x, y] for x in FORMULAS for y in VALUES])
     rows = list(csv.reader(io.StringIO(table.to_csv())))
     assert rows[0] == [f"'{FORMULAS[0]}", "b"]
-    assert rows[1:] == [[f"'{x}", y] for x in FORMULAS for y in NUMBERS]
-    assert "\r" not in Table(["a"], [["x\r=1+1"]], "l").to_csv(), "a line of its own"
+    assert rows[1:] == [[f"'{x}", str(y)] for x in FORMULAS for y in VALUES]
+    assert "\r" not in Table(["a"], [["x\r=1+1"]]).to_csv(), "a line of its own"
 
 
-def test_every_cell_of_the_committed_tables_stays_as_it_is() -> None:
+def test_every_text_of_the_committed_tables_stays_as_it_is() -> None:
     for path in RESULTS.glob("*/*.csv"):
         for row in csv.reader(path.read_text().splitlines()):
-            assert [plain_text(cell) for cell in row] == row
+            texts = [cell for cell in row if isinstance(earlier.read_cell(cell), str)]
+            assert [plain_text(cell) for cell in texts] == texts
 
 
 def test_made_json_is_read_as_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

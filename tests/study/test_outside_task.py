@@ -102,10 +102,10 @@ def test_its_measures_are_columns() -> None:
     found = compare.summarise(results, warmup=0)
     table = report.to_table(found)
     at = list(table.header).index("waste %")
-    assert [row[at] for row in table.rows] == ["25.0 ± -", "75.0 ± -"]
-    assert [row["waste_mean"] for row in report.row_values(found)] == [25.0, 75.0]
+    assert [row[at] for row in table.texts()] == ["25.0 ± -", "75.0 ± -"]
+    assert [row["waste_mean"] for row in table.records()] == [25.0, 75.0]
     assert report.seed_numbers(found, results[0])["waste_share"] == 0.25
-    assert "latency_mean" not in report.row_values(found)[0]  # that of another task
+    assert "latency_mean" not in table.records()[0]  # that of another task
 
 
 def test_runs_that_did_not_record_it_have_no_such_number() -> None:

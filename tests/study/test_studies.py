@@ -25,6 +25,7 @@ from lcpo.study import costs, folder
 from lcpo.study.measure import seeds, stats
 from lcpo.study.paper import STUDIES, find_study, grid_world, runtime
 from lcpo.study.report import output
+from lcpo.study.report.cells import Column
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Picture, Report
 
@@ -97,12 +98,14 @@ def test_seeds_csv_has_a_row_per_run() -> None:
     assert (rows[2]["setting"], rows[2]["status"], rows[2]["return"]) == ("sigma=2", "failed", "")
 
 
+OTHER = Table(["agent"], [["a2c"]])
+
+
 def test_report_says_how_it_was_made(tmp_path: Path) -> None:
-    table = Table(["agent"], [["a2c"]], "l")
+    hidden = Column("mean", hidden=True)
     report = Report(
         seeds=seeds.seeds_table(results(), lambda r: {}),
-        tables={"table": table, "other": table},
-        numbers={"table": Table(["agent", "mean"], [["a2c", "1.25"]], "ll")},
+        tables={"table": Table(["agent", hidden], [["a2c", 1.25]]), "other": OTHER},
         figures={"figure": Picture(b"png", b"svg")},
     )
     command = "lcpo compare --seeds 2"
@@ -113,6 +116,7 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
         "seeds.csv", "report.json", "made.json", "figure.png", "figure.svg",
     ]  # fmt: skip
     assert paths[3].read_text() == "agent,mean\na2c,1.25\n"
+    assert paths[1].read_text() == paths[5].read_text() == OTHER.to_markdown()
     assert paths[7].read_text() == "agent\na2c\n"
     assert [path.read_bytes() for path in paths[-2:]] == [b"png", b"svg"]
     made = json.loads(paths[-3].read_text())
@@ -236,6 +240,7 @@ def test_bad_scales_and_parts_are_told(capsys: pytest.CaptureFixture[str]) -> No
 
 
 OWN = """
+from lcpo.study.report.cells import Column
 from lcpo.study.report.tables import Table
 from lcpo.study.study import NO_RUNS, Options, Report, Study
 

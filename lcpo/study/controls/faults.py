@@ -17,7 +17,7 @@ from lcpo.errors import InputError
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case
 from lcpo.study.measure import compare, stats
-from lcpo.study.measure.compare import Comparison
+from lcpo.study.measure.compare import Summary
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.paper import columns
 from lcpo.study.paper.columns import Line, PendulumOptions, column_study
@@ -67,7 +67,7 @@ def cases(options: FaultOptions) -> list[Case]:
     return [Case(agent, *setting) for agent in agents for setting in settings(agent).items()]
 
 
-def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a run."""
     return {
         name: compare.run_return(result.record, after, comparison.endless)

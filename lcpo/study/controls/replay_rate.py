@@ -15,7 +15,7 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case
 from lcpo.study.measure import stats
-from lcpo.study.measure.compare import Comparison
+from lcpo.study.measure.compare import Summary
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.paper import columns
 from lcpo.study.paper.columns import Field, Line, column_study
@@ -58,7 +58,7 @@ def cases(options: ReplayRateOptions) -> list[Case]:
     return [*found, Case(options.beside)] if options.beside.strip() else found
 
 
-def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a run: returns of its first and last quarter, and of all of it."""
     record, steps = result.record, comparison.steps
     return {

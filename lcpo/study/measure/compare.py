@@ -6,7 +6,7 @@ and in the probability of improvement it is worse than every run that finished.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from lcpo.values import whole
 PAPER_WARMUP = 6_000_000
 
 
-class Row(NamedTuple):
+class AgentRow(NamedTuple):
     """An agent (with a config) over its seeds."""
 
     label: str
@@ -39,30 +39,17 @@ class Row(NamedTuple):
     """Seeds that other agents have and that have not ended here."""
     after_warmup: Estimate
     whole_run: Estimate
-    revisits: Estimate | None
-    """Return right after the trace came back to a context; None where it never does."""
-    forgetting: Estimate | None
-    """How much less that is than when the context was last left."""
-    recovery: Estimate | None
-    """Steps from a change of context until the return is what the reference settles at."""
-    distance: Estimate | None
-    """Of the policy to the right action of a context while another one lasts; None: not known."""
     difference: Estimate | None
     """Of the return after warm-up to the reference's, by seed; None for the reference."""
     improvement: Estimate | None
     """Probability that a run's return after warm-up exceeds the reference's with that seed."""
-    activity: float | None
-    """Share of updates in which the constraint was active; None: the agent has none."""
-    step_fraction: float | None
-    """Mean share of the full step that the line search accepted, among active updates."""
-    anchor_kl: float | None
-    """Mean KL on the anchors after the step, among active updates."""
     seconds: float
-    own: Mapping[str, Estimate | None] = {}
-    """What the task measures, by name, after warm-up."""
+    measured: Mapping[str, Estimate | float | None]
+    """What its trace (`MEMORY`), its constraint (`CONSTRAINT`) and its task (`Measure`) have beside
+    returns, by name; None: it cannot be had."""
 
 
-class Comparison(NamedTuple):
+class Summary(NamedTuple):
     """Agents side by side on one environment and trace."""
 
     env: str
@@ -70,7 +57,7 @@ class Comparison(NamedTuple):
     steps: int
     warmup: int
     reference: str
-    rows: tuple[Row, ...]
+    rows: tuple[AgentRow, ...]
     notes: tuple[str, ...]
     memory: Memory | None
     """Where runs show what they remember; None: the trace has no schedule."""
@@ -80,9 +67,20 @@ class Comparison(NamedTuple):
     """Of the task itself."""
 
 
+MEMORY = ("revisits", "forgetting", "recovery", "distance")
+"""What runs show of their memory (`lcpo.study.measure.memory`), with intervals over seeds."""
+CONSTRAINT: Mapping[str, Callable[[records.Record], float | None]] = {
+    "activity": records.activity,
+    "step_fraction": lambda record: _among_active(record, "step_fraction"),
+    "anchor_kl": lambda record: _among_active(record, "anchor_kl"),
+}
+"""Of an agent with a constraint, as means: the share of updates in which it was active; among them,
+the share of the full step that the line search accepted, and the KL on the anchors after it."""
+
+
 def summarise(
     results: Sequence[Result], warmup: int | None = None, reference: str | None = None
-) -> Comparison:
+) -> Summary:
     """Compare the agents of `results`, all on one environment and trace.
 
     `warmup`: steps left out of the return after warm-up; None: see `default_warmup`. `reference`:
@@ -106,18 +104,10 @@ def summarise(
         for label, members in groups.items()
     )
     notes = tuple(_notes(groups, rows, memory, endless))
-    return Comparison(
-        job.env,
-        job.trace_name,
-        steps,
-        warmup,
-        reference,
-        rows,
-        notes,
-        memory,
-        endless,
+    return Summary(
+        job.env, job.trace_name, steps, warmup, reference, rows, notes, memory, endless,
         measures_of(job),
-    )
+    )  # fmt: skip
 
 
 def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
@@ -152,35 +142,31 @@ def _row(
     warmup: int,
     memory: Memory | None,
     endless: bool,
-) -> Row:
+) -> AgentRow:
     finished = finished_runs(members)
     found = [r.record for r in finished]
     own, other = (_returns(runs, warmup, endless) for runs in (members, reference))
     compared = members is not reference
-    active = "constraint_active"
     kept = [] if memory is None else [memory_numbers(x, memory) for x in found]
 
     def remembered(name: str) -> Estimate | None:
         return stats.mean_ci([x[name] for x in kept]) if kept and name in kept[0] else None
 
-    return Row(
+    return AgentRow(
         label=label,
         finished=len(finished),
         failed=len(members) - len(finished),
         missing=len(seeds) - len(members),
         after_warmup=stats.mean_ci(list(own.values())),
         whole_run=stats.mean_ci(list(_returns(members, 0, endless).values())),
-        revisits=remembered("revisits"),
-        forgetting=remembered("forgetting"),
-        recovery=remembered("recovery"),
-        distance=remembered("distance"),
         difference=stats.paired_difference(own, other) if compared else None,
         improvement=_improvement(members, own, reference, other) if compared else None,
-        activity=_mean([records.activity(x) for x in found]),
-        step_fraction=_mean([_among(x, "step_fraction", active) for x in found]),
-        anchor_kl=_mean([_among(x, "anchor_kl", active) for x in found]),
         seconds=float(np.mean([r.seconds for r in finished])) if finished else stats.NAN,
-        own={m.name: m.estimate(found, warmup) for m in measures_of(members[0].job)},
+        measured={
+            **{m.name: m.estimate(found, warmup) for m in measures_of(members[0].job)},
+            **{name: remembered(name) for name in MEMORY},
+            **{name: _mean([of(x) for x in found]) for name, of in CONSTRAINT.items()},
+        },
     )
 
 
@@ -219,7 +205,8 @@ def _update_length(result: Result) -> int:
     return int(result.record["step"][0] // result.record["updates"][0])
 
 
-def _among(record: records.Record, name: str, flag: str) -> float | None:
+def _among_active(record: records.Record, name: str) -> float | None:
+    flag = "constraint_active"
     return records.mean_metric(record, name, among=flag) if flag in record else None
 
 
@@ -268,7 +255,10 @@ def _same(what: str, field: str, values: Sequence[Any]) -> None:
 
 
 def _notes(
-    groups: Mapping[str, list[Result]], rows: Sequence[Row], memory: Memory | None, endless: bool
+    groups: Mapping[str, list[Result]],
+    rows: Sequence[AgentRow],
+    memory: Memory | None,
+    endless: bool,
 ) -> list[str]:
     """What the numbers do not tell."""
     notes = ["no episode ended: rewards are means per step"] if endless else []
@@ -282,8 +272,9 @@ def _notes(
         if failures:
             more = f", and {len(failures) - 3} more" if len(failures) > 3 else ""
             notes.append(f"{label}: failed: {', '.join(failures[:3])}{more}")
-        if row.activity is not None and row.activity < RARE:
-            share = f"{100 * row.activity:.1f} %"
+        active = row.measured["activity"]
+        if isinstance(active, float) and active < RARE:
+            share = f"{100 * active:.1f} %"
             notes.append(f"{label}: constraint active in {share} of updates: as good as never")
         if row.finished and np.isnan(row.after_warmup.mean):
             notes.append(f"{label}: a run in which no episode ended after the warm-up")
@@ -296,7 +287,7 @@ def _notes(
     if memory is not None:
         longest = max(map(_update_length, finished_runs([r for g in groups.values() for r in g])))
         told = memory_notes(memory, longest).items()
-        notes += [n for name, n in told if any(_is_known(getattr(r, name)) for r in rows)]
+        notes += [n for name, n in told if any(_is_known(r.measured[name]) for r in rows)]
     everyone = [r for members in groups.values() for r in members]
     # An imported run does not say which it was.
     devices = {str(r.provenance["device"]) for r in everyone if r.provenance.get("device")}
@@ -305,8 +296,8 @@ def _notes(
     return notes
 
 
-def _is_known(estimate: Estimate | None) -> bool:
-    return estimate is not None and not np.isnan(estimate.mean)
+def _is_known(value: Estimate | float | None) -> bool:
+    return isinstance(value, Estimate) and not np.isnan(value.mean)
 
 
 def _failure(result: Result) -> str:

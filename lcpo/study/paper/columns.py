@@ -15,7 +15,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case, plan_cases
 from lcpo.study.measure import compare
-from lcpo.study.measure.compare import Comparison, Row
+from lcpo.study.measure.compare import AgentRow, Summary
 from lcpo.study.measure.paper_numbers import printed, read_table
 from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import report
@@ -53,7 +53,7 @@ class Part(NamedTuple):
     trace: str
     """Its name, without the fraction at which it was played."""
     results: list[Result]
-    comparison: Comparison
+    comparison: Summary
     lines: list[Line]
 
 
@@ -62,7 +62,7 @@ class Line(NamedTuple):
 
     part: Part
     runs: list[Result]
-    row: Row
+    row: AgentRow
     """Their numbers, over seeds."""
 
     @property
@@ -121,7 +121,7 @@ TITLE = "{steps} steps{scale}, {setting}; 95 % intervals over seeds"
 PENDULUM_TITLE = "pendulum, {steps} steps, {setting}; 95 % intervals over seeds"
 Field = tuple[Column, Callable[[Line], Cell]]
 """A column of a table; its name may have words of `Found.words`."""
-Numbers = Callable[[Comparison, Result], Mapping[str, float | None]]
+Numbers = Callable[[Summary, Result], Mapping[str, float | None]]
 """Of a run that finished."""
 
 
@@ -144,7 +144,7 @@ LATE: Field = (
 )
 WHOLE: Field = (Column("whole run"), lambda line: line.row.whole_run)
 RETURNS = (SEEDS, LATE, WHOLE)
-ACTIVE: Field = (Column("active", decimals=1, unit="%"), lambda line: line.row.activity)
+ACTIVE: Field = (Column("active", decimals=1, unit="%"), lambda line: line.row.measured["activity"])
 
 
 def column_study(

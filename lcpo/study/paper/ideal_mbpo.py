@@ -14,7 +14,7 @@ import numpy as np
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.cases import agent_cases
-from lcpo.study.measure.compare import Comparison
+from lcpo.study.measure.compare import Summary
 from lcpo.study.paper import columns
 from lcpo.study.paper.columns import Field, Line, PendulumOptions, column_study
 from lcpo.study.report import report
@@ -35,12 +35,12 @@ class IdealMbpoOptions(PendulumOptions):
     """Agents, separated by commas."""
 
 
-def late_metrics(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def late_metrics(comparison: Summary, result: Result) -> dict[str, float | None]:
     """Means after warm-up; None where the agent does not have the metric."""
     return {m: records.mean_metric(result.record, m, comparison.warmup) for m in METRICS}
 
 
-def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a run."""
     return {**report.seed_numbers(comparison, result), **late_metrics(comparison, result)}
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lcpo.run.store.results import Result
 from lcpo.study.cases import agent_cases
-from lcpo.study.measure.compare import Comparison
+from lcpo.study.measure.compare import Summary
 from lcpo.study.paper import normalised, prescient
 from lcpo.study.paper.columns import ENVS, TRACES, Found, column_study
 from lcpo.study.report import report
@@ -72,7 +72,7 @@ def more(found: Found) -> tuple[dict[str, Table], dict[str, Picture]]:
     return {**prescient.tables(found), **scores}, figures
 
 
-def numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a run."""
     return {**report.seed_numbers(comparison, result), **prescient.training_numbers(result)}
 

@@ -65,6 +65,7 @@ class Noted(NamedTuple):
     note: str
 
 
+Plain = float | int | str | None
 Cell = Estimate | Printed | Count | Noted | float | int | str | None
 
 
@@ -157,7 +158,7 @@ def sort_number(cell: Cell) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def parts(cell: Cell) -> dict[str, float | int | str | None]:
+def parts(cell: Cell) -> dict[str, Plain]:
     """The plain values of a cell, by what follows the name of its column in a CSV file."""
     match cell:
         case Noted():

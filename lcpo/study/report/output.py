@@ -54,8 +54,7 @@ def write_files(
     contents: dict[str, bytes] = {}
     for name, table in report.tables.items():
         for suffix, render in tables.FORMATS.items():
-            chosen = report.numbers.get(name, table) if suffix == "csv" else table
-            contents[f"{name}.{suffix}"] = render(chosen).encode()
+            contents[f"{name}.{suffix}"] = render(table).encode()
     contents[SEEDS] = report.seeds.to_csv().encode()
     contents[REPORT] = document.write(document.Tables(report.tables, report.seeds))
     pictures = {

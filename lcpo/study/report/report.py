@@ -10,63 +10,77 @@ from lcpo.errors import InputError
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
 from lcpo.study.measure import compare, stats
-from lcpo.study.measure.compare import Comparison, Row
+from lcpo.study.measure.compare import AgentRow, Summary
 from lcpo.study.measure.memory import memory_numbers
 from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report import curves, tables
-from lcpo.study.report.cells import Cell, Count
+from lcpo.study.report.cells import NONE, Cell, Column, Count, Noted
 from lcpo.study.report.figures import to_picture
 from lcpo.study.report.output import write_files
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
 from lcpo.values import file_name
 
-ESTIMATES = (
-    "after_warmup", "whole_run", "revisits", "forgetting", "recovery", "distance", "difference",
-    "improvement",
-)  # fmt: skip
-"""Fields of a row that have an interval."""
+UNKNOWN = Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
+MEASURED = {
+    "revisits": Column("revisits"),
+    "forgetting": Column("forgetting", "+"),
+    "recovery": Column("recovery"),
+    "distance": Column("distance"),
+    "activity": Column("active", decimals=1, unit="%"),
+    "step_fraction": Column("accepted step"),
+    "anchor_kl": Column("anchor KL", "e", decimals=1),
+}
+"""How `AgentRow.measured` is shown."""
 
 
-def to_table(comparison: Comparison) -> Table:
-    """For readers. Columns that no agent has a value for are left out."""
-    c = comparison
+def to_table(summary: Summary) -> Table:
+    """For readers; columns that no agent has a value for are for programs alone."""
+    c = summary
     seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
-    where = f"{c.env}, trace {c.trace}" if c.trace else c.env
-    columns: list[tuple[str, Callable[[Row], Cell]]] = [
-        ("agent", lambda r: r.label),
-        ("seeds", seeds_cell),
-        (
-            f"{'reward' if c.endless else 'return'} after {tables.short_count(c.warmup)}",
-            lambda r: tables.plus_minus(r.after_warmup),
-        ),
-        ("whole run", lambda r: tables.plus_minus(r.whole_run)),
-        *((m.title, lambda r, m=m: tables.plus_minus(r.own[m.name])) for m in c.measures),
-        ("revisits", lambda r: tables.plus_minus(r.revisits)),
-        ("forgetting", lambda r: tables.plus_minus(r.forgetting, sign=True)),
-        ("recovery", lambda r: tables.plus_minus(r.recovery)),
-        ("distance", lambda r: tables.plus_minus(r.distance)),
-        (f"minus {c.reference}", lambda r: _difference(r.difference, seeds)),
-        ("P(better)", lambda r: tables.with_bounds(r.improvement)),
-        ("active", lambda r: tables.NONE if r.activity is None else f"{100 * r.activity:.1f} %"),
-        ("accepted step", lambda r: tables.number(r.step_fraction)),
-        ("anchor KL", lambda r: tables.NONE if r.anchor_kl is None else f"{r.anchor_kl:.1e}"),
-        ("seconds", lambda r: tables.number(r.seconds)),
+    what = "reward" if c.endless else "return"
+    late = f"{what} after {tables.short_count(c.warmup)}"
+    where = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup,
+             "reference": c.reference}  # fmt: skip
+    fields: list[tuple[Column, Callable[[AgentRow], Cell]]] = [
+        *((Column(name, hidden=True), lambda row, x=x: x) for name, x in where.items()),
+        (Column("agent", side="l"), lambda row: row.label),
+        (Column("seeds"), seeds_cell),
+        (Column("finished", hidden=True), lambda row: row.finished),
+        (Column("failed", hidden=True), lambda row: row.failed),
+        (Column("missing", hidden=True), lambda row: row.missing),
+        (Column(late, key="after_warmup"), lambda row: row.after_warmup),
+        (Column("whole run"), lambda row: row.whole_run),
+        *(_measured(m.name, Column(m.title), UNKNOWN) for m in c.measures),
+        *(_measured(name, MEASURED[name], UNKNOWN) for name in compare.MEMORY),
+        (Column(f"minus {c.reference}", "+", key="difference"), lambda row: _paired(row, seeds)),
+        (Column("P(better)", "bounds", key="improvement"), lambda row: row.improvement or UNKNOWN),
+        *(_measured(name, MEASURED[name]) for name in compare.CONSTRAINT),
+        (Column("seconds"), lambda row: row.seconds),
     ]
-    cells = [(header, [cell(row) for row in c.rows]) for header, cell in columns]
-    cells = [(header, column) for header, column in cells if set(column) != {tables.NONE}]
+    rows = [[cell(row) for _, cell in fields] for row in c.rows]
+    columns = [
+        column._replace(hidden=column.hidden or all(column.text(x) == NONE for x in cells))
+        for (column, _), cells in zip(fields, zip(*rows, strict=True), strict=True)
+    ]
+    place = f"{c.env}, trace {c.trace}" if c.trace else c.env
     enough = any(row.finished >= stats.FEWEST for row in c.rows)
-    return Table(
-        columns=[header for header, _ in cells],
-        rows=list(zip(*(column for _, column in cells), strict=True)),
-        align="l" + "r" * (len(cells) - 1),
-        title=f"{where}, {c.steps:,} steps{'; 95 % intervals over seeds' if enough else ''}",
-        notes=c.notes,
-    )
+    title = f"{place}, {c.steps:,} steps{'; 95 % intervals over seeds' if enough else ''}"
+    return Table(columns, rows, title=title, notes=c.notes)
 
 
-def seeds_cell(row: Row) -> int | Count:
+def _measured(
+    name: str, column: Column, unknown: Estimate | None = None
+) -> tuple[Column, Callable[[AgentRow], Cell]]:
+    def cell(row: AgentRow) -> Cell:
+        value = row.measured.get(name)
+        return unknown if value is None else value
+
+    return column._replace(key=name), cell
+
+
+def seeds_cell(row: AgentRow) -> int | Count:
     """How many seeds finished, and what became of the others."""
     total = row.finished + row.failed + row.missing
     rest = [(row.failed, "failed"), (row.missing, "missing")]
@@ -74,50 +88,23 @@ def seeds_cell(row: Row) -> int | Count:
     return Count(row.finished, total, why) if why else total
 
 
-def _difference(estimate: Estimate | None, seeds: int) -> str:
+def _paired(row: AgentRow, seeds: int) -> Cell:
     """Pairs are counted where some seed is missing."""
-    cell = tables.plus_minus(estimate, sign=True)
-    few = estimate is not None and 0 < estimate.n < seeds
-    return f"{cell} (n={estimate.n})" if few and estimate else cell
+    found = row.difference or UNKNOWN
+    return Noted(found, f"n={found.n}") if 0 < found.n < seeds else found
 
 
-def to_data(comparison: Comparison) -> Table:
-    """For programs: every number in full, an interval as four columns; empty where unknown."""
-    rows = row_values(comparison)
-    cells = [["" if v is None or v != v else str(v) for v in r.values()] for r in rows]
-    return Table(list(rows[0]), cells, "l" * len(rows[0]))
-
-
-def row_values(comparison: Comparison) -> list[dict[str, Any]]:
-    """The numbers of each row by name, an interval as four of them."""
-    c = comparison
-    fixed = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup}
-    rows = []
-    for row in c.rows:
-        values: dict[str, Any] = {**fixed, "reference": c.reference, "agent": row.label}
-        fields = row._asdict()
-        own = fields.pop("own")
-        for name, value in list((fields | own).items())[1:]:
-            if name in ESTIMATES or name in own:
-                estimate = value or Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
-                values |= {f"{name}_{k}": v for k, v in estimate._asdict().items()}
-            else:
-                values[name] = value
-        rows.append(values)
-    return rows
-
-
-def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | None]:
+def seed_numbers(summary: Summary, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a finished run."""
-    record, memory = result.record, comparison.memory
+    record, memory = result.record, summary.memory
     numbers: dict[str, float | None] = {
-        "return_after_warmup": compare.run_return(record, comparison.warmup, comparison.endless),
-        "whole_run": compare.run_return(record, 0, comparison.endless),
+        "return_after_warmup": compare.run_return(record, summary.warmup, summary.endless),
+        "whole_run": compare.run_return(record, 0, summary.endless),
     }
-    if not comparison.endless:
-        numbers["return_per_episode"] = records.mean_episode_return(record, comparison.warmup)
-    own = (m for m in comparison.measures if m.known(record))
-    numbers |= {m.key: m.of(record, comparison.warmup) for m in own}
+    if not summary.endless:
+        numbers["return_per_episode"] = records.mean_episode_return(record, summary.warmup)
+    own = (m for m in summary.measures if m.known(record))
+    numbers |= {m.key: m.of(record, summary.warmup) for m in own}
     if memory is not None:
         numbers |= memory_numbers(record, memory)
     if "num_models" in record:  # of an agent that tells contexts apart
@@ -125,18 +112,16 @@ def seed_numbers(comparison: Comparison, result: Result) -> dict[str, float | No
     return {**numbers, "constraint_active": records.activity(record)}
 
 
-def make_report(comparison: Comparison, results: Sequence[Result]) -> Report:
+def make_report(summary: Summary, results: Sequence[Result]) -> Report:
     """The table and the learning curves of a comparison of `results`."""
-    readers = to_table(comparison)
     return Report(
-        seeds=seeds_table(results, lambda result: seed_numbers(comparison, result)),
-        tables={"table": readers},
-        numbers={"table": to_data(comparison)},
-        figures={"curves": to_picture(plot_curves(comparison, results)[0].figure)},
+        seeds=seeds_table(results, lambda result: seed_numbers(summary, result)),
+        tables={"table": to_table(summary)},
+        figures={"curves": to_picture(plot_curves(summary, results)[0].figure)},
     )
 
 
-def plot_curves(comparison: Comparison, results: Sequence[Result]) -> list[Any]:
+def plot_curves(summary: Summary, results: Sequence[Result]) -> list[Any]:
     """The learning curves of a comparison of `results`: the axes, of the figure `axes[0].figure`.
 
     The upper one has returns, the lower one, where there are several agents, differences.
@@ -145,10 +130,10 @@ def plot_curves(comparison: Comparison, results: Sequence[Result]) -> list[Any]:
         label: {r.job.seed: r.record for r in compare.finished_runs(runs)}
         for label, runs in compare.group(results).items()
     }
-    memory = comparison.memory
+    memory = summary.memory
     lines = [] if memory is None else memory.switches.start[1:].tolist()
-    title = to_table(comparison).title
-    return curves.plot(groups, comparison.reference, lines, title, comparison.endless)
+    title = to_table(summary).title
+    return curves.plot(groups, summary.reference, lines, title, summary.endless)
 
 
 def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
@@ -170,7 +155,6 @@ def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
     whole = Report(
         seeds=seeds_table(results, _plain_numbers),
         tables={k + end: v for end, r in found.items() for k, v in r.tables.items()},
-        numbers={k + end: v for end, r in found.items() for k, v in r.numbers.items()},
         figures={k + end: v for end, r in found.items() for k, v in r.figures.items()},
     )
     return write_files(whole, results, out, command, by="lcpo report")
@@ -181,7 +165,7 @@ def _plain_numbers(result: Result) -> dict[str, float | None]:
 
 
 def write_report(
-    comparison: Comparison,
+    summary: Summary,
     results: Sequence[Result],
     out: str | Path,
     command: str | None = None,
@@ -190,5 +174,5 @@ def write_report(
 
     `command`: the command line that made it. Returns the paths.
     """
-    report = make_report(comparison, results)
+    report = make_report(summary, results)
     return write_files(report, results, out, command, by="lcpo compare")

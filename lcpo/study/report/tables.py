@@ -29,6 +29,7 @@ from lcpo.study.report.cells import (  # noqa: F401 (for callers that have not b
     NONE,
     Cell,
     Column,
+    Plain,
     number,
     parts,
     places,
@@ -154,16 +155,27 @@ class Table:
 
     def to_csv(self) -> str:
         """Header and rows, every number in full; title and notes are left out."""
-        columns = []
+        data = self._data()
+        out = io.StringIO()
+        write = csv.writer(out, lineterminator="\n").writerow
+        write(map(plain_text, data))
+        for line in zip(*data.values(), strict=True):
+            write([_in_full(value) for value in line])
+        return out.getvalue()
+
+    def records(self) -> list[dict[str, Plain]]:
+        """The rows as CSV files have them, by the names of columns there."""
+        data = self._data()
+        return [dict(zip(data, line, strict=True)) for line in zip(*data.values(), strict=True)]
+
+    def _data(self) -> dict[str, list[Plain]]:
+        columns = {}
         for i, column in enumerate(self.every):
             found = [parts(row[i]) for row in self.rows]
             ends = dict.fromkeys(end for values in found for end in values) or {"": None}
             key = column.key or "_".join(column.name.split())
-            columns += [[key + end, *(values.get(end) for values in found)] for end in ends]
-        out = io.StringIO()
-        lines = zip(*columns, strict=True)
-        csv.writer(out, lineterminator="\n").writerows(map(_data, lines))
-        return out.getvalue()
+            columns |= {key + end: [values.get(end) for values in found] for end in ends}
+        return columns
 
 
 def _plain(cell: Any) -> Cell:
@@ -171,18 +183,11 @@ def _plain(cell: Any) -> Cell:
     return cell.item() if hasattr(cell, "item") else cell
 
 
-def _data(line: Iterable[float | int | str | None]) -> list[str]:
-    """Cells of a CSV file; empty where there is no value."""
-    return [
-        plain_text(x) if isinstance(x, str) else "" if x is None or x != x else str(x) for x in line
-    ]
-
-
-_VALUE = r"(inf|nan|[\d.,]+(e[+-]?\d+)?)"
-_NUMBER = re.compile(
-    rf"[+-]?{_VALUE}( ± (-|{_VALUE}))?( \[[\d., e+-]+\])?( \([\w .,=-]+\))?", re.IGNORECASE
-)
-"""A number that is still text, in the tables of callers that have not been converted."""
+def _in_full(value: Plain) -> str:
+    """Empty where there is no value."""
+    if isinstance(value, str):
+        return plain_text(value)
+    return "" if value is None or value != value else str(value)
 
 
 def plain_text(cell: str) -> str:
@@ -194,7 +199,7 @@ def plain_text(cell: str) -> str:
     """
     cell = cell.replace("\r", " ")
     is_formula = cell.lstrip().startswith(("=", "+", "-", "@")) and cell != NONE
-    return f"'{cell}" if is_formula and not _NUMBER.fullmatch(cell) else cell
+    return f"'{cell}" if is_formula else cell
 
 
 NAME_WIDTH, HEADER_WIDTH = 20, 16
