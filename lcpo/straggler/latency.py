@@ -66,7 +66,7 @@ def hours_until_better(hours: np.ndarray, other: np.ndarray, stretch: int) -> fl
     """
     known = np.isfinite(hours) & np.isfinite(other)
     gain = np.where(known, other - hours, 0.0)
-    if len(gain) < stretch:
+    if len(gain) < stretch or not known.any():
         return NAN
     ahead = np.convolve(gain, np.ones(stretch), "valid") > 0.0
     return float(np.argmax(ahead)) if ahead.any() else float("inf")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.resources
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +15,16 @@ from lcpo.agents import AGENTS, presets
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.straggler import latency, pairs, rules
+from lcpo.straggler import latency, rules
 from lcpo.straggler.task import Straggler
-from lcpo.study.measure import gradient_steps, stats
+from lcpo.study.measure import gradient_steps, paper_numbers, stats
 from lcpo.study.measure.compare import finished_runs
-from lcpo.study.measure.paper_numbers import paper_number
 from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report import figures, tables
+from lcpo.study.report import figures
+from lcpo.study.report.cells import NONE, Cell, Column, Count, Printed, plus_minus
 from lcpo.study.report.curves import COLOURS, STYLES
+from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
 
 PAPER = importlib.resources.files("lcpo.straggler") / "data" / "straggler.csv"
@@ -59,6 +61,14 @@ class Part(NamedTuple):
     def pass_hours(self) -> int:
         return round(self.windows / latency.WINDOWS_PER_HOUR)
 
+    def runs(self, name: str | None) -> list[Result]:
+        """The finished ones of a group."""
+        return finished_runs(self.groups.get(name or "", ()))
+
+    def hours(self, name: str | None) -> dict[int, np.ndarray]:
+        """Latency by hour of the runs of a group, by seed."""
+        return {r.job.seed: latency.by_hour(r.record, self.num_hours) for r in self.runs(name)}
+
 
 class Judged(NamedTuple):
     """A run in numbers; latencies in ms, means over 5-minute buckets after the first pass."""
@@ -87,19 +97,18 @@ class Judged(NamedTuple):
 def best_fixed(part: Part) -> str | None:
     """The fixed timeout with the lowest mean after the first pass, chosen in hindsight."""
     means = {
-        name: np.mean([latency.mean_latency(r.record, part.windows) for r in finished_runs(runs)])
-        for name, runs in part.groups.items()
-        if name in FIXED and finished_runs(runs)
+        name: np.mean([latency.mean_latency(r.record, part.windows) for r in part.runs(name)])
+        for name in part.groups
+        if name in FIXED and part.runs(name)
     }
     return min(means, key=lambda name: means[name]) if means else None
 
 
 def judge(part: Part, result: Result, best: str | None) -> Judged:
     """One finished run; what needs a run of another agent with its seed is NaN without that."""
-    record, after = result.record, part.windows
-    mine = latency.by_hour(record, part.num_hours)
-    never, fixed = (_hours_of(part, name, result.job.seed) for name in (NEVER, best))
-    first = part.pass_hours
+    record, after, first = result.record, part.windows, part.pass_hours
+    mine, unknown = latency.by_hour(record, part.num_hours), np.full(part.num_hours, stats.NAN)
+    never, fixed = (part.hours(name).get(result.job.seed, unknown) for name in (NEVER, best))
     percents = (records.mean_metric(record, x, after) for x in ("constraint_active", "ood_share"))
     shares = budget(result.job, int(record["step"][-1])) or (None, None)
     active, ood, learned, model = (None if x is None else 100.0 * x for x in (*percents, *shares))
@@ -108,9 +117,9 @@ def judge(part: Part, result: Result, best: str | None) -> Judged:
         p99=latency.mean_latency(record, after, latency.P99),
         p999=latency.mean_latency(record, after, latency.P999),
         extra_load=100.0 * latency.extra_load(record, after),
-        worst_hour=stats.NAN if never is None else latency.worst_hour(mine, never, first),
-        worse_hours=stats.NAN if never is None else 100.0 * latency.worse_share(mine, never, first),
-        hours_until=stats.NAN if fixed is None else latency.hours_until_better(mine, fixed, first),
+        worst_hour=latency.worst_hour(mine, never, first),
+        worse_hours=100.0 * latency.worse_share(mine, never, first),
+        hours_until=latency.hours_until_better(mine, fixed, first),
         active=active,
         ood=ood,
         budget=learned,
@@ -136,153 +145,198 @@ def budget(job: Job, steps: int) -> gradient_steps.Counts | None:
     return gradient_steps.Counts(mine.policy / paper.policy, model)
 
 
+class Line(NamedTuple):
+    """A row of the table: the runs of an agent, or of one of its settings, on a workload."""
+
+    part: Part
+    name: str
+    runs: Mapping[int, Judged]
+    """By seed, those that have finished."""
+    best: Mapping[int, Judged]
+    """Those of the best fixed timeout."""
+    oracle: Mapping[int, Judged]
+    """Those of the hourly plan."""
+
+    @property
+    def is_best(self) -> bool:
+        """Whether it is the best fixed timeout."""
+        return bool(self.runs) and self.runs is self.best
+
+    def mean(self, field: str) -> Estimate | None:
+        """Over seeds; None where a run has no such number."""
+        values = [getattr(run, field) for run in self.runs.values()]
+        return None if None in values else stats.mean_ci(values)
+
+    def minus(self, other: Mapping[int, Judged], field: str = "p95") -> Estimate:
+        """The mean difference to other runs, seed by seed."""
+        mine, theirs = ({s: getattr(x, field) for s, x in y.items()} for y in (self.runs, other))
+        return stats.paired_difference(mine, theirs)
+
+    def share(self, field: str) -> float | None:
+        """The mean of what depends on no seed; None: no run has it."""
+        known = [x for x in (getattr(run, field) for run in self.runs.values()) if x is not None]
+        return float(np.mean(known)) if known else None
+
+
+def lines_of(part: Part) -> list[Line]:
+    """The lowest latency first; those without a finished run last."""
+    best = best_fixed(part)
+    runs = {
+        name: {r.job.seed: judge(part, r, best) for r in part.runs(name)} for name in part.groups
+    }
+    fixed, oracle = (runs.get(name or "", {}) for name in (best, ORACLE))
+    lines = [Line(part, name, mine, fixed, oracle) for name, mine in runs.items()]
+    return sorted(lines, key=lambda line: _p95(line.runs) if line.runs else math.inf)
+
+
+def _p95(runs: Mapping[int, Judged]) -> float:
+    return float(np.mean([run.p95 for run in runs.values()])) if runs else stats.NAN
+
+
+def _seeds(line: Line) -> Cell:
+    total = len(line.part.groups[line.name])
+    return Count(len(line.runs), total) if len(line.runs) < total else total
+
+
+def _way(line: Line) -> float | None:
+    """Percent of the way from the best fixed timeout to the hourly plan."""
+    start, goal = _p95(line.best), _p95(line.oracle)
+    if line.name in FIXED or start == goal:
+        return None
+    return 100.0 * (start - _p95(line.runs)) / (start - goal)
+
+
+def _until(line: Line) -> float | str | None:
+    known = [run.hours_until for run in line.runs.values() if not math.isnan(run.hours_until)]
+    median = float(np.median(known)) if known else None
+    return "never" if median == math.inf else median
+
+
+def printed(workload: str, name: str) -> Printed | None:
+    """What the paper prints for its workload 1 or 2."""
+    trace = workload.removeprefix("workload-")
+    variant = PAPER_VARIANTS.get(name, "best-prescient" if name.startswith("prescient") else "")
+    agent = "lcpo" if name in PAPER_VARIANTS else name
+    return paper_numbers.printed(PAPER, agent, "straggler", trace, variant)
+
+
+def _mean(title: str, field: str) -> tuple[Column, Callable[[Line], Cell]]:
+    return Column(title), lambda line: line.mean(field)
+
+
+FIELDS: tuple[tuple[Column, Callable[[Line], Cell]], ...] = (
+    (Column("workload", side="l"), lambda line: line.part.workload),
+    (Column("agent", side="l"), lambda line: line.name + " (best fixed)" * line.is_best),
+    (Column("seeds"), _seeds),
+    _mean("p95", "p95"),
+    (Column("minus best fixed", "+"), lambda x: None if x.is_best else x.minus(x.best)),
+    _mean("p99", "p99"),
+    _mean("p99.9", "p999"),
+    _mean("extra load %", "extra_load"),
+    _mean("worst hour", "worst_hour"),
+    _mean("worse hours %", "worse_hours"),
+    (Column("hours until", decimals=0), _until),
+    (Column("of the way %"), _way),
+    _mean("active %", "active"),
+    _mean("OOD %", "ood"),
+    (Column("budget %"), lambda line: line.share("budget")),
+    (Column("model %"), lambda line: line.share("model_budget")),
+    (Column("paper"), lambda line: printed(line.part.workload, line.name)),
+)
+NOTES = (
+    "worst hour: the largest ratio to never-hedge with the same requests, of hours after the "
+    f"first pass; worse hours: share with a ratio above {latency.WORSE:g}",
+    "hours until: median over seeds of the first hour from which on a whole pass is better "
+    "than with the best fixed timeout",
+    "of the way: from the best fixed timeout to the hourly plan, which was made by simulation "
+    "with other seeds",
+    "budget: gradient steps in percent of those that the agent takes in the paper; model: the "
+    "same of its model of the environment",
+    "paper: its workloads are private, these are twins; to be compared in order, not in value",
+)
+
+
 def make_report(parts: Sequence[Part], results: Sequence[Result], published: bool) -> Report:
     """All of it."""
-    judged: dict[str, Judged] = {}
-    rows: list[list[str]] = []
-    notes: list[str] = []
-    for part in parts:
-        best = best_fixed(part)
-        for runs in part.groups.values():
-            judged |= {r.job.name: judge(part, r, best) for r in finished_runs(runs)}
-        mine, said = _rows(part, judged, best)
-        rows, notes = rows + mine, notes + said
-    header = [
-        "workload", "agent", "seeds", "p95", "minus best fixed", "p99", "p99.9", "extra load %",
-        "worst hour", "worse hours %", "hours until", "of the way %", "active %", "OOD %",
-        "budget %", "model %", "paper",
-    ]  # fmt: skip
-    setting = "as published, with its faults" if published else "faults corrected"
-    first = parts[0]
-    title = (
-        f"{first.passes} passes of {first.windows:,} windows, the first left out, {setting}; means "
-        "over 5-minute buckets in ms; 95 % intervals over seeds"
-    )
-    notes += [
-        "worst hour: the largest ratio to never-hedge with the same requests, of hours after the "
-        f"first pass; worse hours: share with a ratio above {latency.WORSE:g}",
-        "hours until: median over seeds of the first hour from which on a whole pass is better "
-        "than with the best fixed timeout",
-        "of the way: from the best fixed timeout to the hourly plan, which was made by simulation "
-        "with other seeds",
-        "budget: gradient steps in percent of those that the agent takes in the paper; model: the "
-        "same of its model of the environment",
-        "paper: its workloads are private, these are twins; to be compared in order, not in value",
-    ]
-    shown = [i for i in range(len(header)) if any(row[i] != tables.NONE for row in rows)]
-    table = tables.Table(
-        [header[i] for i in shown],
-        [[row[i] for i in shown] for row in rows],
-        "".join("l" if i < 2 else "r" for i in shown),
-        title,
-        notes,
-    )
-    seeds = seeds_table(results, lambda r: _numbers(judged[r.job.name]))
-    compared = pairs.table({part.workload: by_seed(part, judged) for part in parts}, REFERENCES)
-    return Report(seeds, {"table": table, "pairs": compared}, figures={"figure": draw(parts)})
-
-
-def by_seed(part: Part, judged: Mapping[str, Judged]) -> dict[str, dict[int, Judged]]:
-    """What is compared seed by seed: all agents but the fixed timeouts that hedge."""
-    return {
-        name: {r.job.seed: judged[r.job.name] for r in finished_runs(runs)}
-        for name, runs in part.groups.items()
-        if name == NEVER or name not in FIXED
+    lines = [line for part in parts for line in lines_of(part)]
+    runs = {
+        run.job.name: line.runs[run.job.seed] for line in lines for run in line.part.runs(line.name)
     }
+    return Report(
+        seeds_table(results, lambda r: _numbers(runs[r.job.name])),
+        {"table": _table(lines, published), "pairs": _pairs(lines)},
+        figures={"figure": draw(parts)},
+    )
 
 
 def _numbers(judged: Judged) -> dict[str, float | None]:
     return {k: v for k, v in judged._asdict().items() if v is None or math.isfinite(v)}
 
 
-def _rows(
-    part: Part, judged: Mapping[str, Judged], best: str | None
-) -> tuple[list[list[str]], list[str]]:
-    """A row per agent, the best first; and what is to be said of the workload."""
-    found = {
-        name: [judged[r.job.name] for r in finished_runs(runs)]
-        for name, runs in part.groups.items()
-    }
-    means = {name: float(np.mean([j.p95 for j in js])) for name, js in found.items() if js}
-    start, goal = means.get(best or "", stats.NAN), means.get(ORACLE, stats.NAN)
-    rows = []
-    for name in sorted(part.groups, key=lambda name: means.get(name, math.inf)):
-        js, total = found[name], len(part.groups[name])
-        way = 100.0 * (start - means.get(name, stats.NAN)) / (start - goal)
-
-        def cell(field: str, js: list[Judged] = js) -> str:
-            values = [getattr(j, field) for j in js]
-            return tables.NONE if None in values else tables.plus_minus(stats.mean_ci(values))
-
-        rows.append(
-            [
-                part.workload,
-                f"{name} (best fixed)" if name == best else name,
-                f"{len(js)} of {total}" if len(js) < total else str(total),
-                cell("p95"),
-                tables.NONE if name == best else _difference(part, judged, name, best),
-                *(cell(field) for field in Judged._fields[1:6]),
-                _until([j.hours_until for j in js]),
-                tables.NONE if name in FIXED else tables.number(way),
-                cell("active"),
-                cell("ood"),
-                *(_percent([getattr(j, field) for j in js]) for field in Judged._fields[-2:]),
-                printed(part.workload, name),
-            ]
-        )
-    notes = []
-    in_hindsight = hindsight(part)
-    if in_hindsight is not None:
-        notes.append(
-            f"{part.workload}: the best fixed timeout of each hour, chosen in hindsight on the run "
-            f"itself, would have {tables.plus_minus(in_hindsight)} ms"
-        )
-    return rows, notes
-
-
-def _difference(part: Part, judged: Mapping[str, Judged], name: str, best: str | None) -> str:
-    """Of the 95th percentile to that of the best fixed timeout, by seed."""
-    mine, other = (
-        {r.job.seed: judged[r.job.name].p95 for r in finished_runs(part.groups.get(who or "", ()))}
-        for who in (name, best)
+def _table(lines: Sequence[Line], published: bool) -> Table:
+    """A row per line. Columns that none has a value for are left out."""
+    found = [(column, [cell(line) for line in lines]) for column, cell in FIELDS]
+    found = [(c, cells) for c, cells in found if any(c.text(cell) != NONE for cell in cells)]
+    columns, cells = zip(*found, strict=True)
+    first = lines[0].part
+    setting = "as published, with its faults" if published else "faults corrected"
+    return Table(
+        columns,
+        list(zip(*cells, strict=True)),
+        title=f"{first.passes} passes of {first.windows:,} windows, the first left out, {setting}; "
+        "means over 5-minute buckets in ms; 95 % intervals over seeds",
+        notes=[*_hindsight_notes(lines), *NOTES],
+        compared=("p95", "paper") if "paper" in {c.name for c in columns} else None,
     )
-    return tables.plus_minus(stats.paired_difference(mine, other), sign=True)
+
+
+def _pairs(lines: Sequence[Line]) -> Table:
+    """Every agent minus each reference on its workload, where they share a seed.
+
+    The agents of a seed meet the same requests: differences vary less than latencies do. Of the
+    fixed timeouts, never-hedge alone.
+    """
+    rows: list[list[Cell]] = []
+    for part in {line.part.workload: line.part for line in lines}.values():
+        mine = {line.name: line for line in lines if line.part is part}
+        compared = [mine[name] for name in part.groups if name == NEVER or name not in FIXED]
+        others = [mine[name] for name in REFERENCES if name in mine]
+        for other, line in itertools.product(others, compared):
+            shared = line.runs.keys() & other.runs.keys()
+            if line is other or not shared:
+                continue
+            lower = sum(line.runs[seed].p95 < other.runs[seed].p95 for seed in shared)
+            gaps = (line.minus(other.runs, field) for field in ("p95", "p99", "p999"))
+            count = Count(lower, len(shared))
+            rows.append([line.part.workload, line.name, other.name, *gaps, count])
+    return Table(
+        ["workload", "agent", "minus", Column("p95", "+"), Column("p99", "+"), Column("p99.9", "+"),
+         Column("lower p95 on")],
+        rows,
+        title="differences by seed in ms, with 95 % intervals; below 0: the agent has less latency",
+    )  # fmt: skip
+
+
+def _hindsight_notes(lines: Sequence[Line]) -> list[str]:
+    parts = {line.part.workload: line.part for line in lines}
+    found = {workload: hindsight(part) for workload, part in parts.items()}
+    return [
+        f"{workload}: the best fixed timeout of each hour, chosen in hindsight on the run itself, "
+        f"would have {plus_minus(estimate)} ms"
+        for workload, estimate in found.items()
+        if estimate is not None
+    ]
 
 
 def hindsight(part: Part) -> Estimate | None:
     """Mean over hours of the lowest latency of any fixed timeout, by seed."""
-    fixed = {name: runs for name, runs in part.groups.items() if name in FIXED}
-    by_seed: dict[int, list[np.ndarray]] = {}
-    for runs in fixed.values():
-        for r in finished_runs(runs):
-            hours = latency.by_hour(r.record, part.num_hours)[part.pass_hours :]
-            by_seed.setdefault(r.job.seed, []).append(hours)
-    whole = [np.stack(v) for v in by_seed.values() if len(v) == len(fixed)]
-    if len(fixed) < 2 or not whole:
+    fixed = [part.hours(name) for name in part.groups if name in FIXED]
+    if len(fixed) < 2:
         return None
-    return stats.mean_ci([float(np.nanmean(np.nanmin(v, axis=0))) for v in whole])
-
-
-def _percent(values: Sequence[float | None]) -> str:
-    """The mean; it depends on no seed."""
-    known = [x for x in values if x is not None]
-    return tables.number(float(np.mean(known))) if known else tables.NONE
-
-
-def _until(hours: Sequence[float]) -> str:
-    known = [h for h in hours if not math.isnan(h)]
-    if not known:
-        return tables.NONE
-    median = float(np.median(known))
-    return "never" if math.isinf(median) else f"{median:.0f}"
-
-
-def printed(workload: str, name: str) -> str:
-    """What the paper prints for its workload 1 or 2."""
-    trace = workload.removeprefix("workload-")
-    variant = PAPER_VARIANTS.get(name, "best-prescient" if name.startswith("prescient") else "")
-    agent = "lcpo" if name in PAPER_VARIANTS else name
-    return paper_number(PAPER, agent, "straggler", trace, variant)
+    shared = sorted(set(fixed[0]).intersection(*fixed))
+    hours = [np.stack([one[seed] for one in fixed])[:, part.pass_hours :] for seed in shared]
+    means = [float(np.nanmean(np.nanmin(x, axis=0))) for x in hours]
+    return stats.mean_ci(means) if means else None
 
 
 def draw(parts: Sequence[Part]) -> figures.Picture:
@@ -300,14 +354,13 @@ def draw(parts: Sequence[Part]) -> figures.Picture:
         best = best_fixed(part)
         curves = [*(name for name in SHOWN if name in part.groups), ORACLE, best]
         for name in curves:
-            runs = finished_runs(part.groups.get(name or "", ()))
+            runs = part.hours(name)
             if not runs:
                 continue
             label = "best fixed timeout" if name == best else str(name)
             number = named.setdefault(label, len(named))
             color, style = COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS)]
-            hours = np.stack([latency.by_hour(r.record, part.num_hours) for r in runs])
-            x, values = _coarse(hours, 2)
+            x, values = _coarse(np.stack([*runs.values()]), 2)
             mean, half = np.log(values).mean(axis=0), stats.half_width(np.log(values))
             axis.plot(x, np.exp(mean), color=color, ls=style, lw=1.2, label=label)
             low, high = np.exp(mean - half), np.exp(mean + half)
@@ -340,11 +393,3 @@ def _coarse(hours: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     number = known.sum(axis=-1)
     mean = np.where(number > 0, total / np.maximum(number, 1), np.nan)
     return (np.arange(count) + 0.5) * width, mean
-
-
-def _hours_of(part: Part, name: str | None, seed: int) -> np.ndarray | None:
-    """Latency by hour of the run of another agent with the same seed."""
-    for result in finished_runs(part.groups.get(name or "", ())):
-        if result.job.seed == seed:
-            return latency.by_hour(result.record, part.num_hours)
-    return None

@@ -9,7 +9,7 @@ arrivals and sizes fluctuate.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,7 +19,10 @@ from lcpo.run.store.results import Result
 from lcpo.straggler import workloads
 from lcpo.straggler.workloads.base import HOUR, SECOND
 from lcpo.straggler.workloads.paper import Figure, read_figure
-from lcpo.study.report import figures, tables
+from lcpo.study.measure.seeds import data_table
+from lcpo.study.report import figures
+from lcpo.study.report.cells import Cell, Column
+from lcpo.study.report.tables import Table
 from lcpo.study.report.trace_figure import COLOURS
 from lcpo.study.study import NO_RUNS, Options, Report, Study
 from lcpo.values import number, whole
@@ -195,28 +198,31 @@ MEASURES: dict[str, Callable[[Curves], float]] = {
 }
 
 
-def seeds(drawn: Mapping[int, Sequence[Curves]]) -> tables.Table:
+def seeds(drawn: Mapping[int, Sequence[Curves]]) -> Table:
     """A row per workload and seed, for seeds.csv."""
-    header = ["trace", "seed", *MEASURES, MISFIT]
     rows = [
-        [NAMES[n], str(seed), *(str(f(c)) for f in MEASURES.values()), str(misfit(c, read(n)))]
+        [NAMES[n], seed, *(f(c) for f in MEASURES.values()), misfit(c, read(n))]
         for n, all_curves in drawn.items()
         for seed, c in enumerate(all_curves)
     ]
-    return tables.Table(header, rows, "l" * len(header))
+    return data_table(["trace", "seed", *MEASURES, MISFIT], rows)
 
 
-def summary(drawn: Mapping[int, Sequence[Curves]]) -> tables.Table:
+def summary(drawn: Mapping[int, Sequence[Curves]]) -> Table:
     """The figure beside the twins, which are means over seeds."""
     wanted = {n: read(n) for n in drawn}
-    rows = []
-    for label, get in MEASURES.items():
-        pairs = [(get(wanted[n]), np.mean([get(c) for c in drawn[n]])) for n in drawn]
-        rows.append([label, *(f"{float(value):.3g}" for pair in pairs for value in pair)])
-    far = [float(np.mean([misfit(c, wanted[n]) for c in drawn[n]])) for n in drawn]
-    rows.append([MISFIT, *(cell for value in far for cell in (tables.NONE, f"{value:.3g}"))])
-    header = ["", *(f"workload {n}: {what}" for n in drawn for what in ("figure", "twin"))]
-    return tables.Table(header, rows, "l" + "r" * (len(header) - 1))
+    rows: list[list[Cell]] = [
+        [label, *(x for n in drawn for x in (get(wanted[n]), _mean(map(get, drawn[n]))))]
+        for label, get in MEASURES.items()
+    ]
+    far = (_mean(misfit(c, wanted[n]) for c in drawn[n]) for n in drawn)
+    rows.append([MISFIT, *(cell for value in far for cell in (None, value))])
+    columns = (f"workload {n}: {what}" for n in drawn for what in ("figure", "twin"))
+    return Table(["", *(Column(name, "g", decimals=3) for name in columns)], rows)
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean([*values]))
 
 
 def figure(drawn: Mapping[int, Sequence[Curves]]) -> figures.Picture:

@@ -38,7 +38,7 @@ def data_table(names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
     numbers = [any(isinstance(row[i], (int, float)) for row in rows) for i in range(len(names))]
     return Table(
         [
-            Column(name, "full", side="r" if number else "l")
+            Column(name, "full", side="r" if number else "l", key=name)
             for name, number in zip(names, numbers, strict=True)
         ],
         rows,
