@@ -126,10 +126,10 @@ def test_thresholds_and_reservoirs_are_the_paper_s() -> None:
 def test_replay_rates() -> None:
     """Quarters of a run: -4, -3, -2, -1."""
     options = ReplayRateOptions(agents="ddqn", rates="1,10", beside="lcpo", seeds=2, steps=8000)
-    jobs = replay_rate.plan_runs(options)
+    jobs = replay_rate.study.plan(options)
     assert len(jobs) == 6
     returns = np.repeat([-4.0, -3.0, -2.0, -1.0], 10)
-    report = replay_rate.report(options, [result(job, returns) for job in jobs])
+    report = replay_rate.study.report(options, [result(job, returns) for job in jobs])
     rows = report.tables["table"].texts()
     assert [row[:3] for row in rows] == [
         ["ddqn", "1", "2"],
@@ -138,9 +138,9 @@ def test_replay_rates() -> None:
     ]
     assert list(rows[0][3:]) == ["-4.00 ± -", "-1.00 ± -", "-2.50 ± -"]
     alone = ReplayRateOptions(agents="sac", rates="1", beside=" ", seeds=1, steps=8000)
-    assert [job.agent for job in replay_rate.plan_runs(alone)] == ["sac"]
+    assert [job.agent for job in replay_rate.study.plan(alone)] == ["sac"]
     with pytest.raises(ValueError, match="rates = '1,x': needs numbers"):
-        replay_rate.plan_runs(ReplayRateOptions(rates="1,x"))
+        replay_rate.study.plan(ReplayRateOptions(rates="1,x"))
 
 
 def test_online_ewc_by_its_hyper_parameters() -> None:
