@@ -1198,6 +1198,18 @@ MUTANTS = (
         "online EWC averages over more than a short run",
     ),
     Mutant(
+        "old-sweeps-lose-their-points", "lcpo/run/plan/job.py",
+        'dict(point.split("=", 1) for point in points)', "{}",
+        ("tests/run/test_job.py::test_a_name_is_made_of_fields",),
+        "a sweep of an earlier version cannot be resumed",
+    ),
+    Mutant(
+        "rows-of-a-file-that-has-changed", "lcpo/contexts/refs.py",
+        "files.stamp(trace.source) if trace.is_file else None", "None",
+        ("tests/contexts/test_refs.py::test_rows_are_shared_until_their_file_changes",),
+        "a run goes on with rows of a file that was written anew",
+    ),
+    Mutant(
         "exploring-all-of-a-short-run", "lcpo/run/plan/plan.py",
         "config = shorten(config, fraction)", "config = shorten(config, WHOLE)",
         (f"{PAPER_TABLES}online_ewc_by_its_hyper_parameters",),

@@ -9,13 +9,16 @@ import pytest
 
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
+from lcpo.study.cases import Case, choose
 from lcpo.study.controls import replay_rate
 from lcpo.study.controls.replay_rate import ReplayRateOptions
-from lcpo.study.paper import buffer_size, ewc, ideal_mbpo, ood_sensitivity, windy
+from lcpo.study.paper import buffer_size, columns, ewc, ideal_mbpo, ood_sensitivity, windy
 from lcpo.study.paper.buffer_size import BufferOptions
+from lcpo.study.paper.columns import PendulumOptions, column_study
 from lcpo.study.paper.ewc import EwcOptions
 from lcpo.study.paper.ideal_mbpo import IdealMbpoOptions
 from lcpo.study.paper.ood_sensitivity import SensitivityOptions
+from lcpo.study.report.cells import Column
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options
 
@@ -33,6 +36,28 @@ def cells(table: Table, *columns: str) -> list[list[str]]:
     """These columns of a table, by their headers."""
     places = [list(table.header).index(name) for name in columns]
     return [[row[place] for place in places] for row in table.texts()]
+
+
+def test_a_study_is_declared_by_its_cases_and_fields() -> None:
+    """Names of runs, title and columns follow from the declaration; what is declared is shown."""
+    cases = [Case("lcpo", f"c={x:g}", {"c_anchor": x}) for x in (1e-4, 1e-3)]
+    best = (Column("best {warmup}"), lambda line: max(line.returns(0).values()))
+    study = column_study(
+        "mine", PendulumOptions, lambda options: choose(cases, options.agents), seeds=2,
+        fields=[columns.PLAYED, columns.TITLED, best], title="{steps} steps", notes=["{setting}"],
+    )  # fmt: skip
+    options = PendulumOptions(traces="3,4", scale="1/100", agents="c=0.001")
+    jobs = study.plan(options)
+    assert [job.name for job in jobs] == [
+        f"lcpo-pendulum-{trace}@1_100-c=0.001-s{seed}" for trace in (3, 4) for seed in (0, 1)
+    ]
+    assert {job.config["c_anchor"] for job in jobs} == {1e-3}
+    report = study.report(options, [result(job, np.full(400, -5.0 - job.seed)) for job in jobs])
+    table = report.tables["table"]
+    assert (table.title, list(table.notes)) == ("80,000 steps", ["faults corrected"])
+    assert cells(table, "trace", "agent", "best 60,000") == [
+        ["3@1/100", "c=0.001", "-5.00"], ["4@1/100", "c=0.001", "-5.00"]
+    ]  # fmt: skip
 
 
 def test_windy_stands_beside_the_paper_s() -> None:
@@ -126,10 +151,10 @@ def test_thresholds_and_reservoirs_are_the_paper_s() -> None:
 def test_replay_rates() -> None:
     """Quarters of a run: -4, -3, -2, -1."""
     options = ReplayRateOptions(agents="ddqn", rates="1,10", beside="lcpo", seeds=2, steps=8000)
-    jobs = replay_rate.plan_runs(options)
+    jobs = replay_rate.study.plan(options)
     assert len(jobs) == 6
     returns = np.repeat([-4.0, -3.0, -2.0, -1.0], 10)
-    report = replay_rate.report(options, [result(job, returns) for job in jobs])
+    report = replay_rate.study.report(options, [result(job, returns) for job in jobs])
     rows = report.tables["table"].texts()
     assert [row[:3] for row in rows] == [
         ["ddqn", "1", "2"],
@@ -138,9 +163,9 @@ def test_replay_rates() -> None:
     ]
     assert list(rows[0][3:]) == ["-4.00 ± -", "-1.00 ± -", "-2.50 ± -"]
     alone = ReplayRateOptions(agents="sac", rates="1", beside=" ", seeds=1, steps=8000)
-    assert [job.agent for job in replay_rate.plan_runs(alone)] == ["sac"]
+    assert [job.agent for job in replay_rate.study.plan(alone)] == ["sac"]
     with pytest.raises(ValueError, match="rates = '1,x': needs numbers"):
-        replay_rate.plan_runs(ReplayRateOptions(rates="1,x"))
+        replay_rate.study.plan(ReplayRateOptions(rates="1,x"))
 
 
 def test_online_ewc_by_its_hyper_parameters() -> None:

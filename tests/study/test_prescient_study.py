@@ -24,7 +24,7 @@ from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.results import load_results, save_outcome
 from lcpo.study.measure import compare
 from lcpo.study.paper import prescient
-from lcpo.study.paper.columns import find_lines
+from lcpo.study.paper.columns import find_parts
 
 SHORT = ["--trace", "revisit", "--steps", "2000", "--seeds", "2", "--training-steps", "6400"]
 
@@ -68,7 +68,8 @@ def out(tmp_path: Path) -> Path:
 
 def test_best_prescient_by_mean_and_by_seed(out: Path) -> None:
     """The two differ here, which is why both are given."""
-    lines = {line.title: line for line in find_lines([], load_results(out)).lines}
+    (part,) = find_parts(load_results(out)).parts
+    lines = {line.title: line for line in part.lines}
     a2c, sac = lines["prescient-a2c"], lines["prescient-sac"]
     assert (a2c.row.finished, len(a2c.runs)) == (3, 4)
     assert (prescient.best_seed(a2c), prescient.best_seed(sac)) == ((0, -380.0), (1, -360.0))

@@ -106,9 +106,8 @@ class Job:
     @classmethod
     def from_json(cls, values: Any, where: str) -> Job:
         """A job that the file `where` holds; InputError where it is none. Nothing is imported."""
-        if not isinstance(values, dict) or not _KINDS.keys() - _LATER <= values.keys() <= set(
-            _KINDS
-        ):
+        known = _KINDS.keys()
+        if not isinstance(values, dict) or not known - _LATER <= values.keys() <= known:
             raise InputError(
                 f"{where} holds something that is no job: needs {', '.join(sorted(_KINDS))}"
             )
@@ -116,18 +115,14 @@ class Job:
             kind = _KINDS[name]
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise InputError(f"{where}: {name} = {value!r} of a job is no {_title(kind)}")
-        if not math.isfinite(values["scale"]) or values["steps"] < 1:
-            raise InputError(
-                f"{where}: a job of {values['steps']} steps with scale {values['scale']}"
-            )
-        called = values["name"]
+        found = dict(values)
+        called, text, scale, steps = found.pop("name"), *map(found.get, ("trace", "scale", "steps"))
+        if not math.isfinite(scale) or steps < 1:
+            raise InputError(f"{where}: a job of {steps} steps with scale {scale}")
         if not is_file_name(called):
             raise InputError(f"{where}: a job is called {called!r}: that is no name of a folder")
-        trace = None if values["trace"] is None else TraceRef.parse(values["trace"])
-        found = {**values, "trace": trace}
-        if "point" not in values:
-            found |= _identity_in_name(called, found)
-        job = cls(**{name: value for name, value in found.items() if name != "name"})
+        found["trace"] = None if text is None else TraceRef.parse(text)
+        job = cls(**found, **({} if "point" in found else _identity_in_name(called, found)))
         if job.name != called:
             raise InputError(
                 f"{where}: a job is called {called!r}, but its fields make {job.name!r}: the file "

@@ -7,20 +7,20 @@ interactions.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import ClassVar
 
 from lcpo.agents import find_agent
 from lcpo.errors import InputError
-from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study.cases import Case, plan_cases
-from lcpo.study.measure import compare, stats
-from lcpo.study.measure.seeds import seeds_table
-from lcpo.study.report.cells import Column, count_of
-from lcpo.study.report.tables import Table, short_count
-from lcpo.study.study import Options, Report, Study, listed
+from lcpo.study.cases import Case
+from lcpo.study.measure import stats
+from lcpo.study.measure.compare import Summary
+from lcpo.study.measure.stats import Estimate
+from lcpo.study.paper import columns
+from lcpo.study.paper.columns import Field, Line, column_study
+from lcpo.study.report.cells import Column
+from lcpo.study.study import Options, listed
 
 PHASES = {"random_steps": 200_000, "epsilon_steps": 1_000_000}
 """The paper's, in runs that are shorter than its own."""
@@ -44,34 +44,23 @@ class ReplayRateOptions(Options):
     """Interactions of each run."""
 
 
-def plan_runs(options: ReplayRateOptions) -> list[Job]:
-    """Every agent with every rate and seed, then those without replay."""
+def cases(options: ReplayRateOptions) -> list[Case]:
+    """Every agent with every rate, then those without replay."""
     try:
         rates = [int(rate) for rate in options.rates.split(",")]
     except ValueError:
         raise InputError(f"rates = {options.rates!r}: needs numbers, as in 1,10,50") from None
-    cases = []
+    found = []
     for agent in listed("agents", options.agents):
         known = {field.name for field in dataclasses.fields(find_agent(agent).Config)}
         values = {name: value for name, value in PHASES.items() if name in known}
-        cases.append(Case(agent, values=values, sweep={"updates_per_rollout": rates}))
-    if options.beside.strip():
-        cases.append(Case(options.beside))
-    where = ["pendulum"], [options.traces]
-    return plan_cases(options, cases, *where, steps=options.steps, seeds=8)
+        found.append(Case(agent, values=values, sweep={"updates_per_rollout": rates}))
+    return [*found, Case(options.beside)] if options.beside.strip() else found
 
 
-def report(options: ReplayRateOptions, results: Sequence[Result]) -> Report:
-    """The table."""
-    del options
-    steps = max(result.job.steps for result in results)
-    table = summary(results, steps)
-    return Report(seeds_table(results, lambda r: seed_numbers(r, steps)), {"table": table})
-
-
-def seed_numbers(result: Result, steps: int) -> dict[str, float]:
+def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     """What seeds.csv says of a run: returns of its first and last quarter, and of all of it."""
-    record = result.record
+    record, steps = result.record, comparison.steps
     return {
         "first_quarter": records.lifelong_return(record, 0, steps // 4 + 1),
         "last_quarter": records.lifelong_return(record, steps - steps // 4),
@@ -79,28 +68,32 @@ def seed_numbers(result: Result, steps: int) -> dict[str, float]:
     }
 
 
-def summary(results: Sequence[Result], steps: int) -> Table:
-    """A row per agent and rate."""
-    rows = []
-    for members in compare.group(results).values():
-        job, finished = members[0].job, compare.finished_runs(members)
-        numbers = [seed_numbers(run, steps) for run in finished]
-        means = (
-            stats.mean_ci([mine[name] for mine in numbers])
-            for name in ("first_quarter", "last_quarter", "whole_run")
-        )
-        rate = job.config.get("updates_per_rollout")
-        rows.append([job.agent, rate, count_of(len(finished), len(members)), *means])
-    quarter = short_count(steps // 4)
-    numbers = ("steps per rollout", "seeds", f"first {quarter}", f"last {quarter}", "whole run")
-    where = f"pendulum, trace {results[0].job.trace}, {steps:,} steps"
-    title = f"{where}: return; 95 % intervals over seeds"
-    return Table(["agent", *map(Column, numbers)], rows, title=title)
+def mean_field(title: str, name: str) -> Field:
+    """One of the numbers, over seeds."""
+
+    def cell(line: Line) -> Estimate:
+        found = [numbers(line.part.comparison, run)[name] for run in line.finished]
+        return stats.mean_ci([value for value in found if value is not None])
+
+    return Column(title), cell
 
 
-study = Study(
+study = column_study(
     "Not in the paper: DDQN and SAC with more gradient steps per rollout",
     ReplayRateOptions,
-    plan_runs,
-    report,
+    cases,
+    where=lambda options: (["pendulum"], [options.traces]),
+    steps=lambda options: options.steps,
+    seeds=8,
+    marked=False,
+    fields=[
+        columns.AGENT,
+        (Column("steps per rollout"), lambda line: line.job.config.get("updates_per_rollout")),
+        columns.ENDED,
+        mean_field("first {quarter}", "first_quarter"),
+        mean_field("last {quarter}", "last_quarter"),
+        mean_field("whole run", "whole_run"),
+    ],
+    title="pendulum, trace {trace}, {longest} steps: return; 95 % intervals over seeds",
+    numbers=numbers,
 )

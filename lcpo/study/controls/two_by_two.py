@@ -14,19 +14,10 @@ from collections.abc import Sequence
 from lcpo.study.cases import agent_cases
 from lcpo.study.measure import stats
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.paper.columns import (
-    AGENT,
-    LATE,
-    SEEDS,
-    WHOLE,
-    Found,
-    Line,
-    Part,
-    PendulumOptions,
-    column_study,
-)
+from lcpo.study.paper import columns
+from lcpo.study.paper.columns import Found, Line, PendulumOptions, column_study
 from lcpo.study.report.cells import Column
-from lcpo.study.report.tables import Table, lengths
+from lcpo.study.report.tables import Table
 
 AGENTS = "a2c,a2c-entropy,lcpo-noent,lcpo"
 EFFECTS = {
@@ -38,23 +29,16 @@ EFFECTS = {
 """Which agent minus which other."""
 
 
-def title(parts: Sequence[Part]) -> str:
-    """How long the runs are."""
-    steps = lengths(part.comparison.steps for part in parts)
-    return f"{parts[0].env}, {steps} steps; 95 % intervals over seeds"
-
-
 def effects(found: Found) -> tuple[dict[str, Table], dict]:
     """A row per trace and effect, then how much more both do together than each alone."""
     rows = []
     for part in found.parts:
-        lines = [line for line in found.lines if line.part is part]
-        late, whole = (_effects(lines, after) for after in (part.comparison.warmup, 0))
+        late, whole = (_effects(part.lines, after) for after in (part.comparison.warmup, 0))
         trace = str(part.comparison.trace)
         rows += [[trace, name, late[name], whole[name]] for name in late]
-    columns = ["trace", "effect", Column("return after warm-up", "+"), Column("whole run", "+")]
+    header = ["trace", "effect", Column("return after warm-up", "+"), Column("whole run", "+")]
     title = "differences by seed; 95 % intervals over seeds"
-    return {"effects": Table(columns, rows, title=title)}, {}
+    return {"effects": Table(header, rows, title=title)}, {}
 
 
 def _effects(lines: Sequence[Line], after: int) -> dict[str, Estimate]:
@@ -74,10 +58,8 @@ study = column_study(
     "Not in the paper: LCPO's constraint and its entropy bonus, each without the other",
     PendulumOptions,
     lambda options: agent_cases(AGENTS if options.agents is None else options.agents),
-    fields=[
-        (Column("trace", side="l"), lambda line: str(line.job.trace)), AGENT, SEEDS, LATE, WHOLE
-    ],
-    title=title,
+    fields=[columns.PLAYED, columns.TITLED, *columns.RETURNS],
+    title="pendulum, {steps} steps; 95 % intervals over seeds",
     seeds=8,
     more=effects,
-)  # fmt: skip
+)

@@ -8,21 +8,19 @@ says 1000 test episodes after 8000 epochs.)
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study.cases import Case, plan_cases
-from lcpo.study.measure import compare, stats
+from lcpo.study.cases import Case
+from lcpo.study.measure import stats
 from lcpo.study.measure.paper_numbers import printed
-from lcpo.study.measure.seeds import seeds_table
-from lcpo.study.report.cells import Column, count_of
-from lcpo.study.report.tables import Table
-from lcpo.study.study import Options, Report, Setting, Study
+from lcpo.study.paper import columns
+from lcpo.study.paper.columns import Field, Line, column_study
+from lcpo.study.report.cells import Column
+from lcpo.study.study import Options, Setting
 
 FROM, UNTIL = 0.8, 0.9
 """The part of a run that counts."""
@@ -41,53 +39,44 @@ class DiscretisationOptions(Options):
     made; or corrected."""
 
 
-def plan_runs(options: DiscretisationOptions) -> list[Job]:
-    """Every agent with every seed."""
-    cases, where = [Case(options.agents)], (["pendulum-v1"], [None])
-    return plan_cases(options, cases, *where, steps=2_000_000, seeds=10)
-
-
-def report(options: DiscretisationOptions, results: Sequence[Result]) -> Report:
-    """The table, beside the paper's."""
-    del options
-    seeds = seeds_table(results, lambda result: {"return": late_return(result)})
-    return Report(seeds, tables={"table": summary(results)})
-
-
 def late_return(result: Result) -> float:
     """Mean over the epochs that count of the mean return of the episodes that ended in each."""
     first, last = (round(share * result.job.steps) for share in (FROM, UNTIL))
     return records.lifelong_return(result.record, first, last)
 
 
-def summary(results: Sequence[Result]) -> Table:
-    """A row per agent: ours with its interval over seeds, and what the paper prints."""
-    rows = []
-    for agent in dict.fromkeys(r.job.agent for r in results):
-        mine = [r for r in results if r.job.agent == agent]
-        returns = [late_return(r) for r in compare.finished_runs(mine)]
-        spread = [float(np.median(returns)), min(returns)] if returns else [None, None]
-        paper = [
-            printed("discretisation", agent, "pendulum", variant=variant)
-            for variant in ("discrete-15", "sb3-rl-zoo")
-        ]
-        seeds = count_of(len(returns), len(mine))
-        faults = ", ".join(mine[0].job.config.get("faults", ())) or "none"
-        rows.append([agent, seeds, stats.mean_ci(returns), *spread, *paper, faults])
-    numbers = ("seeds", "return", "median", "worst seed", "paper", "paper: SB3, continuous")
-    steps = max((r.job.steps for r in results), default=0)
-    return Table(
-        ["agent", *map(Column, numbers), "faults repeated"],
-        rows,
-        title=f"Pendulum-v1, 15 torques, {steps:,} steps: mean return in training from 80 % to "
-        "90 % of the run; 95 % intervals over seeds",
-        compared=("return", "paper"),
+def late_returns(line: Line) -> list[float]:
+    """Of every seed; none has NaN."""
+    return [late_return(run) for run in line.finished] or [stats.NAN]
+
+
+def paper_column(name: str, variant: str) -> Field:
+    """What the paper prints for a variant."""
+    return Column(name), lambda line: printed(
+        "discretisation", line.job.agent, "pendulum", variant=variant
     )
 
 
-study = Study(
+study = column_study(
     "Table 'pend_original': baselines on Pendulum-v1 with 15 torques, beside the paper's",
     DiscretisationOptions,
-    plan_runs,
-    report,
-)
+    lambda options: [Case(options.agents)],
+    where=lambda options: (["pendulum-v1"], [None]),
+    steps=lambda options: 2_000_000,
+    seeds=10,
+    marked=False,
+    fields=[
+        columns.TITLED,
+        columns.ENDED,
+        (Column("return"), lambda line: stats.mean_ci(late_returns(line))),
+        (Column("median"), lambda line: float(np.median(late_returns(line)))),
+        (Column("worst seed"), lambda line: min(late_returns(line))),
+        paper_column("paper", "discrete-15"),
+        paper_column("paper: SB3, continuous", "sb3-rl-zoo"),
+        (Column("faults repeated", side="l"),
+         lambda line: ", ".join(line.job.config.get("faults", ())) or "none"),
+    ],
+    title="Pendulum-v1, 15 torques, {longest} steps: mean return in training from 80 % to 90 % of "
+    "the run; 95 % intervals over seeds",
+    numbers=lambda comparison, result: {"return": late_return(result)},
+)  # fmt: skip

@@ -13,17 +13,8 @@ from typing import Any, ClassVar
 from lcpo.errors import InputError
 from lcpo.study.cases import Case
 from lcpo.study.measure.paper_numbers import printed
-from lcpo.study.paper.columns import (
-    LATE,
-    SEEDS,
-    TRACE,
-    WHOLE,
-    Found,
-    Line,
-    PendulumOptions,
-    column_study,
-    pendulum_title,
-)
+from lcpo.study.paper import columns
+from lcpo.study.paper.columns import Found, Line, PendulumOptions, column_study
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Column, Printed
 from lcpo.study.report.tables import short_count
@@ -89,8 +80,7 @@ def draw(found: Found) -> tuple[dict[str, Any], dict[str, figures.Picture]]:
     shape = figures.new_figure(7.2, 2.6 * len(found.parts))
     axes = shape.subplots(len(found.parts), squeeze=False)[:, 0]
     for axis, part in zip(axes, found.parts, strict=True):
-        lines = [line for line in found.lines if line.part is part]
-        mine = [line for line in lines if line.job.agent == AGENT]
+        mine = [line for line in part.lines if line.job.agent == AGENT]
         for i, line in enumerate(mine):
             mean, low, high = line.row.after_warmup[:3]
             axis.plot([i, i], [low, high], color="C0", lw=2)
@@ -99,7 +89,7 @@ def draw(found: Found) -> tuple[dict[str, Any], dict[str, figures.Picture]]:
             if paper is not None:
                 label = "paper" if i == 0 else None
                 axis.plot([i + 0.2], [paper.mean], "o", mfc="none", color="0.5", label=label)
-        others = [line for line in lines if line.job.agent != AGENT]
+        others = [line for line in part.lines if line.job.agent != AGENT]
         for i, line in enumerate(others, start=1):
             mean, low, high = line.row.after_warmup[:3]
             axis.axhline(mean, color=f"C{i}", lw=1.2, label=line.job.agent)
@@ -119,18 +109,14 @@ study = column_study(
     EwcOptions,
     cases,
     fields=[
-        TRACE,
-        (Column("agent", side="l"), lambda line: line.job.agent),
+        columns.TRACE,
+        columns.AGENT,
         (Column("alpha"), alpha),
         (Column("1/beta"), averaged_over),
-        SEEDS,
-        LATE,
-        WHOLE,
+        *columns.RETURNS,
         (Column("paper"), theirs),
     ],
-    title=pendulum_title,
-    notes=lambda results: [
-        "paper: the columns of its table may be permuted (docs/agents/online-ewc.md)"
-    ],
+    title=columns.PENDULUM_TITLE,
+    notes=["paper: the columns of its table may be permuted (docs/agents/online-ewc.md)"],
     more=draw,
 )

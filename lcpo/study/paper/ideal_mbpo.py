@@ -8,27 +8,15 @@ the states are that SAC learns from.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.cases import agent_cases
-from lcpo.study.measure.compare import Summary, finished_runs
-from lcpo.study.paper.columns import (
-    AGENT,
-    LATE,
-    SEEDS,
-    TRACE,
-    WHOLE,
-    Field,
-    Line,
-    PendulumOptions,
-    column_study,
-    paper_field,
-    pendulum_title,
-)
+from lcpo.study.measure.compare import Summary
+from lcpo.study.paper import columns
+from lcpo.study.paper.columns import Field, Line, PendulumOptions, column_study
 from lcpo.study.report import report
 from lcpo.study.report.cells import Column
 
@@ -61,32 +49,30 @@ def metric_field(metric: str) -> Field:
     """Mean over seeds."""
 
     def cell(line: Line) -> float | None:
-        runs = finished_runs(line.runs)
-        found = [late_metrics(line.part.comparison, run)[metric] for run in runs]
+        found = [late_metrics(line.part.comparison, run)[metric] for run in line.finished]
         known = [value for value in found if value is not None]
         return float(np.mean(known)) if known else None
 
     return Column(METRICS[metric], "g", decimals=3, unit="%"), cell
 
 
-def notes(results: Sequence[Result]) -> list[str]:
-    """What the columns mean."""
-    random = max(result.job.config.get("random_steps", 0) for result in results)
-    return [
-        "unexplained: share of the variance that the learnt model does not predict, one step "
-        "ahead; age: of the states that SAC learns from, as a share of the run so far; both "
-        "after warm-up",
-        f"MBPO's first {random:,} interactions are random",
-    ]
-
-
 study = column_study(
     "Table 'imbpo_return', Pendulum: MBPO with a learnt model and with the true one",
     IdealMbpoOptions,
     lambda options: agent_cases(options.agents),
-    fields=[TRACE, AGENT, SEEDS, LATE, WHOLE, paper_field("ideal-mbpo"),
-            *map(metric_field, METRICS)],
-    title=pendulum_title,
-    notes=notes,
+    fields=[
+        columns.TRACE,
+        columns.TITLED,
+        *columns.RETURNS,
+        columns.paper_field("ideal-mbpo"),
+        *map(metric_field, METRICS),
+    ],
+    title=columns.PENDULUM_TITLE,
+    notes=[
+        "unexplained: share of the variance that the learnt model does not predict, one step "
+        "ahead; age: of the states that SAC learns from, as a share of the run so far; both "
+        "after warm-up",
+        "MBPO's first {random_steps} interactions are random",
+    ],
     numbers=numbers,
-)  # fmt: skip
+)

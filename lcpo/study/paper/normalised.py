@@ -45,15 +45,14 @@ def normalise(returns: Mapping[str, Interval | None]) -> dict[str, Interval]:
 
 def both(found: Found) -> tuple[Scores, Scores]:
     """Over the parts: ours, and the paper's of the same cells; in the order of the cases."""
-    titles = [case.title for case in found.cases]
+    titles = [line.title for part in found.parts for line in part.lines]
     mine, paper = ({title: [] for title in titles} for _ in range(2))
     for part in found.parts:
-        lines = [line for line in found.lines if line.part is part]
-        here = normalise({line.title: line.row.after_warmup[:3] for line in lines})
-        there = normalise({line.title: theirs(found.paper, line) for line in lines})
+        here = normalise({line.title: line.row.after_warmup[:3] for line in part.lines})
+        there = normalise({line.title: theirs(found.paper, line) for line in part.lines})
         for scores, into in ((here, mine), (there, paper)):
             for title, value in scores.items():
-                into.setdefault(title, []).append(value)
+                into[title].append(value)
     return mine, paper
 
 

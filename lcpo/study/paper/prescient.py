@@ -15,10 +15,9 @@ from lcpo.agents import find_agent
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.measure import stats
-from lcpo.study.measure.compare import finished_runs
 from lcpo.study.measure.paper_numbers import printed
 from lcpo.study.measure.regret import cumulative_regret
-from lcpo.study.paper.columns import Found, Line, Part, find_lines, title_of, warmups
+from lcpo.study.paper.columns import TITLE, Found, Line, Part, find_parts
 from lcpo.study.report.cells import Cell, Column, Noted, count_of
 from lcpo.study.report.tables import Table
 
@@ -55,20 +54,20 @@ def best_seed(line: Line) -> tuple[int | None, float]:
 
 def summary(results: Sequence[Result], paper: str) -> Table:
     """The agents, and the best of them, by environment and trace, beside what the paper prints."""
-    found = find_lines([], results)
+    found = find_parts(results)
     rows: list[list[Cell]] = []
     for part in found.parts:
-        lines = [line for line in found.lines if line.part is part]
         where = [part.env, part.trace]
-        rows += [[*where, *_cells(line, paper)] for line in lines]
-        rows.append([*where, "best prescient", "", "", *_best(lines, part, paper)])
+        rows += [[*where, *_cells(line, paper)] for line in part.lines]
+        rows.append([*where, "best prescient", "", "", *_best(part, paper)])
     notes = [note for part in found.parts for note in part.comparison.notes]
-    late = f"return after {warmups(found.parts)}"
+    words = found.words()
+    late = f"return after {words['warmup']}"
     numbers = ("seeds", "end of training", late, "best seed", "paper")
     return Table(
         ["env", "trace", "agent", *map(Column, numbers)],
         rows,
-        title=f"{title_of(found.parts)}, after training",
+        title=f"{TITLE.format(**words)}, after training",
         notes=[*dict.fromkeys(notes), "best prescient: by the mean over seeds, and by the best "
                "seed; the paper does not say which it prints"],
         compared=(late, "paper"),
@@ -76,12 +75,11 @@ def summary(results: Sequence[Result], paper: str) -> Table:
 
 
 def _cells(line: Line, paper: str) -> list[Cell]:
-    finished = finished_runs(line.runs)
-    training = stats.mean_ci([end_of_training(run) for run in finished])
+    training = stats.mean_ci([end_of_training(run) for run in line.finished])
     seed, best = best_seed(line)
     return [
         line.row.label,
-        count_of(len(finished), len(line.runs)),
+        count_of(len(line.finished), len(line.runs)),
         training,
         line.row.after_warmup,
         None if seed is None else Noted(best, f"seed {seed}"),
@@ -89,10 +87,10 @@ def _cells(line: Line, paper: str) -> list[Cell]:
     ]
 
 
-def _best(lines: Sequence[Line], part: Part, paper: str) -> list[Cell]:
+def _best(part: Part, paper: str) -> list[Cell]:
     """Who is best, by the mean over seeds, by the best seed, and in the paper."""
-    by_mean = {line.row.label: line.row.after_warmup for line in lines}
-    by_seed = {line.row.label: best_seed(line)[1] for line in lines}
+    by_mean = {line.row.label: line.row.after_warmup for line in part.lines}
+    by_seed = {line.row.label: best_seed(line)[1] for line in part.lines}
     cells = {agent: printed(paper, agent, part.env, part.trace) for agent in AGENTS}
     theirs = {agent: cell for agent, cell in cells.items() if cell is not None}
     best: list[Cell] = []
@@ -116,27 +114,26 @@ def regret_table(found: Found) -> Table | None:
     """
     rows: list[list[Cell]] = []
     for part in found.parts:
-        lines = [line for line in found.lines if line.part is part and finished_runs(line.runs)]
-        before = [line for line in lines if line.job.training is not None]
-        known = [line for line in before if not np.isnan(line.row.after_warmup.mean)]
-        best = max(known, key=lambda line: line.row.after_warmup.mean, default=None)
-        for line in lines if best else ():
-            if best is not None and line.job.training is None:
-                rows.append([part.env, part.trace, line.row.label, *_regrets(line, best)])
+        trained = [line for line in part.lines if line.job.training]
+        known = [line for line in trained if not np.isnan(line.row.after_warmup.mean)]
+        if known:
+            best = max(known, key=lambda line: line.row.after_warmup.mean)
+            online = [line for line in part.lines if not line.job.training and line.finished]
+            where = [part.env, part.trace]
+            rows += [[*where, line.row.label, *_regrets(line, best)] for line in online]
     if not rows:
         return None
     numbers = (Column("seeds"), "against", Column("regret per step"), Column("after warm-up"))
-    title = (
-        f"{title_of(found.parts)}: reward per step of the best prescient agent, less an agent's own"
-    )
+    title = f"{TITLE}: reward per step of the best prescient agent, less an agent's own"
+    title = title.format(**found.words())
     return Table(["env", "trace", "agent", *numbers], rows, title=title)
 
 
 def _regrets(line: Line, best: Line) -> list[Cell]:
-    runs, others = finished_runs(line.runs), finished_runs(best.runs)
-    found = [_regret(run, others, line.part.comparison.warmup) for run in runs]
+    warmup = line.part.comparison.warmup
+    found = [_regret(run, best.finished, warmup) for run in line.finished]
     whole, late = (stats.mean_ci(list(values)) for values in zip(*found, strict=True))
-    return [len(runs), best.row.label, whole, late]
+    return [len(found), best.row.label, whole, late]
 
 
 def _regret(run: Result, others: Sequence[Result], warmup: int) -> tuple[float, float]:

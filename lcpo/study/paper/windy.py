@@ -7,26 +7,18 @@ that the paper lacks, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.cases import Case, agent_cases, plan_cases
+from lcpo.study.cases import agent_cases
 from lcpo.study.measure.compare import Summary
 from lcpo.study.paper import normalised, prescient
-from lcpo.study.paper.columns import (
-    ENVS,
-    TRACES,
-    find_lines,
-    make_table,
-    part_seeds,
-    title_of,
-)
+from lcpo.study.paper.columns import ENVS, TRACES, Found, column_study
 from lcpo.study.report import report
-from lcpo.study.study import Options, Report, Study, listed
+from lcpo.study.report.figures import Picture
+from lcpo.study.report.tables import Table
+from lcpo.study.study import Options, listed
 
-PAPER = "gym-all"
 ONLINE = "lcpo,a2c,trpo,ddqn,sac,clear,bfdqn,pt-dqn,online-ewc,sliding-ogd,mbpo,mbcd"
 PRESCIENT = ",".join(prescient.AGENTS)
 SLOW = ("mbpo", "ideal-mbpo", "mbcd", "lcpo-p", *prescient.AGENTS)
@@ -68,29 +60,16 @@ def left_out(options: Options) -> str:
     return f"a smoke test of a part of the table; for all of it: {'; '.join(parts)}"
 
 
-def plan_runs(options: Options) -> list[Job]:
-    """Every agent in every environment with every trace and seed."""
-    agents, envs, traces = chosen(options)
-
-    def seeds(case: Case) -> int:
-        return 5 if case.agent in SLOW else 25
-
-    where = listed("envs", envs), listed("traces", traces)
-    return plan_cases(options, agent_cases(agents), *where, seeds=seeds, marked=True)
+def where(options: Options) -> tuple[list[str], list[str]]:
+    """Environments and traces."""
+    _, envs, traces = chosen(options)
+    return listed("envs", envs), listed("traces", traces)
 
 
-def make_report(options: Options, results: Sequence[Result]) -> Report:
-    """The table, what the prescient agents learnt, regret, and normalised returns."""
-    found = find_lines(agent_cases(chosen(options).agents), results, PAPER)
-    tables = {"table": make_table(found, None, title_of(found.parts)), **prescient.tables(found)}
+def more(found: Found) -> tuple[dict[str, Table], dict[str, Picture]]:
+    """What the prescient agents learnt, regret, and normalised returns."""
     scores, figures = normalised.table_and_figure(found)
-    text = left_out(options)
-    return Report(
-        part_seeds(found, numbers),
-        {**tables, **scores},
-        figures=figures,
-        text=[text] if text else [],
-    )
+    return {**prescient.tables(found), **scores}, figures
 
 
 def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
@@ -98,10 +77,14 @@ def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     return {**report.seed_numbers(comparison, result), **prescient.training_numbers(result)}
 
 
-study = Study(
+study = column_study(
     "Table 'gym_all' and Figure 3a: every agent, environment and trace, beside the paper's",
     Options,
-    plan_runs,
-    make_report,
-    left_out,
+    lambda options: agent_cases(chosen(options).agents),
+    where=where,
+    seeds=lambda case: 5 if case.agent in SLOW else 25,
+    paper="gym-all",
+    numbers=numbers,
+    more=more,
+    left_out=left_out,
 )

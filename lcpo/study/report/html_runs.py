@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -138,8 +137,7 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
         if "trace" in cells:  # of 3@1/20, trace 3 played faster, tables may say 3
             mine = [s for s in mine if cells["trace"] in _trace_names(s.job)]
         if "setting" in cells:
-            wanted = _words(cells["setting"])
-            mine = [s for s in mine if _words(seeds.setting(s.job)) == wanted]
+            mine = [s for s in mine if cells["setting"] in _setting_names(s.job)]
         agent = cells["agent"].split(" (")[0]
         same = ([s for s in mine if way(s) == agent] for way in WAYS)
         found.append([s.command for s in next(filter(None, same), [])])
@@ -154,9 +152,10 @@ def _trace_names(job: Job) -> set[str]:
     return {str(trace), str(trace.whole), *((trace.family, "all") if trace.family else ())}
 
 
-def _words(setting: str) -> str:
-    """The same for "c_anchor=0.001-value_steps=5" and "c anchor 0.001, value steps 5"."""
-    return " ".join(re.findall(r"[a-z0-9.]+", setting.lower()))
+def _setting_names(job: Job) -> set[str]:
+    """What tables may call its setting: as seeds.csv does, or its point of a sweep in words."""
+    point = (f"{field.replace('_', ' ')} {value}" for field, value in job.point.items())
+    return {seeds.setting(job), ", ".join(point)}
 
 
 def _count(number: int) -> Shown:

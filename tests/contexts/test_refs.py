@@ -1,0 +1,45 @@
+"""A trace as a value: its text, and the rows that runs share."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lcpo.contexts import TraceRef
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("3", ("3", None, "", Fraction(1))),
+        ("3@1/20", ("3", None, "", Fraction(1, 20))),
+        ("family:drift:7+hold", ("family:drift:7", None, "+hold", Fraction(1))),
+        ("a/b.csv[x,2]+repeat@1/4", ("a/b.csv", ("x", "2"), "+repeat", Fraction(1, 4))),
+        ("+repeat", ("+repeat", None, "", Fraction(1))),
+    ],
+)
+def test_parts(text: str, fields: tuple) -> None:
+    trace = TraceRef.parse(text)
+    assert trace == TraceRef(*fields)
+    assert str(trace) == text
+    assert repr(trace) == repr(text)
+    assert TraceRef.parse(trace) is trace
+
+
+def test_rows_are_shared_until_their_file_changes(tmp_path: Path) -> None:
+    file = tmp_path / "mine.npy"
+    np.save(file, np.zeros((4, 1)))
+    first, again = TraceRef.parse(file), TraceRef.parse(str(file))
+    rows = first.load(scale=2.0)
+    assert again.load(scale=2.0) is rows
+    assert first.load() is not rows
+    with pytest.raises(ValueError, match="read-only"):
+        rows[0] = 1.0
+    digest = first.digest(None, 2.0)
+    np.save(file, np.ones((5, 1)))
+    assert again.load(scale=2.0).tolist() == [[2.0]] * 5
+    assert again.digest(None, 2.0) != digest
+    assert again.shape() == (5, 1)
