@@ -30,7 +30,7 @@ from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Picture, Report
 
 SPEED = Path(__file__).parents[2] / "results" / "speed"
-SHARED = {field.name for field in dataclasses.fields(Options)}
+SHARED = {option[0] for option in class_fields(Options)}
 
 
 @pytest.mark.parametrize("name", STUDIES)
