@@ -14,14 +14,15 @@ import lcpo
 ROOT = Path(lcpo.__file__).parent
 
 # package -> the packages of ours that it may import
-BASICS = {"archives", "errors", "values", "names", "config", "types"}
+BASICS = {"archives", "errors", "values", "names", "config", "types", "distributions"}
 ALLOWED = {
     "errors": set(),
     "archives": set(),
     "values": {"errors"},
     "names": {"errors", "values"},
     "config": {"errors", "values", "names"},
-    "types": {"config", "errors"},
+    "distributions": set(),
+    "types": {"config", "distributions", "errors"},
     "core": {"core"} | BASICS,
     "agents": {"agents", "core"} | BASICS,
     "contexts": {"contexts"} | BASICS,

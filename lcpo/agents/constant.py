@@ -66,10 +66,11 @@ def _index(config: Config) -> Array:
 
 def check(config: Config, spec: Spec) -> None:
     """The action must be chosen, and exist."""
+    counts = spec.discrete.counts
     if config.actions:
-        _check_each(config.actions, spec.num_actions)
+        _check_each(config.actions, counts)
         return
-    action, last = float(config.action), min(spec.num_actions) - 1
+    action, last = float(config.action), min(counts) - 1
     if action == -1.0:
         raise InputError(f"no action is chosen: give its number as action, from 0 to {last}")
     if action not in range(last + 1):
@@ -91,7 +92,7 @@ def _check_each(actions: tuple[int, ...], counts: tuple[int, ...]) -> None:
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """1 for the action, [N, A, K]."""
     action, _ = act(config, spec, state, obs, jax.random.key(0))
-    return jax.nn.one_hot(action, max(spec.num_actions))
+    return jax.nn.one_hot(action, max(spec.discrete.counts))
 
 
 agent = Agent(

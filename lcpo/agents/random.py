@@ -10,9 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lcpo.agents import off_policy
 from lcpo.config import config, static
-from lcpo.core import dists
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
@@ -37,7 +35,7 @@ def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tup
     """Each dimension's actions with equal probability."""
     del config, state
     uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
-    return off_policy.random_action(spec, uniform), ()
+    return spec.actions.random(uniform), ()
 
 
 def update(
@@ -51,7 +49,7 @@ def update(
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """The same for each action of a dimension, [N, A, K]."""
     del config, state
-    equal = jax.nn.softmax(dists.equal(spec.num_actions))
+    equal = jax.nn.softmax(spec.discrete.equal())
     return jnp.broadcast_to(equal, (obs.shape[0], *equal.shape))
 
 
