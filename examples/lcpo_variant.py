@@ -55,4 +55,4 @@ def update(
     return State(learner, memory, average, state.updates + 1.0), {**metrics, **outcome}
 
 
-agent = Agent("lcpo-variant", Config, init, lcpo.act, update, check=anchors.check)
+agent = Agent("lcpo-variant", Config, init, on_policy.learner_act, update, check=anchors.check)

@@ -82,11 +82,6 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     return State(on_policy.init(config, spec, key), memory)
 
 
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """Sample from the policy."""
-    return on_policy.act(config, spec, state.learner, obs, key)
-
-
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
@@ -207,11 +202,6 @@ def policy_loss(
     return loss, clone
 
 
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
-    """Action probabilities [N, A, K]."""
-    return on_policy.probabilities(config, spec, state.learner, obs)
-
-
 def check(config: Config, spec: Spec) -> None:
     """A block of the past must fit into the replay."""
     steps = config.rollout_length * spec.num_worlds
@@ -222,4 +212,7 @@ def check(config: Config, spec: Spec) -> None:
         )
 
 
-agent = Agent("clear", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "clear", Config, init, on_policy.learner_act, update, check=check,
+    probabilities=on_policy.learner_probabilities,
+)  # fmt: skip

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from lcpo.agents.random import State, init
 from lcpo.config import config, static, traced
 from lcpo.errors import InputError
 from lcpo.types import Agent, AnyAgent, Array, Metrics, Spec, Transition
@@ -31,16 +32,6 @@ class Config:
     actions: tuple[int, ...] = static(
         (), "the action of each dimension, where they differ; empty: `action`", low=0
     )
-
-
-class State(NamedTuple):
-    """Nothing is remembered."""
-
-
-def init(config: Config, spec: Spec, key: Array) -> State:
-    """Nothing."""
-    del config, spec, key
-    return State()
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:

@@ -73,11 +73,6 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     return State(on_policy.init(config, spec, key), past.memory_init(config, spec))
 
 
-def act(config: Config, spec: Spec, state: Any, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """Sample from the policy of LCPO, or of a variant."""
-    return on_policy.act(config, spec, state.learner, obs, key)
-
-
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
@@ -181,9 +176,7 @@ def anchored_step(
     return new, state.policy_opt, outcome
 
 
-def probabilities(config: Config, spec: Spec, state: Any, obs: Array) -> Array:
-    """Action probabilities [N, A, K]."""
-    return on_policy.probabilities(config, spec, state.learner, obs)
-
-
-agent = Agent("lcpo", Config, init, act, update, check=past.check, probabilities=probabilities)
+agent = Agent(
+    "lcpo", Config, init, on_policy.learner_act, update, check=past.check,
+    probabilities=on_policy.learner_probabilities,
+)  # fmt: skip

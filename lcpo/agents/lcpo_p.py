@@ -55,11 +55,6 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     return State(on_policy.init(config, spec, key), past.memory_init(config, spec), window)
 
 
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """Sample from the policy."""
-    return on_policy.act(config, spec, state.learner, obs, key)
-
-
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
@@ -126,9 +121,7 @@ def check(config: Config, spec: Spec) -> None:
     ppo.check(config, spec)
 
 
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
-    """Action probabilities [N, A, K]."""
-    return on_policy.probabilities(config, spec, state.learner, obs)
-
-
-agent = Agent("lcpo-p", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "lcpo-p", Config, init, on_policy.learner_act, update, check=check,
+    probabilities=on_policy.learner_probabilities,
+)  # fmt: skip

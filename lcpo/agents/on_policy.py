@@ -147,6 +147,18 @@ def probabilities(
     return spec.actions.summary(networks.policy.apply(state.policy, obs))
 
 
+def learner_act(
+    config: ActorCriticConfig, spec: Spec, state: Any, obs: Array, key: Array
+) -> tuple[Array, tuple]:
+    """`act` of an agent that keeps this `State` as the field `learner` of its own."""
+    return act(config, spec, state.learner, obs, key)
+
+
+def learner_probabilities(config: ActorCriticConfig, spec: Spec, state: Any, obs: Array) -> Array:
+    """`probabilities` of such an agent."""
+    return probabilities(config, spec, state.learner, obs)
+
+
 def estimate(
     config: Config, networks: Networks, state: State, batch: Transition
 ) -> tuple[State, Data]:

@@ -5,7 +5,7 @@ Each dimension's actions have the same probability, whatever is observed. Nothin
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ class State(NamedTuple):
     """Nothing is remembered."""
 
 
-def init(config: Config, spec: Spec, key: Array) -> State:
+def init(config: Any, spec: Spec, key: Array) -> State:
     """Nothing."""
     del config, spec, key
     return State()
