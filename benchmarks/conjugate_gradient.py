@@ -28,12 +28,14 @@ from jax.flatten_util import ravel_pytree
 
 from lcpo.core import dists, nets, trust_region
 from lcpo.core.trust_region import CG_ITERATIONS, Product
+from lcpo.distributions import Categorical
 from lcpo.run.worker import cores, pin
 from lcpo.study.report.tables import Table
 from lcpo.types import Array
 
 STATES, PROBLEMS, TURNS, DAMPING = 200, 20, 40, 0.1
-NETWORK = nets.per_action(nets.mlp((9, 64, 64, 15)), (15,))
+ACTIONS = Categorical((15,))
+NETWORK = nets.per_action(nets.mlp((9, 64, 64, 15)), ACTIONS)
 
 
 def problem(scale: float, seed: int) -> tuple[Any, Array, Array]:
@@ -53,7 +55,7 @@ def problem(scale: float, seed: int) -> tuple[Any, Array, Array]:
 
 def gauss_newton(params: Any, states: Array) -> Product:
     damping = jnp.asarray(DAMPING, states.dtype)
-    return trust_region.fisher_product(lambda p: NETWORK.apply(p, states), params, damping)[0]
+    return trust_region.fisher_product(ACTIONS, NETWORK, params, states, damping)[0]
 
 
 def hessian(params: Any, states: Array) -> Product:

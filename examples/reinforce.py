@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 
 from lcpo.config import config, static, traced
-from lcpo.core import dists, nets, optim, returns, stats
+from lcpo.core import nets, optim, returns, stats
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
@@ -57,14 +57,13 @@ def init(config: Config, spec: Spec, key: Array) -> State:
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, Any]:
     """Sample from the policy: obs [N, D] -> actions [N, A], and nothing to remember."""
     policy, _ = networks(config, spec)
-    logits = policy.apply(state.params[0], obs)
-    return dists.sample(logits, jax.random.uniform(key, (obs.shape[0], spec.action_size))), ()
+    return spec.actions.sample(policy.apply(state.params[0], obs), key), ()
 
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Of every action, [N, A, K]; optional, for distances to what is right (docs/probes.md)."""
     policy, _ = networks(config, spec)
-    return jax.nn.softmax(policy.apply(state.params[0], obs))
+    return spec.actions.summary(policy.apply(state.params[0], obs))
 
 
 def update(
@@ -84,13 +83,14 @@ def update(
     def loss(params: tuple[Any, Any]) -> tuple[Array, Metrics]:
         logits = policy.apply(params[0], batch.obs)
         advantage = target - value.apply(params[1], batch.obs)[..., 0]
-        gain = jax.lax.stop_gradient(advantage) * dists.log_prob(logits, batch.action)
+        log_prob = spec.actions.log_prob(logits, batch.action)
+        gain = jax.lax.stop_gradient(advantage) * log_prob
         policy_loss = -stats.weighted_mean(gain, batch.weight)
         value_loss = jnp.mean(advantage**2)
         metrics = {
             "policy_loss": policy_loss,
             "value_loss": value_loss,
-            "entropy": jnp.mean(dists.entropy(logits)),
+            "entropy": jnp.mean(spec.actions.entropy(logits)),
         }
         return policy_loss + value_loss, metrics
 

@@ -38,8 +38,7 @@ class Policy:
         self._calls = 0
 
     def __repr__(self) -> str:
-        counts = " x ".join(map(str, self.spec.num_actions))
-        return f"Policy({self.about.run!r}: {self.spec.obs_size} numbers -> {counts} actions)"
+        return f"Policy({self.about.run!r}: {self.spec.obs_size} numbers -> {self.spec.actions})"
 
     def act(self, obs: Any, key: Any = None, deterministic: bool = False) -> np.ndarray:
         """Numbers of actions for obs [D] or [N, D]: [A] or [N, A].
@@ -50,7 +49,7 @@ class Policy:
         """
         obs = self._check_obs(obs)
         if values.flag("deterministic", deterministic):
-            return self.probabilities(obs).argmax(-1).astype(np.int32)
+            return np.asarray(self.spec.actions.mode(jnp.asarray(self.probabilities(obs))))
         if key is None:
             key = jax.random.fold_in(self._key, self._calls)
             self._calls += 1
@@ -70,10 +69,10 @@ class Policy:
         Of a Gymnasium environment that is an element of its action space: a whole number, or the
         value of a Box. Ours take the numbers as they are.
         """
-        counts, found = self.spec.num_actions, np.asarray(action)
-        whole = np.issubdtype(found.dtype, np.integer) and found.shape == (len(counts),)
-        if not whole or not ((found >= 0) & (found < counts)).all():
-            values.refuse("action", action, f"{len(counts)} number(s), as `act` gives for one obs")
+        actions, found = self.spec.actions, np.asarray(action)
+        fits = found.dtype != bool and np.can_cast(found.dtype, actions.dtype, "same_kind")
+        if not fits or not actions.contains(found):
+            values.refuse("action", action, f"{actions.size} number(s), as `act` gives for one obs")
         form = self.about.actions
         return found if form is None else form.decode(found)
 

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from lcpo import config as configs
+from lcpo.distributions import Categorical, Distribution
+from lcpo.errors import InputError
 
 Array = jax.Array
 Tree = Any
@@ -83,8 +85,9 @@ class Spec(NamedTuple):
 
     obs_size: int
     context: ContextSlice
-    num_actions: tuple[int, ...]
-    """One entry per action dimension."""
+    num_actions: tuple[int, ...] = ()
+    """Of discrete actions, how many there are, one entry per action dimension; short for
+    `distribution=Categorical(num_actions)`."""
     obs_levels: tuple[int, ...] | None = None
     """Number of levels of each observation entry, where the space is finite (tabular agents)."""
     elements: tuple[int, int] | None = None
@@ -101,10 +104,29 @@ class Spec(NamedTuple):
     readings: tuple[str, ...] = ()
     """Names of what a step tells beside the observation (`Step.readings`), for rules that were made
     for this environment; the record of a run has their sums, as "total_NAME"."""
+    distribution: Distribution | None = None
+    """What actions are drawn from, where they are not discrete."""
+
+    @property
+    def actions(self) -> Distribution:
+        """What actions are drawn from, stored as and shown as."""
+        return self.distribution or Categorical(self.num_actions)
+
+    @property
+    def discrete(self) -> Categorical:
+        """`actions`, for who needs numbers of actions; InputError where there are none."""
+        actions = self.actions
+        if not isinstance(actions, Categorical):
+            raise InputError(
+                f"the environment has {actions}: this needs discrete actions, as in "
+                "Spec(..., num_actions=(5,)); use an agent such as lcpo or a2c"
+            )
+        return actions
 
     @property
     def action_size(self) -> int:
-        return len(self.num_actions)
+        """A: numbers that an action consists of."""
+        return self.actions.size
 
 
 class Transition(NamedTuple):
@@ -185,7 +207,8 @@ class Agent(Generic[ConfigT, StateT]):
     check: Callable[[ConfigT, Spec], None] | None = None
     """Raises InputError where the agent cannot serve this config and spec."""
     probabilities: Callable[[ConfigT, Spec, StateT, Array], Array] | None = None
-    """`probabilities(config, spec, state, obs)`: those of every action, [N, A, K]."""
+    """`probabilities(config, spec, state, obs)`: those of every action, [N, A, K]; of actions that
+    are not discrete, the parameters of their distribution (`Distribution.summary`)."""
     training: Training | None = None
     """How the agent trains before it is judged; None: it is judged while it learns."""
     raw: bool = False

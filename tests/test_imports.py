@@ -14,7 +14,7 @@ import lcpo
 ROOT = Path(lcpo.__file__).parent
 
 # package -> the packages of ours that it may import
-BASICS = {"archives", "defaults", "errors", "values", "names", "config", "types"}
+BASICS = {"archives", "defaults", "errors", "values", "names", "config", "types", "distributions"}
 ALLOWED = {
     "errors": set(),
     "archives": set(),
@@ -22,7 +22,8 @@ ALLOWED = {
     "values": {"errors"},
     "names": {"errors", "values"},
     "config": {"errors", "values", "names"},
-    "types": {"config", "errors"},
+    "distributions": set(),
+    "types": {"config", "distributions", "errors"},
     "core": {"core"} | BASICS,
     "agents": {"agents", "core"} | BASICS,
     "contexts": {"contexts"} | BASICS,

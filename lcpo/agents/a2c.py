@@ -31,7 +31,7 @@ def update(
     del key
     networks = networks or on_policy.make_networks(config, spec)
     state, data = on_policy.estimate(config, networks, state, batch)
-    gradient = on_policy.policy_gradient(config, networks.policy, state, data)
+    gradient = on_policy.policy_gradient(config, spec, networks.policy, state, data)
     policy, policy_opt = on_policy.adam_step(config, networks.policy, state, gradient.grads)
     state = state._replace(policy=policy, policy_opt=policy_opt)
     return on_policy.finish(config, spec, networks, state, data, gradient)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from lcpo.agents import on_policy
@@ -53,22 +52,22 @@ class Anchors(NamedTuple):
     share: Array | float = 0.0  # of the past that was drawn: how much was OOD
 
 
-class Memory(NamedTuple):
+class AnchorMemory(NamedTuple):
     """What anchors are drawn from, and what they are compared with beside the newest rollout."""
 
     past: Reservoir  # B_a, observations
     rollouts: Array  # [recent_batches - 1, B, D], the newest first
 
 
-def memory_init(config: AnchorConfig, spec: Spec) -> Memory:
+def memory_init(config: AnchorConfig, spec: Spec) -> AnchorMemory:
     """B_a, empty, and room for rollouts."""
     assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     shape = (config.recent_batches - 1, config.rollout_length * spec.num_worlds, spec.obs_size)
     past = buffers.reservoir_init(config.buffer_size, (spec.obs_size,))
-    return Memory(past, jnp.zeros(shape))
+    return AnchorMemory(past, jnp.zeros(shape))
 
 
-def look_back(memory: Memory, batch: Array) -> tuple[Array, Memory]:
+def look_back(memory: AnchorMemory, batch: Array) -> tuple[Array, AnchorMemory]:
     """What counts as recent [R, D], the batch [B, D] included; and the memory for the next time.
 
     Until there are enough rollouts, the first counts as if it had been there all along.
@@ -81,57 +80,45 @@ def look_back(memory: Memory, batch: Array) -> tuple[Array, Memory]:
 
 
 def recall(
-    config: AnchorConfig,
-    spec: Spec,
-    memory: Reservoir,
-    batch: Array,
-    recent: Array,
-    add_key: Array,
-    sample_key: Array,
-    keep: Array | None = None,
-) -> tuple[Anchors, Reservoir]:
-    """S_c, as many states as `batch` [B, D] has, OOD with respect to `recent` [R, D].
-
-    The memory comes back as it was, but under the fault "add-before-sample". `keep`: of the batch.
-    """
-    if ADD_BEFORE_SAMPLE in config.faults:
-        memory = buffers.reservoir_add(memory, batch, add_key, keep)
+    config: AnchorConfig, spec: Spec, memory: AnchorMemory, recent: Array, count: int, key: Array
+) -> Anchors:
+    """S_c: `count` states of the past that are OOD with respect to `recent` [R, D], or none."""
     distance = ood.find_detector(config.detector).distance
     if ROW_SUM_FILTER in config.faults and distance is ood.mahalanobis_full:
         distance = ood.row_sum_filter
-    obs, found, share = ood.sample_ood(
-        memory,
+    found = ood.sample_ood(
+        memory.past,
         lambda data: distance(spec.context, recent, data),
         config.sigma,
-        batch.shape[0],
+        count,
         config.sampling_rounds,
-        sample_key,
+        key,
     )
-    return Anchors(obs, found, share), memory
+    return Anchors(*found)
 
 
 def remember(
-    config: AnchorConfig,
-    memory: Reservoir,
-    batch: Array,
-    anchors: Anchors,
-    add_key: Array,
-    keep: Array | None = None,
-) -> Reservoir:
-    """The memory with the batch [B, D] added, unless the fault has added it already."""
-    if ADD_BEFORE_SAMPLE in config.faults:
-        return memory
-    # The write must depend on what was read: XLA copies a buffer that it may write too early.
-    read = jax.lax.bitcast_convert_type(jnp.sum(anchors.obs), jnp.uint32)
-    return buffers.reservoir_add(memory, batch, jax.random.fold_in(add_key, read), keep)
+    memory: AnchorMemory, obs: Array, keep: Array | None, key: Array, read: Anchors | None = None
+) -> AnchorMemory:
+    """The memory with the states [B, D] that are to be kept added to B_a (Algorithm 2).
+
+    `read`: what was recalled before, in the same update. The write must depend on it, for XLA
+    copies a buffer that it may write before it is read, and drops barriers too early to tell. So
+    nothing is kept where NaN was read, which ends a run anyway.
+    """
+    if read is not None:
+        sound = ~jnp.isnan(jnp.sum(read.obs))
+        keep = jnp.broadcast_to(sound, len(obs)) if keep is None else keep & sound
+    return memory._replace(past=buffers.reservoir_add(memory.past, obs, key, keep))
 
 
-def may_be_anchors(spec: Spec, batch: Transition) -> Array | None:
-    """Which states of a rollout may, [B]; None: all.
+def offered(spec: Spec, batch: Transition) -> tuple[Array, Array | None]:
+    """The states of a rollout, [B, D], and which of them may become anchors, [B]; None: all.
 
     Not those in which a guard acts: to hold the policy there would be in vain.
     """
-    return None if spec.unit_steps else (batch.weight > 0.0).reshape(-1)
+    keep = None if spec.unit_steps else (batch.weight > 0.0).reshape(-1)
+    return batch.obs.reshape(-1, spec.obs_size), keep
 
 
 def check(config: AnchorConfig, spec: Spec) -> None:

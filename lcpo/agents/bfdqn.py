@@ -44,7 +44,7 @@ class Config(ddqn.Config):
     )
 
 
-class Learner(NamedTuple):
+class ChainedQ(NamedTuple):
     """What gradient steps change."""
 
     q: Any  # parameters of `off_policy.make_network`; flat, they are u_0
@@ -62,7 +62,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     num_weights = ravel_pytree(learner.q)[0].size
     noise = jax.random.normal(chain_key, (config.chain_length - 1, num_weights))
     deeper = noise / volumes(config.chain_length)[1:]
-    return off_policy.state_init(config, spec, Learner(*learner, deeper, jnp.int32(0)))
+    return off_policy.state_init(config, spec, ChainedQ(*learner, deeper, jnp.int32(0)))
 
 
 def update(
@@ -73,7 +73,9 @@ def update(
     return after, {**metrics, "epsilon": ddqn.epsilon(config, spec, state)}
 
 
-def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
+def step(
+    config: Config, spec: Spec, learner: ChainedQ, data: Transition
+) -> tuple[ChainedQ, Metrics]:
     """One gradient step on transitions [B], the chain's after it, then the target follows."""
     y = target(config, spec, learner, data)
     network = off_policy.make_network(config, spec)

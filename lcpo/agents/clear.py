@@ -26,7 +26,7 @@ import optax
 from lcpo.agents import common, off_policy, on_policy
 from lcpo.agents.on_policy import TRUNCATION_LEAKS, Networks
 from lcpo.config import config, static, traced, with_default
-from lcpo.core import dists, replay, returns, stats
+from lcpo.core import replay, returns, stats
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -69,22 +69,17 @@ class Data(NamedTuple):
     advantage: Array  # [B]
     target: Array  # [B], of the value function
     weight: Array  # [B]
-    log_mu: Array  # [B, A, K]
+    mu: Array  # [B, A, P], the distribution that acted
     value_mu: Array  # [B]
     is_past: Array  # [B], 1 in the block from the past, else 0
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
-    """Fresh networks, and an empty replay that keeps log mu and V_mu with every step."""
+    """Fresh networks, and an empty replay that keeps mu and V_mu with every step."""
     assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
-    num_extra = dists.num_outputs(spec.num_actions) + 1
+    num_extra = spec.actions.num_outputs + 1
     memory = replay.replay_init(spec, config.buffer_size, config.rollout_length, num_extra)
     return State(on_policy.init(config, spec, key), memory)
-
-
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """Sample from the policy."""
-    return on_policy.act(config, spec, state.learner, obs, key)
 
 
 def update(
@@ -93,7 +88,7 @@ def update(
     """Store the batch, then `updates_per_rollout` times a value step and a policy step."""
     networks = on_policy.make_networks(config, spec)
     learner = on_policy.follow_returns(config, state.learner, batch)
-    batch = batch._replace(extra=behaviour(networks, learner, batch.obs))
+    batch = batch._replace(extra=behaviour(spec, networks, learner, batch.obs))
     memory = replay.replay_add(state.memory, spec, batch)
     past = replay.replay_blocks(
         memory, spec, config.updates_per_rollout, config.rollout_length, key
@@ -104,14 +99,14 @@ def update(
     return State(learner, memory), {name: jnp.mean(values) for name, values in metrics.items()}
 
 
-def behaviour(networks: Networks, learner: on_policy.State, obs: Array) -> Array:
-    """Log mu of every action and V_mu, which are kept with a step: [..., A * K + 1].
+def behaviour(spec: Spec, networks: Networks, learner: on_policy.State, obs: Array) -> Array:
+    """The parameters of mu and V_mu, which are kept with a step: [..., A * P + 1].
 
     Networks change between rollouts only, so those that acted are those before the update.
     """
-    log_mu = jax.nn.log_softmax(networks.policy.apply(learner.policy, obs))
+    mu = spec.actions.normalized(networks.policy.apply(learner.policy, obs))
     value = networks.value.apply(learner.value, obs)
-    return jnp.concatenate([log_mu.reshape(*value.shape[:-1], -1), value], axis=-1)
+    return jnp.concatenate([mu.reshape(*value.shape[:-1], -1), value], axis=-1)
 
 
 def step(
@@ -125,10 +120,10 @@ def step(
 
     coefficient = common.entropy_coefficient(config, learner.entropy)
     (loss, clone), grads = jax.value_and_grad(policy_loss, has_aux=True)(
-        learner.policy, config, networks, data, coefficient
+        learner.policy, config, spec, networks, data, coefficient
     )
     policy, policy_opt = on_policy.adam_step(config, networks.policy, learner, grads)
-    entropy = jnp.mean(dists.entropy(networks.policy.apply(policy, data.obs)))
+    entropy = jnp.mean(spec.actions.entropy(networks.policy.apply(policy, data.obs)))
     tuner = common.tune_entropy(config, spec, learner.entropy, entropy)
     metrics = {
         "policy_loss": loss,
@@ -158,9 +153,9 @@ def estimate(
     fresh = fresh._replace(readings=())  # a replay has none
     both: Transition = jax.tree.map(lambda a, b: jnp.concatenate([a, b], axis), fresh, past)
     is_past = jnp.concatenate([jnp.zeros_like(fresh.reward), jnp.ones_like(past.reward)], axis)
-    log_mu = both.extra[..., :-1].reshape(*both.reward.shape, spec.action_size, -1)
-    log_pi = dists.log_prob(networks.policy.apply(learner.policy, both.obs), both.action)
-    ratio = jnp.exp(log_pi - dists.log_prob(log_mu, both.action))
+    mu = both.extra[..., :-1].reshape(*both.reward.shape, spec.action_size, -1)
+    pi, log_prob = networks.policy.apply(learner.policy, both.obs), spec.actions.log_prob
+    ratio = jnp.exp(log_prob(pi, both.action) - log_prob(mu, both.action))
     if spec.guard is not None:  # which plays the same action whatever mu and pi are
         ratio = jnp.where(both.weight > 0.0, ratio, 1.0)
     ends = {TERMINATION_LEAKS: both.terminated, TRUNCATION_LEAKS: both.truncated}
@@ -181,7 +176,7 @@ def estimate(
         config.max_c,
     )
     value_mu = both.extra[..., -1]
-    data = Data(both.obs, both.action, advantage, target, both.weight, log_mu, value_mu, is_past)
+    data = Data(both.obs, both.action, advantage, target, both.weight, mu, value_mu, is_past)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (data, ratio))
 
 
@@ -193,23 +188,18 @@ def value_loss(params: Any, config: Config, networks: Networks, data: Data) -> A
 
 
 def policy_loss(
-    params: Any, config: Config, networks: Networks, data: Data, coefficient: Array
+    params: Any, config: Config, spec: Spec, networks: Networks, data: Data, coefficient: Array
 ) -> tuple[Array, Array]:
     """L(theta), and the part of it that clones the past policy, without its weight."""
-    logits = networks.policy.apply(params, data.obs)
-    log_p = dists.log_prob(logits, data.action)
-    gain = data.advantage * log_p + coefficient * dists.entropy(logits)
+    actions, pi = spec.actions, networks.policy.apply(params, data.obs)
+    log_p = actions.log_prob(pi, data.action)
+    gain = data.advantage * log_p + coefficient * actions.entropy(pi)
     if CLONING_REPELS in config.faults:
-        clone = jnp.mean(jnp.exp(dists.log_prob(data.log_mu, data.action)) * log_p)
+        clone = jnp.mean(jnp.exp(actions.log_prob(data.mu, data.action)) * log_p)
     else:
-        clone = stats.weighted_mean(dists.kl(data.log_mu, logits), data.is_past * data.weight)
+        clone = stats.weighted_mean(actions.kl(data.mu, pi), data.is_past * data.weight)
     loss = -stats.weighted_mean(gain, data.weight) + config.policy_clone_coef * clone
     return loss, clone
-
-
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
-    """Action probabilities [N, A, K]."""
-    return on_policy.probabilities(config, spec, state.learner, obs)
 
 
 def check(config: Config, spec: Spec) -> None:
@@ -222,4 +212,7 @@ def check(config: Config, spec: Spec) -> None:
         )
 
 
-agent = Agent("clear", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "clear", Config, init, on_policy.learner_act, update, check=check,
+    probabilities=on_policy.learner_probabilities,
+)  # fmt: skip

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from lcpo.config import config, static, traced
-from lcpo.core import dists, dynamics, optim, stats
+from lcpo.core import dynamics, optim, stats
 from lcpo.core.nets import Network
 from lcpo.types import Array, Spec
 
@@ -78,7 +78,7 @@ def tune_entropy(
     config: EntropyConfig, spec: Spec, tuner: optim.EntropyTuner, entropy: Array
 ) -> optim.EntropyTuner:
     """One step of the coefficient, after a batch with this mean entropy; none without a target."""
-    target = config.entropy_target * dists.max_entropy(spec.num_actions)
+    target = config.entropy_target * spec.actions.max_entropy
     tuned = optim.entropy_step(
         tuner, config.entropy_coef, entropy, target, config.entropy_learning_rate
     )

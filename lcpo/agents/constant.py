@@ -8,11 +8,11 @@ learnt. "constant:2" is an agent, too, and so is "constant:1,0" where actions ha
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from lcpo.agents.random import State, init
 from lcpo.config import config, static, traced
 from lcpo.errors import InputError
 from lcpo.types import Agent, AnyAgent, Array, Metrics, Spec, Transition
@@ -29,16 +29,6 @@ class Config:
     actions: tuple[int, ...] = static(
         (), "the action of each dimension, where they differ; empty: `action`", low=0
     )
-
-
-class State(NamedTuple):
-    """Nothing is remembered."""
-
-
-def init(config: Config, spec: Spec, key: Array) -> State:
-    """Nothing."""
-    del config, spec, key
-    return State()
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
@@ -64,10 +54,11 @@ def _index(config: Config) -> Array:
 
 def check(config: Config, spec: Spec) -> None:
     """The action must be chosen, and exist."""
+    counts = spec.discrete.counts
     if config.actions:
-        _check_each(config.actions, spec.num_actions)
+        _check_each(config.actions, counts)
         return
-    action, last = float(config.action), min(spec.num_actions) - 1
+    action, last = float(config.action), min(counts) - 1
     if action == -1.0:
         raise InputError(f"no action is chosen: give its number as action, from 0 to {last}")
     if action not in range(last + 1):
@@ -89,7 +80,7 @@ def _check_each(actions: tuple[int, ...], counts: tuple[int, ...]) -> None:
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """1 for the action, [N, A, K]."""
     action, _ = act(config, spec, state, obs, jax.random.key(0))
-    return jax.nn.one_hot(action, max(spec.num_actions))
+    return jax.nn.one_hot(action, max(spec.discrete.counts))
 
 
 agent = Agent(

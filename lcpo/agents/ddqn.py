@@ -21,7 +21,7 @@ import optax
 from lcpo.agents import common, off_policy
 from lcpo.agents.off_policy import State
 from lcpo.config import config, static, traced
-from lcpo.core import dists, optim, stats
+from lcpo.core import optim, stats
 from lcpo.core.nets import Network
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -44,7 +44,7 @@ class Config(off_policy.TargetConfig, EpsilonConfig):
     learning_rate: float = traced(1e-3, "learning rate (Adam)", low=0.0)
 
 
-class Learner(NamedTuple):
+class QLearner(NamedTuple):
     """What gradient steps change."""
 
     q: Any  # parameters of `off_policy.make_network`
@@ -58,10 +58,10 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     return off_policy.state_init(config, spec, learner_init(config, spec, key))
 
 
-def learner_init(config: Config, spec: Spec, key: Array) -> Learner:
+def learner_init(config: Config, spec: Spec, key: Array) -> QLearner:
     """A fresh network, and its copy as the target."""
     q = off_policy.make_network(config, spec).init(key)
-    return Learner(q, q, optim.adam(0.0, 1.0).init(q), stats.moments_init())
+    return QLearner(q, q, optim.adam(0.0, 1.0).init(q), stats.moments_init())
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
@@ -75,7 +75,7 @@ def choose(config: EpsilonConfig, spec: Spec, state: State, q: Array, key: Array
     uniform = jax.random.uniform(key, (q.shape[0], spec.action_size + 1))
     explore = uniform[:, :1] < epsilon(config, spec, state)
     greedy = jnp.argmax(q, axis=-1)
-    return jnp.where(explore, off_policy.random_action(spec, uniform[:, 1:]), greedy)
+    return jnp.where(explore, spec.actions.random(uniform[:, 1:]), greedy)
 
 
 def epsilon(config: EpsilonConfig, spec: Spec, state: State) -> Array:
@@ -95,7 +95,9 @@ def update(
     return after, {**metrics, "epsilon": epsilon(config, spec, state)}
 
 
-def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
+def step(
+    config: Config, spec: Spec, learner: QLearner, data: Transition
+) -> tuple[QLearner, Metrics]:
     """One gradient step on transitions [B], then the target network follows."""
     y = target(config, spec, learner, data)
     network = off_policy.make_network(config, spec)
@@ -159,7 +161,7 @@ def chances(config: EpsilonConfig, spec: Spec, state: State, q: Array) -> Array:
     """With which probability `choose` takes each action, [N, A, K]."""
     greedy = jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1])
     rate = epsilon(config, spec, state)
-    return (1.0 - rate) * greedy + rate * jax.nn.softmax(dists.equal(spec.num_actions))[None]
+    return (1.0 - rate) * greedy + rate * jax.nn.softmax(spec.discrete.equal())[None]
 
 
 agent = Agent("ddqn", Config, init, act, update, probabilities=probabilities)

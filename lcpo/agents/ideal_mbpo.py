@@ -49,7 +49,7 @@ def predict(spec: Spec, data: Transition) -> tuple[Array, Array]:
     """Reward [...] and next_obs [..., D], with the action of `data` and its real next wind."""
     cos, sin, speed = jnp.moveaxis(data.obs[..., : spec.context.start], -1, 0)
     wind = spec.context.newest(data.next_obs)  # [..., 2]
-    torque = pendulum.torque_of(data.action[..., 0], spec.num_actions[0])
+    torque = pendulum.torque_of(data.action[..., 0], spec.discrete.counts[0])
     angle, speed, reward = pendulum.step(
         jnp.arctan2(sin, cos), cos, sin, speed, torque, (wind[..., 0], wind[..., 1])
     )
@@ -61,10 +61,14 @@ def predict(spec: Spec, data: Transition) -> tuple[Array, Array]:
 
 def check(config: Config, spec: Spec) -> None:
     """Only the windy Pendulum's dynamics are known."""
-    known = pendulum.make_spec(spec.num_actions[0])
-    if (spec.obs_size, spec.context, spec.num_actions) != known[:3]:
+    known = pendulum.make_spec(spec.discrete.counts[0])
+    if (spec.obs_size, spec.context, spec.actions) != (
+        known.obs_size,
+        known.context,
+        known.actions,
+    ):
         raise InputError(
-            f"ideal-mbpo: observations of {spec.obs_size} numbers, actions {spec.num_actions}: "
+            f"ideal-mbpo: observations of {spec.obs_size} numbers, {spec.actions}: "
             f"needs the windy Pendulum, whose dynamics it is given ({known.obs_size} numbers, one "
             "action): choose --env pendulum, or mbpo, which learns the dynamics"
         )

@@ -8,9 +8,9 @@ differs from the recent one. Algorithm 1, by its lines:
     4      S_c <- W(B_a, B_r)                           `anchors.recall` (Algorithm 3)
     5      v <- gradient of L(theta; B_r), which is the policy gradient loss - c * entropy
                                                         `on_policy.policy_gradient`
-    6-12   S_c is not empty: minimise L subject to      `learn`
+    6-12   S_c is not empty: minimise L subject to      `anchored_step`
                E_{S_c} KL(pi_old || pi) <= c_anchor and E_{B_r} KL(pi_old || pi) <= c_recent
-    13-14  else: A2C's step                             `on_policy.adam_step`
+    13-15  else: A2C's step                             `on_policy.adam_step`
     16     B_a <- B_a + B_r                             `anchors.remember` (Algorithm 2)
 
 The anchored step solves the first constraint to second order (conjugate gradient on the Fisher
@@ -20,23 +20,27 @@ Deviations from the paper's text, all shared with the code behind its tables: th
 1/2 s'(F + damping I)s = c_anchor; a failed line search leaves the policy unchanged; Adam's moments
 rest during anchored steps; the value function is not anchored. Our buffer takes the batch after
 the step, as Algorithm 1 says; the published code adds it before (fault "add-before-sample").
+
+A variant calls `update`'s parts with a gradient, a limit or a loss of its own: see
+docs/add_an_agent.md.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from lcpo.agents import anchors as past
-from lcpo.agents import on_policy, trpo
+from lcpo.agents import common, on_policy
 from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, AnchorConfig, Anchors
-from lcpo.agents.on_policy import Data
+from lcpo.agents.on_policy import Data, Gradient
 from lcpo.config import config, static, traced
 from lcpo.core import random, trust_region
-from lcpo.core.nets import Network
+from lcpo.core.trust_region import Limit
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 DUAL_ALGEBRA = "dual-algebra"
@@ -61,7 +65,7 @@ class State(NamedTuple):
     """The on-policy learner and past observations."""
 
     learner: on_policy.State
-    memory: past.Memory  # with B_a
+    memory: past.AnchorMemory  # with B_a
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
@@ -69,27 +73,22 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     return State(on_policy.init(config, spec, key), past.memory_init(config, spec))
 
 
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """Sample from the policy."""
-    return on_policy.act(config, spec, state.learner, obs, key)
-
-
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
     """One iteration of Algorithm 1; the driver has sampled the batch B_r (lines 2 and 3)."""
     add_key, sample_key = random.scan_keys(key, (2,))
-    obs, keep = batch.obs.reshape(-1, spec.obs_size), past.may_be_anchors(spec, batch)
+    obs, keep = past.offered(spec, batch)
     recent, memory = past.look_back(state.memory, obs)
-    anchors, reservoir = past.recall(  # line 4
-        config, spec, memory.past, obs, recent, add_key, sample_key, keep
-    )
+    if ADD_BEFORE_SAMPLE in config.faults:
+        memory = past.remember(memory, obs, keep, add_key)
+    anchors = past.recall(config, spec, memory, recent, len(obs), sample_key)  # line 4: S_c
     networks = on_policy.make_networks(config, spec)
     learner, data = on_policy.estimate(config, networks, state.learner, batch)
     learner, metrics = learn(config, spec, learner, data, anchors)  # lines 5-15
-    reservoir = past.remember(config, reservoir, obs, anchors, add_key, keep)  # line 16
-    metrics["ood_share"] = jnp.asarray(anchors.share)
-    return State(learner, memory._replace(past=reservoir)), metrics
+    if ADD_BEFORE_SAMPLE not in config.faults:
+        memory = past.remember(memory, obs, keep, add_key, anchors)  # line 16
+    return State(learner, memory), {**metrics, "ood_share": jnp.asarray(anchors.share)}
 
 
 def learn(
@@ -97,60 +96,87 @@ def learn(
 ) -> tuple[on_policy.State, Metrics]:
     """Lines 5 to 15, then the step of the value function and of the entropy coefficient."""
     networks = on_policy.make_networks(config, spec)
-    policy = networks.policy
-    gradient = on_policy.policy_gradient(config, policy, state, data)  # line 5: v
+    gradient = on_policy.policy_gradient(config, spec, networks.policy, state, data)  # line 5: v
+    state, outcome = policy_step(config, spec, state, data, anchors, gradient)
+    state, metrics = on_policy.finish(config, spec, networks, state, data, gradient)
+    return state, {**metrics, **outcome}
 
-    def anchored_step() -> tuple:
-        v = ravel_pytree(gradient.grads)[0]
-        fisher, old_logits = trust_region.fisher_product(  # line 7: g(x)
-            lambda params: policy.apply(params, anchors.obs), state.policy, config.damping
-        )
-        ratio = jnp.float32(0.0)
-        if config.dual:
-            v_c, ratio = dual_step(config, policy, state, data, fisher, v)
-        else:
-            v_c = trust_region.constrained_step(fisher, v, config.c_anchor)  # line 8
-        limits = [
-            trpo.Limit(data.obs, gradient.logits, config.c_recent),
-            trpo.Limit(anchors.obs, old_logits, config.c_anchor),
-        ]
-        new, search = trpo.backtrack(  # lines 9-12
-            config, policy, state, data, gradient, v_c, limits
-        )
-        outcome = {"step_fraction": search.fraction, "anchor_kl": search.kls[1]}
-        return new, state.policy_opt, {**outcome, "dual_ratio": ratio}
+
+Rehearsal = Callable[[Array], Array]
+"""`rehearsal(new)`: a second term of the loss, of what the policy gives on the anchors [B, A, P].
+
+Whoever adds one to the line search adds its gradient to `gradient.grads`."""
+
+
+def policy_step(
+    config: Config,
+    spec: Spec,
+    state: on_policy.State,
+    data: Data,
+    anchors: Anchors,
+    gradient: Gradient,
+    rehearsal: Rehearsal | None = None,
+) -> tuple[on_policy.State, Metrics]:
+    """Lines 6 to 15: `state` with the new policy."""
 
     def free_step() -> tuple:
         idle = {k: jnp.float32(0.0) for k in ("step_fraction", "anchor_kl", "dual_ratio")}
+        policy = on_policy.make_networks(config, spec).policy
         return *on_policy.adam_step(config, policy, state, gradient.grads), idle  # line 14
 
-    new, policy_opt, outcome = jax.lax.cond(anchors.found, anchored_step, free_step)  # lines 6, 13
-    state = state._replace(policy=new, policy_opt=policy_opt)
-    state, metrics = on_policy.finish(config, spec, networks, state, data, gradient)
-    return state, {**metrics, **outcome, "constraint_active": anchors.found.astype(jnp.float32)}
+    new, policy_opt, outcome = jax.lax.cond(  # lines 6, 13
+        anchors.found,
+        lambda: anchored_step(config, spec, state, data, anchors, gradient, rehearsal),
+        free_step,
+    )
+    outcome["constraint_active"] = anchors.found.astype(jnp.float32)
+    return state._replace(policy=new, policy_opt=policy_opt), outcome
 
 
-def dual_step(
+def anchored_step(
     config: Config,
-    policy: Network,
+    spec: Spec,
     state: on_policy.State,
     data: Data,
-    fisher: trust_region.Product,
-    v: Array,
-) -> tuple[Array, Array]:
-    """The full step for both constraints at once, and the ratio of its two directions."""
-    recent_fisher, _ = trust_region.fisher_product(
-        lambda params: policy.apply(params, data.obs), state.policy, config.damping
+    anchors: Anchors,
+    gradient: Gradient,
+    rehearsal: Rehearsal | None,
+) -> tuple[Any, Any, Metrics]:
+    """Lines 7 to 12: the new policy, its optimiser's state, which rests, and the outcome."""
+    actions, policy = spec.actions, on_policy.make_networks(config, spec).policy
+    coefficient = common.entropy_coefficient(config, state.entropy)
+    v = ravel_pytree(gradient.grads)[0]
+
+    def loss(recent: Array, past: Array) -> Array:
+        total = on_policy.surrogate(actions, recent, gradient.old, data, coefficient)
+        return total if rehearsal is None else total + rehearsal(past)
+
+    g, old = trust_region.fisher_product(  # line 7: g(x)
+        actions, policy, state.policy, anchors.obs, config.damping
     )
-    return trust_region.doubly_constrained_step(
-        fisher, recent_fisher, v, config.c_anchor, config.c_recent,
-        published_algebra=DUAL_ALGEBRA in config.faults,
-    )  # fmt: skip
+    ratio = jnp.float32(0.0)
+    if config.dual:
+        g_recent, _ = trust_region.fisher_product(
+            actions, policy, state.policy, data.obs, config.damping
+        )
+        v_c, ratio = trust_region.doubly_constrained_step(
+            g, g_recent, v, config.c_anchor, config.c_recent,
+            published_algebra=DUAL_ALGEBRA in config.faults,
+        )  # fmt: skip
+    else:
+        v_c = trust_region.constrained_step(g, v, config.c_anchor)  # line 8
+    limits = [
+        Limit(data.obs, gradient.old, config.c_recent),
+        Limit(anchors.obs, old, config.c_anchor),
+    ]
+    new, search = trust_region.backtrack(  # lines 9-12
+        actions, policy, state.policy, v, v_c, loss, limits
+    )
+    outcome = {"step_fraction": search.fraction, "anchor_kl": search.kls[1], "dual_ratio": ratio}
+    return new, state.policy_opt, outcome
 
 
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
-    """Action probabilities [N, A, K]."""
-    return on_policy.probabilities(config, spec, state.learner, obs)
-
-
-agent = Agent("lcpo", Config, init, act, update, check=past.check, probabilities=probabilities)
+agent = Agent(
+    "lcpo", Config, init, on_policy.learner_act, update, check=past.check,
+    probabilities=on_policy.learner_probabilities,
+)  # fmt: skip

@@ -22,7 +22,7 @@ from lcpo.agents import on_policy, ppo
 from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, AnchorConfig, Anchors
 from lcpo.agents.on_policy import Data
 from lcpo.config import config, static, traced
-from lcpo.core import dists, random
+from lcpo.core import random
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 LONG_WINDOW = "long-window"
@@ -45,7 +45,7 @@ class State(NamedTuple):
     """LCPO's state and, for the fault "long-window", the last observations."""
 
     learner: on_policy.State
-    memory: past.Memory  # with B_a
+    memory: past.AnchorMemory  # with B_a
     window: Array  # [1000 or 0, D], the newest last; zeros where none has been seen yet
 
 
@@ -55,32 +55,28 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     return State(on_policy.init(config, spec, key), past.memory_init(config, spec), window)
 
 
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """Sample from the policy."""
-    return on_policy.act(config, spec, state.learner, obs, key)
-
-
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
     """Find anchors, then PPO with their loss added."""
     order_key, memory_key = jax.random.split(key)
     add_key, sample_key = random.scan_keys(memory_key, (2,))
-    obs, keep = batch.obs.reshape(-1, spec.obs_size), past.may_be_anchors(spec, batch)
+    obs, keep = past.offered(spec, batch)
     recent, memory, window = look_back(config, state, obs)
-    anchors, reservoir = past.recall(
-        config, spec, memory.past, obs, recent, add_key, sample_key, keep
-    )
+    if ADD_BEFORE_SAMPLE in config.faults:
+        memory = past.remember(memory, obs, keep, add_key)
+    anchors = past.recall(config, spec, memory, recent, len(obs), sample_key)
     networks = on_policy.make_networks(config, spec)
     learner, data = on_policy.estimate(config, networks, state.learner, batch)
     order = jax.random.permutation(order_key, obs.shape[0])
     learner, metrics = learn(config, spec, learner, data, order, anchors)
-    reservoir = past.remember(config, reservoir, obs, anchors, add_key, keep)
+    if ADD_BEFORE_SAMPLE not in config.faults:
+        memory = past.remember(memory, obs, keep, add_key, anchors)
     metrics["ood_share"] = jnp.asarray(anchors.share)
-    return State(learner, memory._replace(past=reservoir), window), metrics
+    return State(learner, memory, window), metrics
 
 
-def look_back(config: Config, state: State, obs: Array) -> tuple[Array, past.Memory, Array]:
+def look_back(config: Config, state: State, obs: Array) -> tuple[Array, past.AnchorMemory, Array]:
     """What counts as recent; and the memory and the window to keep."""
     recent, memory = past.look_back(state.memory, obs)
     if LONG_WINDOW not in config.faults:
@@ -102,19 +98,19 @@ def learn(
 ) -> tuple[on_policy.State, Metrics]:
     """One update with the batch, and the anchors, in this order."""
     policy = on_policy.make_networks(config, spec).policy
-    old_logits = policy.apply(state.policy, anchors.obs)
-    shuffled = ppo.split(config, order, (anchors.obs, old_logits))
+    old_params = policy.apply(state.policy, anchors.obs)
+    shuffled = ppo.split(config, order, (anchors.obs, old_params))
 
     def penalty(params: Any, index: Array) -> Array:
         def on_anchors() -> Array:
             obs, old = jax.tree.map(lambda x: x[index], shuffled)
-            kl = dists.kl(old, policy.apply(params, obs))
+            kl = spec.actions.kl(old, policy.apply(params, obs))
             return config.kappa * jnp.mean(kl) / spec.action_size
 
         return jax.lax.cond(anchors.found, on_anchors, lambda: jnp.float32(0.0))
 
     state, metrics = ppo.learn(config, spec, state, data, order, penalty)
-    kl = jnp.mean(dists.kl(old_logits, policy.apply(state.policy, anchors.obs)))
+    kl = jnp.mean(spec.actions.kl(old_params, policy.apply(state.policy, anchors.obs)))
     active = anchors.found.astype(jnp.float32)
     return state, {**metrics, "anchor_kl": active * kl, "constraint_active": active}
 
@@ -125,9 +121,7 @@ def check(config: Config, spec: Spec) -> None:
     ppo.check(config, spec)
 
 
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
-    """Action probabilities [N, A, K]."""
-    return on_policy.probabilities(config, spec, state.learner, obs)
-
-
-agent = Agent("lcpo-p", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "lcpo-p", Config, init, on_policy.learner_act, update, check=check,
+    probabilities=on_policy.learner_probabilities,
+)  # fmt: skip

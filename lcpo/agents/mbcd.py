@@ -28,7 +28,7 @@ import jax.numpy as jnp
 
 from lcpo.agents import common, off_policy, sac
 from lcpo.config import config, static, traced
-from lcpo.core import blocks, changepoint, dists, dynamics
+from lcpo.core import blocks, changepoint, dynamics
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -71,7 +71,7 @@ class Config(common.ModelConfig, sac.Config):
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
 
 
-class Memory(NamedTuple):
+class ContextMemory(NamedTuple):
     """What only `update` reads."""
 
     rollouts: blocks.OwnedReplay
@@ -81,13 +81,13 @@ class Memory(NamedTuple):
 class State(NamedTuple):
     """A learner for every context, met or not."""
 
-    learner: sac.Learner  # leaves [max_models, ...]
+    learner: sac.ActorCritics  # leaves [max_models, ...]
     steps: Array  # [max_models] int32, interactions in each context
     current: Array  # the context in use, int32
     num_models: Array  # contexts met so far, int32
     scores: Array  # [max_models + 1], the CUSUMs; the last one's context is not met yet
     since: Array  # rollouts before the last new context was met, int32
-    memory: Memory
+    memory: ContextMemory
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
@@ -110,14 +110,13 @@ def init(config: Config, spec: Spec, key: Array) -> State:
         num_models=jnp.int32(1),
         scores=jnp.zeros(config.max_models + 1),
         since=zero,
-        memory=Memory(rollouts, models),
+        memory=ContextMemory(rollouts, models),
     )
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
     """Sample from the policy in use; at first in each context, uniformly."""
-    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
-    return dists.sample(behaviour(config, spec, state, obs), uniform), ()
+    return spec.actions.sample(behaviour(config, spec, state, obs), key), ()
 
 
 def behaviour(config: Config, spec: Spec, state: State, obs: Array) -> Array:
@@ -128,7 +127,7 @@ def behaviour(config: Config, spec: Spec, state: State, obs: Array) -> Array:
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, A, K], as `act` draws them."""
-    return jax.nn.softmax(behaviour(config, spec, state, obs))
+    return spec.actions.summary(behaviour(config, spec, state, obs))
 
 
 def update(
@@ -288,7 +287,7 @@ def num_due(config: Config, spec: Spec, before: State, state: State, change: Cha
 
 def train_policy(
     config: Config, spec: Spec, state: State, skip: Array, key: Array
-) -> tuple[sac.Learner, Metrics]:
+) -> tuple[sac.ActorCritics, Metrics]:
     """SAC's steps of the policy in use, unless `skip`: a new context has hardly been seen."""
     rollouts, before = state.memory.rollouts, _pick(state.learner, state.current)
     mine = rollouts.blocks.owner == state.current
@@ -298,8 +297,8 @@ def train_policy(
 
 
 def step(
-    config: Config, spec: Spec, learner: sac.Learner, data: Transition
-) -> tuple[sac.Learner, Metrics]:
+    config: Config, spec: Spec, learner: sac.ActorCritics, data: Transition
+) -> tuple[sac.ActorCritics, Metrics]:
     """SAC's step on transitions [B]."""
     learner, metrics = sac.step(config, spec, learner, data)
     if ENTROPY_TWICE in config.faults:

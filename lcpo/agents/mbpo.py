@@ -29,7 +29,7 @@ import jax.numpy as jnp
 
 from lcpo.agents import common, off_policy, sac
 from lcpo.config import config, static
-from lcpo.core import dists, dynamics, replay
+from lcpo.core import dynamics, replay
 from lcpo.core.dynamics import Model
 from lcpo.core.nets import Network
 from lcpo.core.replay import Replay
@@ -48,7 +48,7 @@ class Config(common.ModelConfig, ImagineConfig):
     """MBPO. Defaults are the paper's."""
 
 
-class Memory(NamedTuple):
+class Replays(NamedTuple):
     """All that was seen, and all that was imagined."""
 
     real: Replay
@@ -58,9 +58,9 @@ class Memory(NamedTuple):
 class State(NamedTuple):
     """SAC's learner, interactions so far (all worlds), and what it learns from."""
 
-    learner: sac.Learner
+    learner: sac.ActorCritics
     num_steps: Array
-    memory: Memory
+    memory: Replays
     model: Any  # `dynamics.Model`, or nothing where the dynamics are known
 
 
@@ -78,7 +78,7 @@ def state_init(config: ImagineConfig, spec: Spec, key: Array, model: Any) -> Sta
     imagined = replay.replay_init(
         imagined_spec(spec), config.buffer_size, config.model_samples, num_extra=1
     )
-    return State(state.learner, state.num_steps, Memory(state.memory, imagined), model)
+    return State(state.learner, state.num_steps, Replays(state.memory, imagined), model)
 
 
 def imagined_spec(spec: Spec) -> Spec:
@@ -130,7 +130,7 @@ def learn(
     step, world = replay.replay_draw(real, spec, config.model_samples, draw_key)
     data = replay.replay_rows(real, spec, step % real.num_rows, world)
     logits = off_policy.make_network(config, spec).apply(state.learner.policy, data.obs)
-    action = dists.sample(logits, jax.random.uniform(action_key, data.action.shape))
+    action = spec.actions.sample(logits, action_key)
     data = data._replace(action=off_policy.guarded_action(spec, data.obs, action))
     reward, next_obs = predict(data, predict_key)
     seen = (step * spec.num_worlds).astype(jnp.float32)[:, None]
@@ -138,8 +138,8 @@ def learn(
     num_steps = state.num_steps + num_new
 
     def sac_step(
-        config: Any, spec: Spec, learner: sac.Learner, drawn: Transition
-    ) -> tuple[sac.Learner, Metrics]:
+        config: Any, spec: Spec, learner: sac.ActorCritics, drawn: Transition
+    ) -> tuple[sac.ActorCritics, Metrics]:
         learner, y, metrics = sac.descend(config, spec, learner, drawn)
         learner, more = sac.finish(config, spec, learner, data.obs, y)
         age = 1.0 - jnp.mean(drawn.extra) / num_steps.astype(jnp.float32)
@@ -155,7 +155,7 @@ def learn(
         learn_key,
         sac_step,
     )
-    memory = Memory(real, after.memory)
+    memory = Replays(real, after.memory)
     return State(after.learner, num_steps, memory, state.model), metrics
 
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from lcpo.agents import common
 from lcpo.config import config, static, traced
@@ -66,7 +65,8 @@ def state_init(config: Config, spec: Spec, learner: Any) -> State:
 
 def make_network(config: Config, spec: Spec) -> Network:
     """The kind of all networks here: logits, or Q of each action dimension by itself, [B, A, K]."""
-    return nets.for_actions(spec, config.hidden)
+    network = nets.for_spec(spec, config.hidden, spec.discrete.num_outputs)
+    return nets.per_action(network, spec.discrete)
 
 
 def total_q(q: Array, action: Array) -> Array:
@@ -93,12 +93,6 @@ def guarded_action(spec: Spec, obs: Array, action: Array) -> Array:
         return action
     forced = jnp.asarray(spec.guard.action, action.dtype)[None]
     return jnp.where(spec.guard.holds(obs)[:, None], forced, action)
-
-
-def random_action(spec: Spec, uniform: Array) -> Array:
-    """Each dimension's actions with equal probability, from uniform numbers [..., A]."""
-    counts = np.broadcast_to(np.asarray(spec.num_actions, np.float32), uniform.shape)
-    return jnp.floor(uniform * counts).astype(jnp.int32)
 
 
 def learn(

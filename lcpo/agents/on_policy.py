@@ -16,6 +16,7 @@ its own bootstrap, and the policy is judged by a function that has not seen what
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -24,8 +25,9 @@ import optax
 
 from lcpo.agents import common
 from lcpo.config import config, static, traced, with_default
-from lcpo.core import dists, loops, nets, optim, returns, stats
+from lcpo.core import loops, nets, optim, returns, stats
 from lcpo.core.nets import Network
+from lcpo.distributions import Distribution
 from lcpo.types import Array, Metrics, Spec, Transition
 
 TRUNCATION_LEAKS = "truncation-leaks"
@@ -65,7 +67,7 @@ class AdamConfig(AdamActorConfig, Config):
 class Networks(NamedTuple):
     """The two networks that are learned."""
 
-    policy: Network  # logits [..., A, K]
+    policy: Network  # parameters of `spec.actions`, [..., A, P]
     value: Network  # [..., 1]
 
 
@@ -103,7 +105,7 @@ class Gradient(NamedTuple):
 
     grads: Any
     loss: Array
-    logits: Array  # [B, A, K], of the old policy
+    old: Array  # [B, A, P], what the old policy gives
 
 
 def init(
@@ -130,8 +132,7 @@ def act(
 ) -> tuple[Array, tuple]:  # fmt: skip
     """Sample from the policy."""
     networks = networks or make_networks(config, spec)
-    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
-    return dists.sample(networks.policy.apply(state.policy, obs), uniform), ()
+    return spec.actions.sample(networks.policy.apply(state.policy, obs), key), ()
 
 
 def probabilities(
@@ -143,7 +144,19 @@ def probabilities(
 ) -> Array:
     """Action probabilities [N, A, K]."""
     networks = networks or make_networks(config, spec)
-    return jax.nn.softmax(networks.policy.apply(state.policy, obs))
+    return spec.actions.summary(networks.policy.apply(state.policy, obs))
+
+
+def learner_act(
+    config: ActorCriticConfig, spec: Spec, state: Any, obs: Array, key: Array
+) -> tuple[Array, tuple]:
+    """`act` of an agent that keeps this `State` as the field `learner` of its own."""
+    return act(config, spec, state.learner, obs, key)
+
+
+def learner_probabilities(config: ActorCriticConfig, spec: Spec, state: Any, obs: Array) -> Array:
+    """`probabilities` of such an agent."""
+    return probabilities(config, spec, state.learner, obs)
 
 
 def estimate(
@@ -180,17 +193,33 @@ def follow_returns(config: ActorCriticConfig, state: State, batch: Transition) -
     return state._replace(running_return=carried, return_stats=moments)
 
 
-def policy_gradient(config: Config, policy: Network, state: State, data: Data) -> Gradient:
+def policy_gradient(
+    config: Config, spec: Spec, policy: Network, state: State, data: Data
+) -> Gradient:
     """Gradient of the policy gradient loss with entropy bonus."""
+    actions = spec.actions
     coefficient = common.entropy_coefficient(config, state.entropy)
 
     def policy_loss(params: Any) -> tuple[Array, Array]:
         old = policy.apply(params, data.obs)
-        gain = data.advantage * dists.log_prob(old, data.action) + coefficient * dists.entropy(old)
+        gain = data.advantage * actions.log_prob(old, data.action)
+        gain = gain + coefficient * actions.entropy(old)
         return -stats.weighted_mean(gain, data.weight), old
 
     (loss, old), grads = jax.value_and_grad(policy_loss, has_aux=True)(state.policy)
     return Gradient(grads, loss, old)
+
+
+def surrogate(
+    actions: Distribution, new: Array, old: Array, data: Data, coefficient: Array
+) -> Array:
+    """L(theta): importance-weighted policy gradient loss and entropy bonus.
+
+    At the old policy its gradient is that of `policy_gradient`.
+    """
+    log_ratio = actions.log_prob(new, data.action) - actions.log_prob(old, data.action)
+    gain = data.advantage * jnp.exp(log_ratio) + coefficient * actions.entropy(new)
+    return -stats.weighted_mean(gain, data.weight)
 
 
 def adam_step(
@@ -214,12 +243,17 @@ def value_step(
 
 
 def finish(
-    config: Config, spec: Spec, networks: Networks, state: State, data: Data, gradient: Gradient
-) -> tuple[State, Metrics]:
-    """What follows the policy step, of which `state` has the outcome: value steps, entropy."""
-    state, loss = value_steps(config, networks.value, state, data)
+    config: Config, spec: Spec, networks: Networks, state: State, data: Data, gradient: Gradient,
+    rehearsal: Callable[[Any], Array] | None = None,
+) -> tuple[State, Metrics]:  # fmt: skip
+    """What follows the policy step, of which `state` has the outcome: value steps, entropy.
+
+    `rehearsal(value)` is added to the loss of the value function, for one that also learns from
+    the past.
+    """
+    state, loss = value_steps(config, networks.value, state, data, rehearsal)
     new = networks.policy.apply(state.policy, data.obs)
-    entropy = jnp.mean(dists.entropy(new))
+    entropy = jnp.mean(spec.actions.entropy(new))
     tuner = common.tune_entropy(config, spec, state.entropy, entropy)
     metrics = {
         "policy_loss": gradient.loss,
@@ -227,17 +261,21 @@ def finish(
         "value_loss": loss,
         "entropy": entropy,
         "entropy_coef": common.entropy_coefficient(config, tuner),
-        "recent_kl": jnp.mean(dists.kl(gradient.logits, new)),
+        "recent_kl": jnp.mean(spec.actions.kl(gradient.old, new)),
         "reward_scale": common.reward_scale(config, state.return_stats),
     }
     return state._replace(entropy=tuner), metrics
 
 
-def value_steps(config: Config, value: Network, state: State, data: Data) -> tuple[State, Array]:
+def value_steps(
+    config: Config, value: Network, state: State, data: Data,
+    rehearsal: Callable[[Any], Array] | None = None,
+) -> tuple[State, Array]:  # fmt: skip
     """The steps of the value function on one batch, and its loss before them."""
 
     def value_loss(params: Any) -> Array:
-        return jnp.mean((value.apply(params, data.obs)[:, 0] - data.target) ** 2)
+        loss = jnp.mean((value.apply(params, data.obs)[:, 0] - data.target) ** 2)
+        return loss if rehearsal is None else loss + rehearsal(params)
 
     def step(state: State) -> tuple[State, Array]:
         loss, grads = jax.value_and_grad(value_loss)(state.value)

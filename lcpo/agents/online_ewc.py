@@ -26,10 +26,11 @@ from jax.flatten_util import ravel_pytree
 
 from lcpo.agents import off_policy, sac
 from lcpo.agents.off_policy import State
-from lcpo.agents.sac import Learner
+from lcpo.agents.sac import ActorCritics
 from lcpo.config import config, static, traced
-from lcpo.core import dists, fisher, optim
+from lcpo.core import fisher, optim
 from lcpo.core.nets import Network
+from lcpo.distributions import inverse_cdf
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 IMPORTANCE_OF_SUMS = "importance-of-sums"
@@ -113,8 +114,8 @@ def update(
 
 
 def step(
-    config: Config, spec: Spec, learner: Learner, data: Transition, uniform: Array
-) -> tuple[Learner, Metrics]:
+    config: Config, spec: Spec, learner: ActorCritics, data: Transition, uniform: Array
+) -> tuple[ActorCritics, Metrics]:
     """One gradient step on transitions [B]; uniform numbers [B, A] draw the actions of F_now."""
     network = off_policy.make_network(config, spec)
     before = penalties(config, learner)
@@ -134,7 +135,7 @@ def step(
     }
 
 
-def penalties(config: Config, learner: Learner) -> list[Array]:
+def penalties(config: Config, learner: ActorCritics) -> list[Array]:
     """alpha/2 sum F (theta - theta*)^2, of the policy and each critic."""
 
     def penalty(coefficient: Array | float, past: Past, params: Any) -> Array:
@@ -150,14 +151,14 @@ def penalties(config: Config, learner: Learner) -> list[Array]:
 def importances(
     config: Config,
     network: Network,
-    learner: Learner,
+    learner: ActorCritics,
     data: Transition,
     target: Array,
     uniform: Array,
 ) -> tuple[Any, Any, Any]:
     """F_now of the policy and each critic."""
     logits = network.apply(learner.policy, data.obs)
-    drawn = dists.sample(logits, uniform)
+    drawn = inverse_cdf(logits, uniform)
     score = chosen(drawn, logits.shape[-1]) - jax.nn.softmax(logits)  # d log pi(a|s) / d logits
     policy = fisher.mean_square_gradient(network, learner.policy, data.obs, score)
     square = running_sums if IMPORTANCE_OF_SUMS in config.faults else fisher.mean_square_gradient
@@ -199,7 +200,7 @@ def running_sums(network: Network, params: Any, x: Array, deltas: Array) -> Any:
     return jax.tree.map(lambda s: s / len(x), squares)
 
 
-def follow(config: Config, learner: Learner, found: tuple[Any, Any, Any]) -> Learner:
+def follow(config: Config, learner: ActorCritics, found: tuple[Any, Any, Any]) -> ActorCritics:
     """`learner` whose past has moved towards its weights and the importances `found`."""
 
     def move(opt: Any, params: Any, importance: Any) -> Any:

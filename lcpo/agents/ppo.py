@@ -24,7 +24,8 @@ import jax.numpy as jnp
 from lcpo.agents import common, on_policy
 from lcpo.agents.on_policy import Data, State
 from lcpo.config import config, static, traced
-from lcpo.core import dists, loops, optim, stats
+from lcpo.core import loops, optim, stats
+from lcpo.distributions import Distribution
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -69,8 +70,8 @@ def learn(
     """One update with the batch in this order."""
     networks = on_policy.make_networks(config, spec)
     policy = networks.policy
-    gradient = on_policy.policy_gradient(config, policy, state, data)
-    shuffled, old_logits = split(config, order, (data, gradient.logits))
+    gradient = on_policy.policy_gradient(config, spec, policy, state, data)
+    shuffled, old_params = split(config, order, (data, gradient.old))
     coefficient = common.entropy_coefficient(config, state.entropy)
     optimiser = optim.adam(
         config.learning_rate, config.policy_max_grad_norm, weight_decay=policy.weight_decay
@@ -78,10 +79,10 @@ def learn(
     num_steps = config.passes * config.minibatches
 
     def loss(params: Any, index: Array) -> tuple[Array, Array]:
-        part, old = jax.tree.map(lambda x: x[index], (shuffled, old_logits))
+        part, old = jax.tree.map(lambda x: x[index], (shuffled, old_params))
         new = policy.apply(params, part.obs)
-        total = clipped_loss(new, old, part, coefficient, config.clip) + penalty(params, index)
-        return total, jnp.mean(dists.kl(old, new))
+        total = clipped_loss(spec.actions, new, old, part, coefficient, config.clip)
+        return total + penalty(params, index), jnp.mean(spec.actions.kl(old, new))
 
     def attempt(carry: tuple) -> tuple:
         i, _, params, opt_state = carry
@@ -111,14 +112,19 @@ def split(config: Config, order: Array, tree: Any) -> Any:
 
 
 def clipped_loss(
-    new_logits: Array, old_logits: Array, data: Data, coefficient: Array, clip: Array | float
+    actions: Distribution,
+    new: Array,
+    old: Array,
+    data: Data,
+    coefficient: Array,
+    clip: Array | float,
 ) -> Array:
     """The surrogate without the gain of ratios beyond 1 +- clip, and entropy bonus."""
-    log_ratio = dists.log_prob(new_logits, data.action) - dists.log_prob(old_logits, data.action)
+    log_ratio = actions.log_prob(new, data.action) - actions.log_prob(old, data.action)
     ratio = jnp.exp(log_ratio)
     near = jnp.clip(ratio, 1.0 - clip, 1.0 + clip)
     gain = jnp.minimum(ratio * data.advantage, near * data.advantage)
-    gain = gain + coefficient * dists.entropy(new_logits)
+    gain = gain + coefficient * actions.entropy(new)
     return -stats.weighted_mean(gain, data.weight)
 
 

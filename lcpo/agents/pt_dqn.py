@@ -52,7 +52,7 @@ class Config(ddqn.EpsilonConfig):
     )
 
 
-class Learner(NamedTuple):
+class TwoSpeedQ(NamedTuple):
     """What learning changes. All networks are of the kind of `off_policy.make_network`."""
 
     transient: Any
@@ -67,7 +67,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     """Two fresh networks, a copy of the transient one as its target, and an empty replay."""
     network = off_policy.make_network(config, spec)
     transient, permanent = (network.init(k) for k in jax.random.split(key))
-    learner = Learner(
+    learner = TwoSpeedQ(
         transient,
         permanent,
         transient,
@@ -119,7 +119,9 @@ def passed(period: int, before: State, after: State) -> Array:
     return after.num_steps // period > before.num_steps // period
 
 
-def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
+def step(
+    config: Config, spec: Spec, learner: TwoSpeedQ, data: Transition
+) -> tuple[TwoSpeedQ, Metrics]:
     """One gradient step of the transient network on transitions [B]."""
     y = target(config, spec, learner, data)
     network = off_policy.make_network(config, spec)
@@ -137,7 +139,7 @@ def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tupl
     return learner._replace(transient=transient, opt=opt, target_stats=moments), metrics
 
 
-def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Array:
+def target(config: Config, spec: Spec, learner: TwoSpeedQ, data: Transition) -> Array:
     """y [B]: the largest value of the permanent network and the transient one's target together."""
     next_q = values(config, spec, learner.permanent, learner.target, data.next_obs)
     next_value = jnp.sum(jnp.max(next_q, axis=-1), axis=-1)
@@ -145,7 +147,7 @@ def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Ar
     return off_policy.td_target(config, learner.target_stats, data, next_value)
 
 
-def consolidate(config: Config, spec: Spec, state: State, due: Array) -> tuple[Learner, Array]:
+def consolidate(config: Config, spec: Spec, state: State, due: Array) -> tuple[TwoSpeedQ, Array]:
     """Where `due`, the permanent network's pass, after which the transient one forgets.
 
     Also |change of P| / |T| over the data of the pass, 0 where there was none. Loops of no
@@ -194,7 +196,7 @@ def recent(config: Config, spec: Spec, state: State, i: Array) -> Transition:
     return replay.replay_rows(state.memory, spec, row, visit % spec.num_worlds)
 
 
-def copy_target(learner: Learner, due: Array) -> Learner:
+def copy_target(learner: TwoSpeedQ, due: Array) -> TwoSpeedQ:
     """Where `due`, the transient network as it is now becomes its own target."""
     copied = jax.tree.map(
         lambda new, old: jnp.where(due, new, old), learner.transient, learner.target

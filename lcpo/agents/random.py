@@ -5,14 +5,12 @@ Each dimension's actions have the same probability, whatever is observed. Nothin
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from lcpo.agents import off_policy
 from lcpo.config import config, static
-from lcpo.core import dists
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 
@@ -27,7 +25,7 @@ class State(NamedTuple):
     """Nothing is remembered."""
 
 
-def init(config: Config, spec: Spec, key: Array) -> State:
+def init(config: Any, spec: Spec, key: Array) -> State:
     """Nothing."""
     del config, spec, key
     return State()
@@ -37,7 +35,7 @@ def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tup
     """Each dimension's actions with equal probability."""
     del config, state
     uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
-    return off_policy.random_action(spec, uniform), ()
+    return spec.actions.random(uniform), ()
 
 
 def update(
@@ -51,7 +49,7 @@ def update(
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """The same for each action of a dimension, [N, A, K]."""
     del config, state
-    equal = jax.nn.softmax(dists.equal(spec.num_actions))
+    equal = jax.nn.softmax(spec.discrete.equal())
     return jnp.broadcast_to(equal, (obs.shape[0], *equal.shape))
 
 

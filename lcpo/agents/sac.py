@@ -29,7 +29,7 @@ import optax
 from lcpo.agents import common, ddqn, off_policy
 from lcpo.agents.off_policy import State
 from lcpo.config import config, static, traced, with_default
-from lcpo.core import dists, optim, stats
+from lcpo.core import optim, stats
 from lcpo.core.nets import Network
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -64,7 +64,7 @@ class Optimisers(NamedTuple):
     critics: tuple[Transformation, Transformation]
 
 
-class Learner(NamedTuple):
+class ActorCritics(NamedTuple):
     """What gradient steps change. Pairs: one entry per critic."""
 
     policy: Any  # parameters of `off_policy.make_network`, as are the critics and targets
@@ -80,7 +80,7 @@ class Actor(Protocol):
     """A state that SAC can act in, its own or that of an agent built on it."""
 
     @property
-    def learner(self) -> Learner: ...
+    def learner(self) -> ActorCritics: ...
     @property
     def num_steps(self) -> Array: ...
 
@@ -92,13 +92,13 @@ def init(config: Config, spec: Spec, key: Array) -> State:
 
 def learner_init(
     config: Config, spec: Spec, key: Array, optimisers: Optimisers | None = None
-) -> Learner:
+) -> ActorCritics:
     """Fresh networks, and copies of the critics as targets."""
     network = off_policy.make_network(config, spec)
     policy, *pair = (network.init(k) for k in jax.random.split(key, 3))
     critics = (pair[0], pair[1])
     one, (two, three) = optimisers or adams(config, network)
-    return Learner(
+    return ActorCritics(
         policy,
         critics,
         critics,
@@ -128,16 +128,15 @@ def adams(
 
 def act(config: Config, spec: Spec, state: Actor, obs: Array, key: Array) -> tuple[Array, tuple]:
     """Sample from the policy; at first, uniformly."""
-    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
     logits = behaviour(config, spec, state.learner.policy, state.num_steps, obs)
-    return dists.sample(logits, uniform), ()
+    return spec.actions.sample(logits, key), ()
 
 
 def behaviour(config: Config, spec: Spec, policy: Any, num_steps: Array, obs: Array) -> Array:
     """Logits [N, A, K] that actions are drawn from: equal ones during the random steps."""
     assert config.random_steps is not None, "resolve the config first"
     logits = off_policy.make_network(config, spec).apply(policy, obs)
-    equal = jnp.broadcast_to(dists.equal(spec.num_actions), logits.shape)
+    equal = jnp.broadcast_to(spec.discrete.equal(), logits.shape)
     return jnp.where(num_steps >= config.random_steps, logits, equal)
 
 
@@ -151,10 +150,10 @@ def update(
 def step(
     config: Config,
     spec: Spec,
-    learner: Learner,
+    learner: ActorCritics,
     data: Transition,
     optimisers: Optimisers | None = None,
-) -> tuple[Learner, Metrics]:
+) -> tuple[ActorCritics, Metrics]:
     """One gradient step of every network on transitions [B], in the order of the docstring."""
     learner, y, metrics = descend(config, spec, learner, data, optimisers)
     learner, more = finish(config, spec, learner, data.obs, y)
@@ -164,10 +163,10 @@ def step(
 def descend(
     config: Config,
     spec: Spec,
-    learner: Learner,
+    learner: ActorCritics,
     data: Transition,
     optimisers: Optimisers | None = None,
-) -> tuple[Learner, Array, Metrics]:
+) -> tuple[ActorCritics, Array, Metrics]:
     """The steps of the policy and then of both critics; the critics' targets y [B]."""
     network = off_policy.make_network(config, spec)
     one, others = optimisers or adams(config, network)
@@ -197,7 +196,7 @@ def descend(
 
 
 def policy_gradient(
-    config: Config, spec: Spec, learner: Learner, data: Transition
+    config: Config, spec: Spec, learner: ActorCritics, data: Transition
 ) -> tuple[Array, Any]:
     """L(theta) and its gradient."""
     network = off_policy.make_network(config, spec)
@@ -211,7 +210,7 @@ def policy_gradient(
     return jax.value_and_grad(policy_loss)(learner.policy)
 
 
-def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Array:
+def target(config: Config, spec: Spec, learner: ActorCritics, data: Transition) -> Array:
     """y [B], with the learner's (already updated) policy."""
     network = off_policy.make_network(config, spec)
     coefficient = common.entropy_coefficient(config, learner.entropy)
@@ -224,8 +223,8 @@ def target(config: Config, spec: Spec, learner: Learner, data: Transition) -> Ar
 
 
 def finish(
-    config: Config, spec: Spec, learner: Learner, obs: Array, target: Array
-) -> tuple[Learner, Metrics]:
+    config: Config, spec: Spec, learner: ActorCritics, obs: Array, target: Array
+) -> tuple[ActorCritics, Metrics]:
     """What follows the steps of the networks: target networks, reward scale, entropy.
 
     `target` [B]: that of the critics; `obs` [B, D]: where the entropy is measured.
@@ -236,7 +235,7 @@ def finish(
         target_stats=stats.moments_add(learner.target_stats, target),
     )
     logits = off_policy.make_network(config, spec).apply(learner.policy, obs)
-    entropy = jnp.mean(dists.entropy(logits))
+    entropy = jnp.mean(spec.actions.entropy(logits))
     tuner = common.tune_entropy(config, spec, learner.entropy, entropy)
     coefficient = common.entropy_coefficient(config, tuner)
     metrics |= {"entropy": entropy, "entropy_coef": coefficient}
@@ -258,7 +257,7 @@ def _smaller(network: Network, pair: tuple[Any, Any], obs: Array) -> Array:
 def probabilities(config: Config, spec: Spec, state: Actor, obs: Array) -> Array:
     """Action probabilities [N, A, K], as `act` draws them."""
     logits = behaviour(config, spec, state.learner.policy, state.num_steps, obs)
-    return jax.nn.softmax(logits)
+    return spec.actions.summary(logits)
 
 
 agent = Agent("sac", Config, init, act, update, probabilities=probabilities)

@@ -24,7 +24,7 @@ from jax.flatten_util import ravel_pytree
 
 from lcpo.agents import off_policy, sac
 from lcpo.agents.off_policy import State
-from lcpo.agents.sac import Learner
+from lcpo.agents.sac import ActorCritics
 from lcpo.config import config, static, traced
 from lcpo.core.replay import Replay
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -55,7 +55,7 @@ class Directions(NamedTuple):
     share_left: Array  # |r| / |g| of the last step
 
 
-class Memory(NamedTuple):
+class OgdMemory(NamedTuple):
     """What only `update` reads. In the learner, directions would be saved with every policy."""
 
     replay: Replay
@@ -70,8 +70,8 @@ def init(config: Config, spec: Spec, key: Array) -> State:
 
 def put_away(state: State) -> State:
     """The state with its directions in the memory, as it is between updates."""
-    learner: Learner = state.learner
-    memory = Memory(state.memory, (learner.policy_opt, learner.critic_opts))
+    learner: ActorCritics = state.learner
+    memory = OgdMemory(state.memory, (learner.policy_opt, learner.critic_opts))
     return state._replace(
         learner=learner._replace(policy_opt=(), critic_opts=((), ())), memory=memory
     )
@@ -138,7 +138,9 @@ def update(
     return put_away(after), metrics
 
 
-def step(config: Config, spec: Spec, learner: Learner, data: Transition) -> tuple[Learner, Metrics]:
+def step(
+    config: Config, spec: Spec, learner: ActorCritics, data: Transition
+) -> tuple[ActorCritics, Metrics]:
     """One gradient step of every network on transitions [B]."""
     learner, metrics = sac.step(config, spec, learner, data, optimisers(config))
     policy, critics = learner.policy_opt, learner.critic_opts

@@ -14,7 +14,7 @@ from typing import Any
 from lcpo.agents import a2c, on_policy
 from lcpo.agents.on_policy import Networks, State
 from lcpo.config import config, static, traced, with_default
-from lcpo.core import dists, nets
+from lcpo.core import nets
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -35,11 +35,11 @@ class Config(a2c.Config):
 def make_networks(config: Config, spec: Spec) -> Networks:
     """Tables: of zeros, which is the uniform policy."""
     assert spec.obs_levels is not None, "checked by `check`"
-    logits = nets.table(spec.obs_levels, dists.num_outputs(spec.num_actions))
+    logits = nets.table(spec.obs_levels, spec.actions.num_outputs)
     value = nets.table(spec.obs_levels, 1)
     if config.value == "mlp":
         value = nets.for_spec(spec, config.hidden, 1)
-    return Networks(nets.per_action(logits, spec.num_actions), value)
+    return Networks(nets.per_action(logits, spec.actions), value)
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from lcpo.agents import tabular_a2c
 from lcpo.config import config, static, traced
-from lcpo.core import dists, nets, returns
+from lcpo.core import nets, returns
 from lcpo.core.nets import Table
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -51,14 +51,13 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     """Tables of zeros."""
     del config, key
     assert spec.obs_levels is not None, "checked by `check`"
-    shape = (*spec.obs_levels, *spec.num_actions)
+    shape = (*spec.obs_levels, *spec.discrete.counts)
     return State(Table(jnp.zeros(shape)), Table(jnp.zeros(shape, jnp.int32)))
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
     """Epsilon-greedy."""
-    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
-    return dists.sample(jnp.log(probabilities(config, spec, state, obs)), uniform), ()
+    return spec.actions.sample(jnp.log(probabilities(config, spec, state, obs)), key), ()
 
 
 def update(
@@ -116,15 +115,15 @@ def check(config: Config, spec: Spec) -> None:
     if spec.action_size != 1:
         raise InputError(
             f"tabular-q: the environment has {spec.action_size} action dimensions "
-            f"(spec.num_actions = {spec.num_actions}), the table has one: number the combinations "
-            "as one action, or use tabular-a2c"
+            f"(spec.num_actions = {spec.discrete.counts}), the table has one: number the "
+            "combinations as one action, or use tabular-a2c"
         )
 
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, 1, K] of the behaviour; among equals the first is best."""
     assert spec.obs_levels is not None, "checked by `check`"
-    values = nets.table(spec.obs_levels, spec.num_actions[0]).apply(state.q, obs)
+    values = nets.table(spec.obs_levels, spec.discrete.num_outputs).apply(state.q, obs)
     best = jax.nn.one_hot(jnp.argmax(values, axis=-1), values.shape[-1])
     return ((1.0 - config.epsilon) * best + config.epsilon / values.shape[-1])[:, None]
 

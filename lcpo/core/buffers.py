@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,18 @@ from lcpo.types import Array
 
 
 class Reservoir(NamedTuple):
-    """A uniform sample of the items seen, in fixed memory."""
+    """A uniform sample of the items seen, in fixed memory.
 
-    items: Array  # [capacity, ...]: B_a
+    An item is an array, or a tree of arrays, such as a transition.
+    """
+
+    items: Any  # leaves [capacity, ...]: B_a
     seen: Array  # number of items offered so far, int32: n_s
+
+    @property
+    def capacity(self) -> int:
+        """n_b."""
+        return jax.tree.leaves(self.items)[0].shape[0]
 
 
 def reservoir_init(capacity: int, item_shape: tuple[int, ...]) -> Reservoir:
@@ -24,20 +32,20 @@ def reservoir_init(capacity: int, item_shape: tuple[int, ...]) -> Reservoir:
 
 def reservoir_count(reservoir: Reservoir) -> Array:
     """How many slots hold an item."""
-    return jnp.minimum(reservoir.seen, reservoir.items.shape[0])
+    return jnp.minimum(reservoir.seen, reservoir.capacity)
 
 
 def reservoir_add(
-    reservoir: Reservoir, items: Array, key: Array, keep: Array | None = None
+    reservoir: Reservoir, items: Any, key: Array, keep: Array | None = None
 ) -> Reservoir:
-    """Offer a batch [B, ...] (lines 4 to 14 of Algorithm 2, for all items of the batch at once).
+    """Offer a batch, leaves [B, ...] (lines 4 to 14 of Algorithm 2, for all items at once).
 
     The n-th item fills slot n - 1 while there is room; after that it draws a slot from
     {0, ..., n - 1} and replaces what is there if the slot exists. Where two items of a batch fall
     into one slot the later one wins, as it would one by one. Items that are not to be kept
     (`keep` [B] bool; None: all are) are passed over, as if they had not been offered.
     """
-    capacity, batch = reservoir.items.shape[0], items.shape[0]
+    capacity, batch = reservoir.capacity, jax.tree.leaves(items)[0].shape[0]
     if keep is None:
         keep = jnp.ones(batch, bool)
     total = jnp.cumsum(keep, dtype=jnp.int32)
@@ -47,11 +55,13 @@ def reservoir_add(
     slot = jnp.where(keep & (slot < capacity), slot, capacity)  # lines 8, 10, 11: else dropped
     later_same = jnp.triu(slot[:, None] == slot[None, :], k=1).any(axis=1)
     slot = jnp.where(later_same, capacity, slot)
-    stored = reservoir.items.at[slot].set(items, mode="drop")  # lines 9, 14
+    stored = jax.tree.map(  # lines 9, 14
+        lambda old, new: old.at[slot].set(new, mode="drop"), reservoir.items, items
+    )
     return Reservoir(stored, reservoir.seen + total[-1])
 
 
-def reservoir_sample(reservoir: Reservoir, count: int, key: Array) -> Array:
+def reservoir_sample(reservoir: Reservoir, count: int, key: Array) -> Any:
     """Draw `count` items uniformly with replacement (zeros from an empty reservoir)."""
     index = jax.random.randint(key, (count,), 0, jnp.maximum(reservoir_count(reservoir), 1))
-    return reservoir.items[index]
+    return jax.tree.map(lambda items: items[index], reservoir.items)

@@ -1,6 +1,6 @@
 """A learnt model of an environment: networks that each give a normal distribution (MBPO, MBCD).
 
-    x        = [obs, action as 0s and 1s], standardised by the draws of the last training
+    x        = [obs, features of the action], standardised by the draws of the last training
     y        = [reward, next_obs - obs]
     mu, v    = member e's mean and log variance of y, v softly held between two learnt bounds
     L        = mean[ (y - mu)^2 exp(-v) + v ] + 0.01 (mean upper bound - mean lower bound)
@@ -63,7 +63,7 @@ def make_network(spec: Spec, hidden: Sequence[int], count: int) -> Network:
 
 def num_inputs(spec: Spec) -> int:
     """Size of x."""
-    return spec.obs_size + sum(spec.num_actions)
+    return spec.obs_size + spec.actions.num_features
 
 
 def num_outputs(spec: Spec) -> int:
@@ -81,11 +81,7 @@ def model_init(network: Network, spec: Spec, key: Array) -> Model:
 
 def inputs(spec: Spec, obs: Array, action: Array) -> Array:
     """x before it is standardised: obs [..., D], action [..., A] -> [..., I]."""
-    chosen = [
-        jax.nn.one_hot(action[..., d], count, dtype=jnp.float32)
-        for d, count in enumerate(spec.num_actions)
-    ]
-    return jnp.concatenate([obs, *chosen], axis=-1)
+    return jnp.concatenate([obs, spec.actions.features(action)], axis=-1)
 
 
 def outputs(data: Transition) -> Array:

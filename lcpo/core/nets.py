@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lcpo.core import dists, optim
+from lcpo.core import optim
+from lcpo.distributions import Distribution
 from lcpo.types import Array, Spec
 
 
@@ -45,16 +46,16 @@ def for_spec(spec: Spec, hidden: Sequence[int], num_outputs: int) -> Network:
 
 
 def for_actions(spec: Spec, hidden: Sequence[int]) -> Network:
-    """`for_spec` with an output for every action: [..., D] -> [..., A, K]."""
-    width = dists.num_outputs(spec.num_actions)
-    return per_action(for_spec(spec, hidden, width), spec.num_actions)
+    """`for_spec` with the parameters of a distribution as outputs: [..., D] -> [..., A, P].
+
+    Of discrete actions that is a number for each: logits, or values.
+    """
+    return per_action(for_spec(spec, hidden, spec.actions.num_outputs), spec.actions)
 
 
-def per_action(network: Network, num_actions: tuple[int, ...]) -> Network:
-    """`network` with its outputs told apart by action: [..., A * K] -> [..., A, K]."""
-    return network._replace(
-        apply=lambda params, x: dists.to_logits(network.apply(params, x), num_actions)
-    )
+def per_action(network: Network, actions: Distribution) -> Network:
+    """`network` with its outputs told apart by action dimension: [..., A * P] -> [..., A, P]."""
+    return network._replace(apply=lambda params, x: actions.params(network.apply(params, x)))
 
 
 class Layer(NamedTuple):

@@ -6,7 +6,7 @@ An observation is out of distribution (OOD) where a detector's squared distance 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -130,18 +130,18 @@ def check_detector(name: str, context: ContextSlice, obs_size: int) -> None:
 
 def sample_ood(
     reservoir: buffers.Reservoir,
-    distances: Callable[[Array], Array],
+    distances: Callable[[Any], Array],
     sigma: Array | float,
     count: int,
     rounds: int,
     key: Array,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Any, Array, Array]:
     """Algorithm 3: draw `rounds * count` items, keep the first `count` that are OOD.
 
     The paper draws one by one until it has enough (b of at most s); to draw all s at once and keep
-    the first b is the same rule, without a loop. Returns (items [count, D], found, share): `found`
-    is False where fewer than `count` were OOD, and the items are then of no use; `share` of all
-    that were drawn was OOD. So the work is bounded, and a history in which few states are OOD
+    the first b is the same rule, without a loop. Returns `count` items, found, share: `found` is
+    False where fewer than `count` were OOD, and the items are then of no use; `share` of all that
+    were drawn was OOD. So the work is bounded, and a history in which few states are OOD
     (under 1 / rounds of them) gives no anchors.
     """
     drawn = buffers.reservoir_sample(reservoir, rounds * count, key)  # lines 3-5, 9: z [s, D]
@@ -150,7 +150,8 @@ def sample_ood(
     slot = jnp.where(is_ood & (rank <= count), rank - 1, count)  # line 4: the first b of them
     index = jnp.zeros(count, jnp.int32).at[slot].set(jnp.arange(rounds * count), mode="drop")
     share = rank[-1].astype(jnp.float32) / (rounds * count)
-    return drawn[index], rank[-1] >= count, share  # lines 2, 7: B_out; lines 11-14: is it full?
+    kept = jax.tree.map(lambda items: items[index], drawn)
+    return kept, rank[-1] >= count, share  # lines 2, 7: B_out; lines 11-14: is it full?
 
 
 def _history_mean(context: ContextSlice, obs: Array) -> Array:

@@ -17,7 +17,7 @@ from lcpo.errors import InputError
 from lcpo.types import Array, ContextSlice, Spec, Transition
 
 
-class Rows(NamedTuple):
+class ReplayRows(NamedTuple):
     """Step t of world n stands at [t % num_rows, n]."""
 
     floats: Array  # [num_rows, N, V]: obs, next_obs, reward, extra; elapsed, weight if they vary
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
 class Replay(NamedTuple):
     """A ring. Checkpoints rely on it: `added` only grows, and `replay_add` alone writes rows."""
 
-    rows: Rows
+    rows: ReplayRows
     added: Array  # steps so far, of each world, int32
     capacity: Array  # steps that can be drawn, of each world, int32
 
@@ -55,14 +55,13 @@ def replay_init(spec: Spec, capacity: int, rollout_length: int, num_extra: int =
     steps = -(-capacity // spec.num_worlds)
     num_rows = -(-(steps + context.lags) // rollout_length) * rollout_length
     num_floats = 2 * (spec.obs_size - context.size) + 1 + num_extra + _num_varying(spec)
-    byte = jnp.uint8 if max(spec.num_actions) <= 256 else jnp.int32
 
     def zeros(rows: int, width: int, dtype: Any = jnp.float32) -> Array:
         return jnp.zeros((rows, spec.num_worlds, width), dtype)
 
-    rows = Rows(
+    rows = ReplayRows(
         zeros(num_rows, num_floats),
-        zeros(num_rows, spec.action_size + 1, byte),
+        zeros(num_rows, spec.action_size + 1, spec.actions.stored_dtype),
         zeros(num_rows + context.lags, context.channels),
     )
     return Replay(rows, jnp.int32(0), jnp.int32(steps))
@@ -77,14 +76,16 @@ def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
             "length of the rollouts that will be added"
         )
     context = _context(replay, spec)
-    flags = batch.terminated.astype(jnp.int32) + 2 * batch.truncated.astype(jnp.int32)
+    terminated, truncated = (
+        x.astype(batch.action.dtype) for x in (batch.terminated, batch.truncated)
+    )
     reward, *varying = (x[..., None] for x in (batch.reward, batch.elapsed, batch.weight))
     fields = [context.remove(batch.obs), context.remove(batch.next_obs), reward]
     fields += [batch.extra] * (_num_extra(replay, spec) > 0) + varying[: _num_varying(spec)]
     before = jnp.moveaxis(context.history(batch.obs[0]), -1, 0)[::-1]  # [lags, N, channels]
-    block = Rows(
+    block = ReplayRows(
         jnp.concatenate(fields, axis=-1),
-        jnp.concatenate([batch.action, flags[..., None]], axis=-1),
+        jnp.concatenate([batch.action, (terminated + 2 * truncated)[..., None]], axis=-1),
         jnp.concatenate([before, context.newest(batch.next_obs)]),
     )
     start = replay.added % num_rows
@@ -131,15 +132,15 @@ def replay_rows(replay: Replay, spec: Spec, row: Array, world: Array) -> Transit
     window = (context.lags + 1, 1, context.channels)
     cut = jax.vmap(lambda r, w: jax.lax.dynamic_slice(rows.context, (r, w, 0), window))
     seen = cut(row, world)[:, ::-1, 0].swapaxes(1, 2)  # [B, channels, lags + 1], newest first
-    small, floats = rows.small[row, world].astype(jnp.int32), rows.floats[row, world]
+    small, floats = rows.small[row, world], rows.floats[row, world]
     size = spec.obs_size - context.size
     reward, rest = floats[:, 2 * size], floats[:, 2 * size + 1 :]
     elapsed, weight = (jnp.ones_like(reward),) * 2 if spec.unit_steps else rest[:, -2:].T
     extra = _num_extra(replay, spec)
-    flags = small[:, -1]
+    flags = small[:, -1].astype(jnp.int32)
     return Transition(
         context.insert(floats[:, :size], seen[..., 1:]),
-        small[:, :-1],
+        small[:, :-1].astype(spec.actions.dtype),
         reward,
         context.insert(floats[:, size : 2 * size], seen[..., :-1]),
         flags % 2 == 1,

@@ -1,20 +1,31 @@
-"""Trust-region steps: Fisher product, conjugate gradient, step size, line search.
+"""The constrained step: Fisher product, conjugate gradient, step length, limits, line search.
 
-Lines 7 to 12 of the LCPO paper's Algorithm 1 stand here. A policy is given as
-`logits_fn(params) -> [B, A, K]` on a fixed set of states. Vectors are flat: `ravel_pytree` of the
-parameters.
+    minimise   L(theta)
+    subject to E_i[ KL(pi_old || pi) ] <= c_i           a `Limit` for each set of states i
+
+    7      g(x) = (F + damping I) x                     `fisher_product`
+    8      v_c <- conjgrad(v, g), of such a length that 1/2 v_c' g(v_c) = c
+                                                        `constrained_step`
+    9-12   while L does not improve or a limit is violated: v_c <- v_c / 2; theta <- theta + v_c
+                                                        `backtrack`
+
+The numbers are lines of the LCPO paper's Algorithm 1. An agent calls the three with a gradient, a
+loss and limits of its own. Flat vectors are `ravel_pytree` of the parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from lcpo.core import loops
+from lcpo.core.nets import Network
+from lcpo.distributions import Distribution
 from lcpo.types import Array
 
 CG_ITERATIONS = 15
@@ -25,32 +36,36 @@ MIN_IMPROVEMENT_RATIO = 0.1
 Product = Callable[[Array], Array]
 
 
-def fisher_product(
-    logits_fn: Callable[[Any], Array], params: Any, damping: Array | float
-) -> tuple[Product, Array]:
-    """v -> (F + damping I) v, F the Hessian of mean KL(old || new) at the old parameters.
+class Limit(NamedTuple):
+    """The mean KL(old || new) on `obs` must not exceed `max_kl`."""
 
-    This is g(x) in line 7 of Algorithm 1. Returns the product and the old logits.
+    obs: Array  # [M, D]
+    old: Array  # [M, A, P], the old policy's parameters of the distribution
+    max_kl: Array | float
+
+
+def fisher_product(
+    actions: Distribution, policy: Network, params: Any, obs: Array, damping: Array | float
+) -> tuple[Product, Array]:
+    """v -> (F + damping I) v, F the Hessian of mean KL(old || new) on `obs` at the old parameters.
+
+    Also what the old policy gives on `obs`, for a `Limit`.
 
     At the old parameters the Hessian of the KL is exactly its Gauss-Newton form, J' H J, with J
-    the Jacobian of the logits and H = diag(p) - p p' for each categorical. One forward and one
+    the Jacobian of the network and H the distribution's own curvature. One forward and one
     backward pass through a linearised network; nothing is differentiated twice.
     """
     _, unravel = ravel_pytree(params)
-    logits, jvp = jax.linearize(logits_fn, params)
+    old, jvp = jax.linearize(lambda params: policy.apply(params, obs), params)
     transpose = jax.linear_transpose(jvp, params)
-    p = jax.nn.softmax(logits)  # [B, A, K]
-    num_states = logits.shape[0]
+    curvature = actions.curvature(old)
 
     def product(vector: Array) -> Array:
-        tangent = jvp(unravel(vector))
-        weighted = p * tangent
-        curved = weighted - p * weighted.sum(-1, keepdims=True)
-        (back,) = transpose(curved / num_states)
+        (back,) = transpose(curvature(jvp(unravel(vector))) / len(obs))
         # The barrier keeps XLA from assembling the flat vector again in each place that reads it.
         return jax.lax.optimization_barrier(ravel_pytree(back)[0]) + damping * vector
 
-    return product, logits
+    return product, old
 
 
 def conjugate_gradient(product: Product, target: Array) -> Array:
@@ -140,6 +155,36 @@ class LineSearch(NamedTuple):
     kls: Array  # [number of constraints], at the accepted point, or 0
 
 
+def backtrack(
+    actions: Distribution,
+    policy: Network,
+    params: Any,
+    gradient: Array,
+    step: Array,
+    loss: Callable[..., Array],
+    limits: Sequence[Limit],
+) -> tuple[Any, LineSearch]:
+    """Halve `step` until the loss improves and all limits hold: the new parameters, the outcome.
+
+    `loss(*new)`: of what the new policy gives on the states of each limit; one pass through the
+    network serves the loss and all limits.
+    """
+    flat, unravel = ravel_pytree(params)
+    obs = jnp.concatenate([limit.obs for limit in limits])
+    old = jnp.concatenate([limit.old for limit in limits])
+    ends = np.cumsum([len(limit.obs) for limit in limits])[:-1]
+
+    def evaluate(flat: Array) -> tuple[Array, Array]:
+        new = policy.apply(unravel(flat), obs)
+        kls = jnp.split(actions.kl(old, new), ends)
+        return loss(*jnp.split(new, ends)), jnp.stack([jnp.mean(kl) for kl in kls])
+
+    before = loss(*[limit.old for limit in limits])
+    max_kls = jnp.stack([limit.max_kl for limit in limits])
+    search = line_search(evaluate, flat, before, step, gradient, max_kls)
+    return unravel(search.params), search
+
+
 def line_search(
     evaluate: Callable[[Array], tuple[Array, Array]],
     params: Array,
@@ -150,9 +195,9 @@ def line_search(
 ) -> LineSearch:
     """Halve `step` until it keeps what it promised: fractions 1, 1/2, ..., 1/512.
 
-    Lines 9, 10 and 12 of Algorithm 1. `evaluate(flat params) -> (loss, kls)`; `loss_old` is the
-    loss at `params`. A trial is accepted when the loss improves by more than a tenth of the linear
-    prediction and every KL is within its limit.
+    `evaluate(flat params) -> (loss, kls)`; `loss_old` is the loss at `params`. A trial is accepted
+    when the loss improves by more than a tenth of the linear prediction and every KL is within its
+    limit.
     """
     predicted = -jnp.dot(gradient, step)
 

@@ -322,12 +322,10 @@ class Learner:
             warnings.warn(self.problem, RuntimeWarning, stacklevel=4)
 
     def _check_action(self, action: Any) -> np.ndarray:
-        counts = self.spec.num_actions
-        found = np.atleast_1d(values.reals("action", action))
-        fits = found.shape == (len(counts),) and (found == np.floor(found)).all()
-        if not fits or not ((found >= 0) & (found < counts)).all():
-            values.refuse("action", action, f"numbers of actions, one for each of {counts}")
-        return found.astype(np.int32)
+        actions, found = self.spec.actions, np.atleast_1d(values.reals("action", action))
+        if not actions.contains(found):
+            values.refuse("action", action, f"{actions.size} number(s), one of {actions}")
+        return found.astype(actions.dtype)
 
     def _check_readings(self, readings: Any) -> np.ndarray:
         names = self.spec.readings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -19,8 +20,11 @@ from agent_contracts import (  # noqa: F401 - run again below, with the `agent` 
     test_update_keeps_the_state_tree_and_compiles_once,
     test_vmap_over_seeds_and_traced_fields_equals_a_loop,
 )
-from small_agents import random_batch, started
+from jax.flatten_util import ravel_pytree
+from small_agents import assert_close, random_batch, started, updater
 
+from lcpo.agents import AGENTS, lcpo, on_policy
+from lcpo.agents.anchors import Anchors
 from lcpo.envs.pendulum import Pendulum
 from lcpo.envs.probes import Bandit
 from lcpo.run.drive.base import Program, Run
@@ -33,6 +37,7 @@ from lcpo.types import AnyAgent
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, DOCS = ROOT / "examples", ROOT / "docs"
+KEY = jax.random.key(0)
 
 
 @pytest.fixture
@@ -54,6 +59,73 @@ def shown(page: str) -> str:
 
 def test_the_page_shows_the_example() -> None:
     assert shown("add_an_agent.md") == (EXAMPLES / "reinforce.py").read_text()
+
+
+def test_the_page_shows_the_variant() -> None:
+    """In one file of fewer than 60 lines."""
+    text = (EXAMPLES / "lcpo_variant.py").read_text()
+    assert text in (DOCS / "add_an_agent.md").read_text()
+    assert len(text.splitlines()) < 60
+
+
+def test_the_variant_of_lcpo(examples: None) -> None:
+    """Without momentum and shrinking it is LCPO; with them its steps differ."""
+    variant, plain = find_agent("lcpo_variant:agent"), AGENTS["lcpo"]
+    more = {"detector": "everything", "c_anchor": 1e-3}
+    config, spec, state = started(variant, **more, momentum=0.0, shrink_after=1e30)
+    _, _, expected = started(plain, **more)
+    assert_close((state.learner, state.memory), tuple(expected), 1e-5)
+    check_agent(variant, config, spec)
+    _, _, slow = started(variant, **more, momentum=0.5)
+    assert np.any(ravel_pytree(slow.learner.policy)[0] != ravel_pytree(state.learner.policy)[0])
+    short = dataclasses.replace(config, shrink_after=jnp.float32(1e-3))
+    batch, key = random_batch(spec, jax.random.key(5)), jax.random.key(5)
+    held, free = (updater(variant)(c, spec, state, batch, key)[1] for c in (short, config))
+    assert held["constraint_active"] == free["constraint_active"] == 1.0
+    assert 0.0 < held["anchor_kl"] < 0.01 * free["anchor_kl"]
+
+
+def test_a_second_term_of_the_loss() -> None:
+    """As the page shows it: a term on the anchors moves the policy there, within the limit."""
+    agent = AGENTS["lcpo"]
+    config, spec, state = started(agent, c_anchor=1e-2, entropy_coef=0.0, entropy_target=0.0)
+    networks = on_policy.make_networks(config, spec)
+    learner, data = on_policy.estimate(config, networks, state.learner, random_batch(spec, KEY))
+    data = data._replace(advantage=0.0 * data.advantage)  # nothing else is to be gained
+    gradient = on_policy.policy_gradient(config, spec, networks.policy, learner, data)
+    found = Anchors(jax.random.normal(KEY, data.obs.shape), jnp.bool_(True))
+
+    def bonus(on_anchors: jax.Array) -> jax.Array:
+        return -jnp.mean(spec.actions.entropy(on_anchors))
+
+    def loss(params: Any) -> jax.Array:
+        return bonus(networks.policy.apply(params, found.obs))
+
+    grads = jax.tree.map(jnp.add, gradient.grads, jax.grad(loss)(learner.policy))
+    whole = gradient._replace(grads=grads)
+    after, outcome = lcpo.policy_step(config, spec, learner, data, found, whole, bonus)
+    assert outcome["step_fraction"] > 0.0
+    assert outcome["anchor_kl"] <= 1e-2
+    assert loss(after.policy) < loss(learner.policy) - 1e-4
+    refused = lcpo.policy_step(config, spec, learner, data, found, whole)[1]
+    assert refused["step_fraction"] == 0.0, "the line search does not see the second term"
+
+
+def test_a_critic_that_rehearses() -> None:
+    """The value function also descends what `finish` is given."""
+    config, spec, state = started(AGENTS["lcpo"])
+    networks, obs = on_policy.make_networks(config, spec), random_batch(spec, KEY).obs[:, 0]
+    learner, data = on_policy.estimate(config, networks, state.learner, random_batch(spec, KEY))
+    gradient = on_policy.policy_gradient(config, spec, networks.policy, learner, data)
+
+    def past(params: Any) -> jax.Array:
+        return 100.0 * jnp.mean((networks.value.apply(params, obs) - 5.0) ** 2)
+
+    plain, rehearsed = (
+        on_policy.finish(config, spec, networks, learner, data, gradient, f) for f in (None, past)
+    )
+    assert past(rehearsed[0].value) < past(plain[0].value)
+    assert rehearsed[1]["value_loss"] > plain[1]["value_loss"]
 
 
 def test_found_from_the_root_too(monkeypatch: pytest.MonkeyPatch) -> None:

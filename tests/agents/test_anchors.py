@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -99,13 +101,72 @@ def test_a_batch_of_anchors_is_wanted_from_so_many_draws_each(rounds: int, batch
         AGENTS["lcpo"], sampling_rounds=rounds, recent_batches=batches,
         detector=f"{__name__}:counted", buffer_size=4000,
     )  # fmt: skip
-    past = buffers.reservoir_init(4000, (SPEC.obs_size,))
-    past = buffers.reservoir_add(past, jnp.ones((4000, SPEC.obs_size)), KEY)
-    batch, recent = jnp.zeros((T, SPEC.obs_size)), jnp.zeros((batches * T, SPEC.obs_size))
+    memory, recent = anchors.memory_init(config, SPEC), jnp.zeros((batches * T, SPEC.obs_size))
+    memory = anchors.remember(memory, jnp.ones((4000, SPEC.obs_size)), None, KEY)
     ASKED.clear()
-    found, _ = anchors.recall(config, SPEC, past, batch, recent, KEY, KEY)
+    found = anchors.recall(config, SPEC, memory, recent, T, KEY)
     jax.effects_barrier()
     assert set(ASKED) == {(batches * T, rounds * T)}
-    assert found.obs.shape == batch.shape
+    assert found.obs.shape == (T, SPEC.obs_size)
     np.testing.assert_array_equal(found.obs, 1.0)
     assert bool(found.found)
+
+
+def test_what_was_read_does_not_decide_what_is_kept() -> None:
+    """The draws of the reservoir are those of its key, whatever the anchors were."""
+    config = small_config(AGENTS["lcpo"])
+    obs = jnp.arange(4.0 * T * SPEC.obs_size).reshape(-1, SPEC.obs_size)
+    full = anchors.remember(anchors.memory_init(config, SPEC), obs, None, KEY)
+    found = [
+        anchors.remember(full, 1000.0 + obs, None, KEY, read)
+        for read in (
+            None,
+            anchors.Anchors(obs, jnp.bool_(True)),
+            anchors.Anchors(-obs, jnp.bool_(0)),
+        )
+    ]
+    plain = buffers.reservoir_add(full.past, 1000.0 + obs, KEY)
+    for memory in found:
+        np.testing.assert_array_equal(memory.past.items, plain.items)
+        assert memory.past.seen == 8 * T
+
+
+@pytest.mark.parametrize("runs", [None, 3])
+def test_the_reservoir_is_written_in_place(runs: int | None) -> None:
+    """Updates in a loop, of one run and of several, need far less memory than a copy of it."""
+    agent = AGENTS["lcpo"]
+    config = small_config(agent, buffer_size=100_000)
+
+    def several(state: Any, batch: Any) -> Any:
+        def one(state: Any, key: jax.Array) -> tuple[Any, None]:
+            return agent.update(config, SPEC, state, batch, key)[0], None
+
+        return jax.lax.scan(one, state, jax.random.split(KEY, 3))[0]
+
+    state = jax.eval_shape(lambda: agent.init(config, SPEC, KEY))
+    batch = jax.eval_shape(lambda: random_batch(SPEC, KEY))
+    if runs is not None:
+        several = jax.vmap(several)
+        state, batch = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct((runs, *x.shape), x.dtype), (state, batch)
+        )
+    compiled = jax.jit(several, donate_argnums=0).lower(state, batch).compile()
+    used = compiled.memory_analysis()
+    assert used is not None
+    assert used.temp_size_in_bytes < 0.5 * state.memory.past.items.size * 4
+
+
+def test_a_reservoir_holds_trees() -> None:
+    """Each leaf as a reservoir of that leaf alone would; one draw gives whole items."""
+    tree = {"obs": jnp.arange(40.0).reshape(20, 2), "reward": jnp.arange(20.0)}
+    items = {"obs": jnp.zeros((8, 2)), "reward": jnp.zeros(8)}
+    both = buffers.Reservoir(items, jnp.int32(0))
+    alone = buffers.reservoir_init(8, (2,))
+    for number in range(3):
+        key = jax.random.key(number)
+        both = buffers.reservoir_add(both, tree, key)
+        alone = buffers.reservoir_add(alone, tree["obs"], key)
+    np.testing.assert_array_equal(both.items["obs"], alone.items)
+    drawn, found, _ = ood.sample_ood(both, lambda row: row["reward"], -1.0, 30, 5, KEY)
+    assert bool(found)
+    np.testing.assert_array_equal(drawn["obs"][:, 0], 2.0 * drawn["reward"])

@@ -65,9 +65,9 @@ def test_without_flow_it_is_ddqn() -> None:
     learner = bfdqn.init(config, SPEC, jax.random.key(0)).learner
     data = jax.tree.map(lambda x: x[:, 0], random_batch(SPEC, jax.random.key(1)))
     found, metrics = jax.jit(bfdqn.step, static_argnums=1)(config, SPEC, learner, data)
-    plain = ddqn.Learner(learner.q, learner.target, learner.opt, learner.target_stats)
+    plain = ddqn.QLearner(learner.q, learner.target, learner.opt, learner.target_stats)
     expected, _ = jax.jit(ddqn.step, static_argnums=1)(config, SPEC, plain, data)
-    assert_close(ddqn.Learner(*found[:4]), expected, 1e-6)
+    assert_close(ddqn.QLearner(*found[:4]), expected, 1e-6)
     assert metrics["chain_pull"] < 1e-6
     distance = np.linalg.norm(found.deeper[0] - ravel_pytree(found.q)[0])
     assert metrics["chain_distance"] == pytest.approx(distance, rel=1e-5)

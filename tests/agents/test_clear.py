@@ -33,9 +33,9 @@ def blocks() -> tuple[Any, on_policy.State, Transition, Transition]:
     others = on_policy.init(config, spec, jax.random.key(9))
     others = others._replace(policy=jax.tree.map(lambda x: 2.0 * x, others.policy))
     fresh, past = (random_batch(spec, jax.random.key(k)) for k in (3, 4))
-    fresh = fresh._replace(extra=clear.behaviour(networks, state.learner, fresh.obs))
+    fresh = fresh._replace(extra=clear.behaviour(SPEC, networks, state.learner, fresh.obs))
     favourite = jnp.argmax(networks.policy.apply(others.policy, past.obs), axis=-1)
-    past = past._replace(action=favourite, extra=clear.behaviour(networks, others, past.obs))
+    past = past._replace(action=favourite, extra=clear.behaviour(SPEC, networks, others, past.obs))
     return config, state.learner, fresh, past
 
 
@@ -58,7 +58,7 @@ def test_what_a_guard_did_is_no_evidence_of_the_policy(blocks: Any) -> None:
     assert np.abs(plain[ruled] - 1.0).max() > 0.1
     elsewhere = data._replace(obs=jnp.where(ruled[:, None], 5.0, data.obs))
     losses = [
-        clear.policy_loss(learner.policy, config, networks, d, jnp.float32(0.1))
+        clear.policy_loss(learner.policy, config, SPEC, networks, d, jnp.float32(0.1))
         for d in (data, elsewhere)
     ]
     close(*losses, rtol=1e-5)
@@ -81,8 +81,8 @@ def test_an_update_keeps_the_policy_that_acted_not_the_one_it_makes() -> None:
     rows = (first + jnp.arange(T)) % state.memory.num_rows
     kept = replay.replay_rows(after.memory, spec, rows, 0 * rows).extra
     networks = on_policy.make_networks(config, spec)
-    close(kept, clear.behaviour(networks, state.learner, batch.obs)[:, 0], rtol=1e-5, atol=1e-5)
-    new = clear.behaviour(networks, after.learner, batch.obs)[:, 0]
+    old, new = (clear.behaviour(spec, networks, s.learner, batch.obs)[:, 0] for s in (state, after))
+    close(kept, old, rtol=1e-5, atol=1e-5)
     assert np.abs(kept - new).max() > 1e-4
 
 
@@ -132,12 +132,12 @@ def test_losses_are_those_of_the_docstring(blocks: Any) -> None:
     close(clear.value_loss(learner.value, config, networks, data), expected, rtol=1e-5)
 
     log_pi = np.asarray(jax.nn.log_softmax(networks.policy.apply(learner.policy, data.obs)))
-    log_mu = np.asarray(data.log_mu)
+    log_mu = np.asarray(data.mu)
     kl = (np.exp(log_mu) * (log_mu - log_pi)).sum((1, 2))
     chosen = np.asarray(dists.log_prob(jnp.asarray(log_pi), data.action))
     entropy = -(np.exp(log_pi) * log_pi).sum((1, 2))
     expected = -(data.advantage * chosen + 0.2 * entropy).mean() + 0.3 * kl[is_past].mean()
-    loss, clone = clear.policy_loss(learner.policy, config, networks, data, jnp.float32(0.2))
+    loss, clone = clear.policy_loss(learner.policy, config, SPEC, networks, data, jnp.float32(0.2))
     close(loss, expected, rtol=1e-5)
     close(clone, kl[is_past].mean(), rtol=1e-5)
 
@@ -154,7 +154,7 @@ def test_cloning_attracts_and_the_published_one_repels(blocks: Any) -> None:
         chosen = dataclasses.replace(config, policy_clone_coef=jnp.float32(1.0), faults=faults)
 
         def loss(policy: Any) -> Any:
-            return clear.policy_loss(policy, chosen, networks, data, jnp.float32(0.0))[0]
+            return clear.policy_loss(policy, chosen, SPEC, networks, data, jnp.float32(0.0))[0]
 
         policy = jax.tree.map(
             lambda p, g: p - 1e-3 * g, learner.policy, jax.grad(loss)(learner.policy)

@@ -163,7 +163,7 @@ def test_a_new_policy_is_new_unless_it_inherits() -> None:
     jax.tree.map(np.testing.assert_array_equal, own, state.learner)
     config = dataclasses.replace(CONFIG, faults=(mbcd.INHERITS_POLICY,))
     copied = enter(config, SPEC, state, batch, change).learner
-    for part in sac.Learner._fields:
+    for part in sac.ActorCritics._fields:
         mine, first = (
             [np.asarray(leaf[i]) for leaf in jax.tree.leaves(getattr(copied, part))] for i in (2, 0)
         )

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_agents import T, assert_close, assert_same, random_batch, small_config
+from small_agents import T, assert_close, assert_same, random_batch, small_config, updater
 
 from lcpo.agents import AGENTS, a2c, anchors, lcpo, lcpo_p, on_policy, ppo, presets, trpo
 from lcpo.agents.anchors import Anchors
-from lcpo.core import buffers, dists, ood, random
+from lcpo.core import buffers, dists, ood
+from lcpo.distributions import Categorical
 from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError
 from lcpo.types import AnyAgent
@@ -76,9 +77,9 @@ def test_clipped_loss() -> None:
             jnp.zeros((1, 2)), jnp.zeros((1, 1), int), jnp.array([advantage]), jnp.zeros(1),
             jnp.ones(1),
         )  # fmt: skip
-        found = ppo.clipped_loss(new, old, data, jnp.float32(0.0), 0.2)
+        found = ppo.clipped_loss(Categorical((3,)), new, old, data, jnp.float32(0.0), 0.2)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
-        with_bonus = ppo.clipped_loss(new, old, data, jnp.float32(0.5), 0.2)
+        with_bonus = ppo.clipped_loss(Categorical((3,)), new, old, data, jnp.float32(0.5), 0.2)
         np.testing.assert_allclose(found - with_bonus, 0.5 * dists.entropy(new)[0], rtol=1e-5)
 
 
@@ -135,15 +136,14 @@ def test_lcpo_p_without_anchors_is_ppo() -> None:
 @pytest.mark.parametrize("agent", [lcpo.agent, lcpo_p.agent], ids=lambda agent: agent.name)
 def test_add_before_sample(agent: AnyAgent) -> None:
     """Under the fault the first batch finds anchors in itself; else the past is still empty."""
-    obs = random_batch(SPEC, KEY).obs[:, 0]
-    add_key, sample_key = random.scan_keys(KEY, (2,))
-    for faults, expected in (((), False), ((anchors.ADD_BEFORE_SAMPLE,), True)):
+    batch = random_batch(SPEC, KEY)
+    for faults, expected in (((), 0.0), ((anchors.ADD_BEFORE_SAMPLE,), 1.0)):
         config = small_config(agent, detector="everything", faults=faults)
-        memory = buffers.reservoir_init(64, (SPEC.obs_size,))
-        drawn, memory = anchors.recall(config, SPEC, memory, obs, obs, add_key, sample_key)
-        assert drawn.found == expected
-        assert memory.seen == (T if expected else 0)
-        assert anchors.remember(config, memory, obs, drawn, add_key).seen == T
+        config = jax.tree.map(jnp.float32, config)
+        state = agent.init(config, SPEC, KEY)
+        state, metrics = updater(agent)(config, SPEC, state, batch, KEY)
+        assert metrics["constraint_active"] == expected
+        assert state.memory.past.seen == T, "a rollout enters the reservoir once"
 
 
 def windows(*faults: str, updates: int, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ KEY = jax.random.key(0)
 step = jax.jit(online_ewc.step, static_argnums=1)
 
 
-def started(**values: Any) -> tuple[Any, sac.Learner, Transition, jax.Array]:
+def started(**values: Any) -> tuple[Any, sac.ActorCritics, Transition, jax.Array]:
     """A config, a fresh learner, transitions [16] and uniform numbers [16, 2]."""
     config = small_config(online_ewc.agent, batch_size=16, **values)
     learner = online_ewc.init(config, SPEC, KEY).learner
@@ -29,7 +29,7 @@ def started(**values: Any) -> tuple[Any, sac.Learner, Transition, jax.Array]:
     return config, learner, data, jax.random.uniform(KEY, (16, 2))
 
 
-def opts(learner: sac.Learner) -> tuple:
+def opts(learner: sac.ActorCritics) -> tuple:
     return (learner.policy_opt, *learner.critic_opts)
 
 

@@ -50,7 +50,7 @@ def flat(batch: Transition) -> Transition:
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
 
 
-def learner_with_three_networks(config: Any) -> pt_dqn.Learner:
+def learner_with_three_networks(config: Any) -> pt_dqn.TwoSpeedQ:
     """The target is unlike the transient network, so that no two can be taken for each other."""
     learner = pt_dqn.init(config, SPEC, jax.random.key(0)).learner
     network = off_policy.make_network(config, SPEC)
@@ -116,14 +116,14 @@ def test_a_transient_step_is_one_on_the_sum_and_leaves_the_rest() -> None:
     assert_close(after.target_stats, stats.moments_add(learner.target_stats, y), 1e-5)
 
 
-def steps_of_the_pass(learner: pt_dqn.Learner, past: Transition) -> Iterator[tuple[Any, Any]]:
+def steps_of_the_pass(learner: pt_dqn.TwoSpeedQ, past: Transition) -> Iterator[tuple[Any, Any]]:
     """Minibatches of the last 40 visits, oldest first, and the gradient's target: 2 x 16."""
     for first in range(len(past.reward) - PERIOD, len(past.reward) - BATCH + 1, BATCH):
         data = jax.tree.map(lambda x, i=first: x[i : i + BATCH], past)
         yield data, chosen(learner.permanent, data) + chosen(learner.transient, data)
 
 
-def slow_pass(config: Any, learner: pt_dqn.Learner, past: Transition) -> tuple[Any, Any, float]:
+def slow_pass(config: Any, learner: pt_dqn.TwoSpeedQ, past: Transition) -> tuple[Any, Any, float]:
     """The permanent network and its optimiser's state after the pass, and how far it moved."""
     network = off_policy.make_network(config, SPEC)
     optimiser = pt_dqn.permanent_optimiser(config, network)

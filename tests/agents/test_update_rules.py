@@ -28,6 +28,7 @@ from lcpo.agents import (
 )
 from lcpo.agents.anchors import Anchors
 from lcpo.core import buffers, dists, ood, trust_region
+from lcpo.core.trust_region import Limit
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
 from lcpo.types import AnyAgent, ContextSlice, Spec, Transition
@@ -130,7 +131,7 @@ def test_adams_moments_rest_while_steps_are_anchored() -> None:
     free, metrics = learn(config, SPEC, state, data, Anchors(obs, jnp.bool_(False)))
     assert metrics["constraint_active"] == 0.0
     policy = on_policy.make_networks(config, SPEC).policy
-    gradient = on_policy.policy_gradient(config, policy, state, data)
+    gradient = on_policy.policy_gradient(config, SPEC, policy, state, data)
     stepped, moments = on_policy.adam_step(config, policy, state, gradient.grads)
     assert_close((free.policy, free.policy_opt), (stepped, moments), 1e-5)
     held, metrics = learn(config, SPEC, free, data, Anchors(obs, jnp.bool_(True)))
@@ -173,7 +174,7 @@ def test_the_line_search_measures_kl_from_the_old_policy(monkeypatch: pytest.Mon
     """KL(old || new) on the states of each limit, for a step so long that directions differ."""
     config, state, data = prepared(trpo.agent)
     policy = on_policy.make_networks(config, SPEC).policy
-    gradient = on_policy.policy_gradient(config, policy, state, data)
+    gradient = on_policy.policy_gradient(config, SPEC, policy, state, data)
     obs = jax.random.normal(jax.random.key(1), (5, SPEC.obs_size))
     flat, unravel = ravel_pytree(state.policy)
     step, seen = 5.0 * flat, []
@@ -184,8 +185,11 @@ def test_the_line_search_measures_kl_from_the_old_policy(monkeypatch: pytest.Mon
         return trust_region.LineSearch(params, jnp.float32(0.0), loss, kls)
 
     monkeypatch.setattr(trust_region, "line_search", line_search)
-    limits = [trpo.Limit(x, policy.apply(state.policy, x), 1.0) for x in (data.obs, obs)]
-    trpo.backtrack(config, policy, state, data, gradient, step, limits)
+    limits = [Limit(x, policy.apply(state.policy, x), 1.0) for x in (data.obs, obs)]
+    flat_gradient = ravel_pytree(gradient.grads)[0]
+    trust_region.backtrack(
+        SPEC.actions, policy, state.policy, flat_gradient, step, lambda new, _: new.sum(), limits
+    )
     moved = unravel(flat + step)
     expected = [kl_on(config, x, state.policy, moved) for x in (data.obs, obs)]
     backwards = [kl_on(config, x, moved, state.policy) for x in (data.obs, obs)]
@@ -204,13 +208,13 @@ def test_steps_that_a_guard_overrode_do_not_reach_the_policy(loss: str) -> None:
 
     def value(data: on_policy.Data) -> jax.Array:
         if loss == "gradient":
-            found = on_policy.policy_gradient(config, policy, state, data)
+            found = on_policy.policy_gradient(config, SPEC, policy, state, data)
             return jnp.append(ravel_pytree(found.grads)[0], found.loss)
         old = policy.apply(state.policy, data.obs)
         new = old + jnp.sin(jnp.arange(old[0].size)).reshape(1, *old.shape[1:])
         if loss == "surrogate":
-            return trpo.surrogate(new, old, data, jnp.float32(0.1))
-        return ppo.clipped_loss(new, old, data, jnp.float32(0.1), 0.2)
+            return on_policy.surrogate(SPEC.actions, new, old, data, jnp.float32(0.1))
+        return ppo.clipped_loss(SPEC.actions, new, old, data, jnp.float32(0.1), 0.2)
 
     found = value(data._replace(weight=weight))
     close(found, value(part), rtol=1e-4, atol=1e-6)
@@ -324,11 +328,11 @@ def test_every_world_counts_its_steps() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 15, 16, 17, 255, 1000])
 def test_random_actions_exist(count: int) -> None:
     """Even at the largest number below 1; and the last one is drawn."""
-    spec = SPEC._replace(num_actions=(count, 1))
+    actions = SPEC._replace(num_actions=(count, 1)).actions
     below_one = np.nextafter(np.float32(1.0), np.float32(0.0))
-    found = off_policy.random_action(spec, jnp.full((1, 2), below_one))
+    found = actions.random(jnp.full((1, 2), below_one))
     np.testing.assert_array_equal(found, [[count - 1, 0]])
-    np.testing.assert_array_equal(off_policy.random_action(spec, jnp.zeros((1, 2))), [[0, 0]])
+    np.testing.assert_array_equal(actions.random(jnp.zeros((1, 2))), [[0, 0]])
 
 
 def test_twin_critics_start_apart() -> None:
@@ -355,12 +359,12 @@ def test_row_sum_filter_is_a_fault_of_mahalanobis_full_alone() -> None:
     recent[:, 1] = -2.0 * recent[:, 0] + 0.1 * recent[:, 1]
     recent[:, 2] = 0.1
     past = jnp.asarray(recent).at[:, 0].add(9.0)
-    memory = buffers.reservoir_add(buffers.reservoir_init(64, (3,)), past, KEY)
+    reservoir = buffers.reservoir_add(buffers.reservoir_init(64, (3,)), past, KEY)
+    memory = anchors.AnchorMemory(reservoir, jnp.zeros((0, T, 3)))
 
     def found(detector: str, *faults: str) -> bool:
         config = small_config(lcpo.agent, detector=detector, sigma=30.0, faults=faults)
-        drawn, _ = anchors.recall(config, spec, memory, past, jnp.asarray(recent), KEY, KEY)
-        return bool(drawn.found)
+        return bool(anchors.recall(config, spec, memory, jnp.asarray(recent), T, KEY).found)
 
     assert found("mahalanobis-full")
     assert not found("mahalanobis-full", anchors.ROW_SUM_FILTER)

@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from scipy import stats as scipy_stats
 
 from lcpo.core import buffers, dists, nets, ood, optim, random, returns, stats, trust_region
+from lcpo.distributions import Categorical
 from lcpo.errors import InputError
 from lcpo.types import ContextSlice
 
@@ -137,7 +138,7 @@ def test_unequal_action_counts_are_padded() -> None:
     close(
         dists.entropy(jnp.zeros((1, 2, 4)).at[0, 1, 2:].set(dists.PADDING)), [np.log(8)], rtol=1e-6
     )
-    close(dists.max_entropy((4, 2)), np.log(8))
+    close(Categorical((4, 2)).max_entropy, np.log(8))
 
 
 def test_an_action_of_probability_zero_is_never_drawn() -> None:
@@ -233,16 +234,25 @@ def test_clipping_and_l2_enter_adam() -> None:
     close(moments.nu, 0.001 * clipped**2, rtol=1e-5)
 
 
+ACTIONS = Categorical((4,))
+
+
 class Toy:
     """A small policy on random states, its dense Fisher matrix, and a gradient."""
 
     def __init__(self, seed: int = 0, num_states: int = 30) -> None:
         keys = jax.random.split(jax.random.key(seed), 3)
-        self.network = nets.per_action(nets.mlp((3, 5, 4)), (4,))
+        self.network = nets.per_action(nets.mlp((3, 5, 4)), ACTIONS)
         self.policy = self.network.init(keys[0])
         self.obs = jax.random.normal(keys[1], (num_states, 3))
         self.flat, self.unravel = ravel_pytree(self.policy)
         self.gradient = jax.random.normal(keys[2], self.flat.shape) * 0.1
+
+    def fisher(self, policy: nets.Layers | None = None) -> tuple[trust_region.Product, jax.Array]:
+        """The product, with a damping of 0.1, and the logits of this policy or another."""
+        return trust_region.fisher_product(
+            ACTIONS, self.network, policy or self.policy, self.obs, 0.1
+        )
 
     def logits(self, policy) -> jax.Array:
         return self.network.apply(policy, self.obs)
@@ -258,7 +268,7 @@ class Toy:
 
 def test_fisher_product_is_the_hessian_of_the_kl() -> None:
     toy = Toy()
-    product, logits = trust_region.fisher_product(toy.logits, toy.policy, 0.1)
+    product, logits = toy.fisher()
     found = jax.jit(jax.vmap(product))(jnp.eye(toy.flat.size))
     close(found, toy.dense(0.1), rtol=0, atol=2e-6)
     close(logits, toy.logits(toy.policy))
@@ -266,7 +276,7 @@ def test_fisher_product_is_the_hessian_of_the_kl() -> None:
 
 def test_conjugate_gradient_solves() -> None:
     toy = Toy()
-    product, _ = trust_region.fisher_product(toy.logits, toy.policy, 0.1)
+    product, _ = toy.fisher()
     found = trust_region.conjugate_gradient(product, toy.gradient)
     expected = np.linalg.solve(toy.dense(0.1), toy.gradient)
     close(found, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
@@ -280,7 +290,7 @@ def test_conjugate_gradient_of_nothing_is_nothing() -> None:
 
 def test_the_constraint_is_tight_at_the_full_step() -> None:
     toy = Toy()
-    product, _ = trust_region.fisher_product(toy.logits, toy.policy, 0.1)
+    product, _ = toy.fisher()
     step = trust_region.constrained_step(product, toy.gradient, 0.01)
     close(0.5 * jnp.dot(step, product(step)), 0.01, rtol=1e-3)
     assert jnp.dot(step, toy.gradient) < 0.0
@@ -291,9 +301,7 @@ def test_doubly_constrained_step_against_a_dense_solve() -> None:
     both = 0
     for seed in range(3):
         out, recent = Toy(seed), Toy(seed + 10)
-        product_out, product_in = (
-            trust_region.fisher_product(t.logits, out.policy, 0.1)[0] for t in (out, recent)
-        )
+        product_out, product_in = (t.fisher(out.policy)[0] for t in (out, recent))
         recent.policy, recent.flat = out.policy, out.flat
         dense_out, dense_in = out.dense(0.1), recent.dense(0.1)
         g = np.asarray(out.gradient, np.float64)
@@ -319,7 +327,7 @@ def test_doubly_constrained_step_against_a_dense_solve() -> None:
 
 def test_a_slack_second_constraint_leaves_the_plain_step() -> None:
     toy = Toy()
-    product, _ = trust_region.fisher_product(toy.logits, toy.policy, 0.1)
+    product, _ = toy.fisher()
     step, ratio = trust_region.doubly_constrained_step(product, product, toy.gradient, 1e-3, 1.0)
     assert ratio == 0.0
     close(step, trust_region.constrained_step(product, toy.gradient, 1e-3))

@@ -25,9 +25,10 @@ from golden_files import (
 )
 from jax.flatten_util import ravel_pytree
 
-from lcpo.agents import a2c, lcpo, on_policy, trpo
+from lcpo.agents import a2c, lcpo, on_policy
 from lcpo.agents.anchors import Anchors
 from lcpo.core import dists, ood, optim, returns, stats, trust_region
+from lcpo.distributions import Categorical
 from lcpo.envs.pendulum import Pendulum, state_at
 from lcpo.types import ContextSlice
 
@@ -117,7 +118,7 @@ def test_policy(case: Path) -> None:
 def test_entropy_coefficient(case: Path) -> None:
     g = load(case)
     num_actions = (int(g["bins"]),) * int(g["act_dims"])
-    close(0.1 * dists.max_entropy(num_actions), g["target_entropy"], rtol=1e-6)
+    close(0.1 * Categorical(num_actions).max_entropy, g["target_entropy"], rtol=1e-6)
     tuner, base = optim.entropy_init(), float(g["entropy_max"])
     for i, obs in enumerate(g["obs"]):
         logits = dists.to_logits(mlp_apply(mlp_params(g, "policy"), obs), num_actions)
@@ -253,14 +254,14 @@ def test_lcpo_step_by_step(case: Path) -> None:
     spec, state = start(g, config)
     _, data = estimate(config, spec, state, batch_of(g, 0))
     policy = on_policy.make_networks(config, spec).policy
-    found = on_policy.policy_gradient(config, policy, state, data)
-    surrogate = trpo.surrogate(found.logits, found.logits, data, config.entropy_coef)
+    found = on_policy.policy_gradient(config, spec, policy, state, data)
+    surrogate = on_policy.surrogate(spec.actions, found.old, found.old, data, config.entropy_coef)
     close(surrogate, g["loss_before"][0], rtol=1e-5, atol=2e-5)
     gradient = ravel_pytree(found.grads)[0]
     close(-gradient, flat(g, "neg_grad"), rtol=0, atol=3e-6)
     anchors = jnp.asarray(g["ood_obs"][0])
     product, _ = trust_region.fisher_product(
-        lambda params: policy.apply(params, anchors), state.policy, jnp.float32(g["damping"])
+        spec.actions, policy, state.policy, anchors, jnp.float32(g["damping"])
     )
     close(product(flat(g, "fvp_vec")), flat(g, "fvp_out"), rtol=0, atol=3e-6)
     solve = jax.jit(lambda target: trust_region.conjugate_gradient(product, target))

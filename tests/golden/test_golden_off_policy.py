@@ -68,7 +68,7 @@ def test_ddqn_update(case: Path) -> None:
     g = load(case)
     config = settings(g, ddqn.Config, learning_rate=g["lr"])
     q, target = params_of(g, "q"), params_of(g, "target")
-    spec, learner = spec_of(g, q), ddqn.Learner(q, target, empty.init(q), stats.moments_init())
+    spec, learner = spec_of(g, q), ddqn.QLearner(q, target, empty.init(q), stats.moments_init())
     network = off_policy.make_network(config, spec)
     step = jax.jit(ddqn.step, static_argnums=1)
     for k in range(len(g["obs"])):
@@ -103,8 +103,8 @@ def test_bfdqn_update(case: Path) -> None:
     config = settings(g, bfdqn.Config, learning_rate=g["lr"], flow=g["bf_g1"])
     q, target = params_of(g, "q"), params_of(g, "target")
     deeper = [ravel_pytree(mlp_params(g, f"chain_init{i}"))[0] for i in range(1, int(g["bf_n"]))]
-    start = ddqn.Learner(q, target, empty.init(q), stats.moments_init())
-    learner = bfdqn.Learner(*start, jnp.stack(deeper), jnp.int32(0))
+    start = ddqn.QLearner(q, target, empty.init(q), stats.moments_init())
+    learner = bfdqn.ChainedQ(*start, jnp.stack(deeper), jnp.int32(0))
     spec, step = spec_of(g, q), jax.jit(bfdqn.step, static_argnums=1)
     for k, t in enumerate(g["it"]):
         learner, data = learner._replace(num_updates=jnp.int32(t)), data_of(g, k)
@@ -121,10 +121,10 @@ def test_bfdqn_update(case: Path) -> None:
         close(jnp.linalg.norm(chain, axis=1), g["chain_norms"][k], rtol=1e-5)
 
 
-def sac_start(g: dict[str, np.ndarray]) -> tuple[Spec, sac.Learner]:
+def sac_start(g: dict[str, np.ndarray]) -> tuple[Spec, sac.ActorCritics]:
     policy = params_of(g, "policy")
     critics = params_of(g, "critic1"), params_of(g, "critic2")
-    return spec_of(g, policy), sac.Learner(
+    return spec_of(g, policy), sac.ActorCritics(
         policy,
         critics,
         (params_of(g, "target1"), params_of(g, "target2")),
@@ -150,7 +150,7 @@ def sac_settings(
     )
 
 
-def networks_of(learner: sac.Learner) -> dict[str, Layers]:
+def networks_of(learner: sac.ActorCritics) -> dict[str, Layers]:
     found = {"policy": learner.policy}
     pairs = zip(learner.critics, learner.targets, strict=True)
     for i, (critic, target) in enumerate(pairs, start=1):

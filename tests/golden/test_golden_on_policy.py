@@ -65,15 +65,15 @@ def test_trpo_step_by_step(case: Path) -> None:
     close(data.target, g["returns"][0], rtol=1e-5, atol=2e-5)
     close(data.advantage, g["advantages"][0], rtol=1e-5, atol=2e-5)
     policy = on_policy.make_networks(config, spec).policy
-    found = on_policy.policy_gradient(config, policy, state, data)
-    surrogate = trpo.surrogate(found.logits, found.logits, data, config.entropy_coef)
+    found = on_policy.policy_gradient(config, spec, policy, state, data)
+    surrogate = on_policy.surrogate(spec.actions, found.old, found.old, data, config.entropy_coef)
     close(surrogate, g["loss_before"][0], rtol=1e-5, atol=2e-5)
     close(-ravel_pytree(found.grads)[0], flat(g, "neg_grad"), rtol=0, atol=3e-6)
     product, _ = trust_region.fisher_product(
-        lambda params: policy.apply(params, data.obs), state.policy, config.damping
+        spec.actions, policy, state.policy, data.obs, config.damping
     )
     close(product(flat(g, "fvp_vec")), flat(g, "fvp_out"), rtol=0, atol=3e-6)
-    step = trpo.natural_step(config, policy, state, data, found)
+    step = trust_region.constrained_step(product, ravel_pytree(found.grads)[0], config.max_kl)
     close_vector(step, g, "full_step", 2e-4)
 
 

@@ -144,7 +144,7 @@ def test_a2c_update(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     @jax.jit
     def learn(config: Any, state: on_policy.State, data: on_policy.Data) -> Any:
-        gradient = on_policy.policy_gradient(config, networks.policy, state, data)
+        gradient = on_policy.policy_gradient(config, SPEC, networks.policy, state, data)
         policy, opt = on_policy.adam_step(config, networks.policy, state, gradient.grads)
         state = state._replace(policy=policy, policy_opt=opt)
         return on_policy.finish(config, SPEC, networks, state, data, gradient)

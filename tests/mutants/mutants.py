@@ -169,8 +169,8 @@ MUTANTS = (
     # Entropy.
     Mutant(
         "entropy-of-the-old-policy", "lcpo/agents/on_policy.py",
-        "entropy = jnp.mean(dists.entropy(new))",
-        "entropy = jnp.mean(dists.entropy(gradient.logits))",
+        "entropy = jnp.mean(spec.actions.entropy(new))",
+        "entropy = jnp.mean(spec.actions.entropy(gradient.old))",
         (f"{RULES}entropy_is_tuned_by_the_new_policy",),
         "the coefficient is tuned by the policy before its step",
     ),
@@ -182,9 +182,8 @@ MUTANTS = (
         "SAC's coefficient is tuned on other states than its policy",
     ),
     Mutant(
-        "entropy-target-of-one-dimension", "lcpo/agents/common.py",
-        "target = config.entropy_target * dists.max_entropy(spec.num_actions)",
-        "target = config.entropy_target * dists.max_entropy(spec.num_actions[:1])",
+        "entropy-target-of-one-dimension", "lcpo/distributions.py",
+        "sum(np.log(n) for n in self.counts)", "sum(np.log(n) for n in self.counts[:1])",
         (f"{RULES}the_target_entropy_is_a_share_of_the_largest",),
         "the target entropy forgets that dimensions add up",
     ),
@@ -197,8 +196,7 @@ MUTANTS = (
     ),
     Mutant(
         "entropy-penalty", "lcpo/agents/on_policy.py",
-        "dists.log_prob(old, data.action) + coefficient * dists.entropy(old)",
-        "dists.log_prob(old, data.action) - coefficient * dists.entropy(old)",
+        "gain + coefficient * actions.entropy(old)", "gain - coefficient * actions.entropy(old)",
         (f"{GOLDEN}lcpo_step_by_step[{CODE}]",), "the entropy bonus is a penalty",
     ),
     # Optimisers and networks.
@@ -242,21 +240,21 @@ MUTANTS = (
     ),
     # Trust region.
     Mutant(
-        "kl-of-the-new-policy", "lcpo/core/dists.py",
+        "kl-of-the-new-policy", "lcpo/distributions.py",
         "return jnp.sum(jnp.exp(old) * (old - new), axis=(-2, -1))",
         "return jnp.sum(jnp.exp(new) * (new - old), axis=(-2, -1))",
         (f"{GOLDEN}policy[policy_grid]",), "KL(new || old) is taken for KL(old || new)",
     ),
     Mutant(
-        "limits-of-kl-new-old", "lcpo/agents/trpo.py",
-        "kls = jnp.split(dists.kl(old_logits, new_logits), ends)",
-        "kls = jnp.split(dists.kl(new_logits, old_logits), ends)",
+        "limits-of-kl-new-old", "lcpo/core/trust_region.py",
+        "kls = jnp.split(actions.kl(old, new), ends)",
+        "kls = jnp.split(actions.kl(new, old), ends)",
         (f"{RULES}the_line_search_measures_kl_from_the_old_policy",),
         "the line search measures KL(new || old)",
     ),
     Mutant(
-        "fisher-without-the-mean", "lcpo/core/trust_region.py",
-        "curved = weighted - p * weighted.sum(-1, keepdims=True)", "curved = weighted",
+        "fisher-without-the-mean", "lcpo/distributions.py",
+        "return weighted - p * weighted.sum(-1, keepdims=True)", "return weighted",
         (f"{CORE}fisher_product_is_the_hessian_of_the_kl",), "the Fisher matrix misses - p p'",
     ),
     Mutant(
@@ -330,33 +328,32 @@ MUTANTS = (
     # LCPO.
     Mutant(
         "moments-move-while-anchored", "lcpo/agents/lcpo.py",
-        "return new, state.policy_opt, {**outcome",
-        "return new, on_policy.adam_step(config, policy, state, gradient.grads)[1], {**outcome",
+        "return new, state.policy_opt, outcome",
+        "return new, on_policy.adam_step(config, policy, state, gradient.grads)[1], outcome",
         (f"{RULES}adams_moments_rest_while_steps_are_anchored",),
         "Adam's moments move in steps that are not Adam's",
     ),
     Mutant(
         "anchored-on-the-batch", "lcpo/agents/lcpo.py",
-        "lambda params: policy.apply(params, anchors.obs), state.policy, config.damping",
-        "lambda params: policy.apply(params, data.obs), state.policy, config.damping",
+        "actions, policy, state.policy, anchors.obs, config.damping",
+        "actions, policy, state.policy, data.obs, config.damping",
         (f"{RULES}lcpo_obeys_each_of_its_limits",), "curvature of the recent batch, not the past",
     ),
     Mutant(
         "recent-limit-for-anchors", "lcpo/agents/lcpo.py",
-        "trpo.Limit(anchors.obs, old_logits, config.c_anchor)",
-        "trpo.Limit(anchors.obs, old_logits, config.c_recent)",
+        "Limit(anchors.obs, old, config.c_anchor)",
+        "Limit(anchors.obs, old, config.c_recent)",
         (f"{RULES}lcpo_obeys_each_of_its_limits",), "the past moves as far as the present",
     ),
     Mutant(
         "anchor-limit-for-recent", "lcpo/agents/lcpo.py",
-        "trpo.Limit(data.obs, gradient.logits, config.c_recent)",
-        "trpo.Limit(data.obs, gradient.logits, config.c_anchor)",
+        "Limit(data.obs, gradient.old, config.c_recent)",
+        "Limit(data.obs, gradient.old, config.c_anchor)",
         (f"{RULES}lcpo_obeys_each_of_its_limits",), "the present is held as tightly as the past",
     ),
     Mutant(
-        "adds-before-it-samples", "lcpo/agents/anchors.py",
-        "    if ADD_BEFORE_SAMPLE in config.faults:\n        memory =",
-        "    if ADD_BEFORE_SAMPLE not in config.faults:\n        memory =",
+        "adds-before-it-samples", "lcpo/agents/lcpo.py",
+        "    if ADD_BEFORE_SAMPLE in config.faults:\n", "    if True:\n",
         (f"{ON_POLICY}add_before_sample[lcpo]",), "the recent batch is its own past",
     ),
     Mutant(
@@ -367,8 +364,8 @@ MUTANTS = (
     ),
     Mutant(
         "penalty-of-kl-new-old", "lcpo/agents/lcpo_p.py",
-        "kl = dists.kl(old, policy.apply(params, obs))",
-        "kl = dists.kl(policy.apply(params, obs), old)",
+        "kl = spec.actions.kl(old, policy.apply(params, obs))",
+        "kl = spec.actions.kl(policy.apply(params, obs), old)",
         (f"{RULES}lcpo_ps_penalty",), "LCPO-P's penalty is KL(new || old)",
     ),
     # Anchors and their reservoir.
@@ -379,7 +376,7 @@ MUTANTS = (
     ),
     Mutant(
         "one-more-than-enough", "lcpo/core/ood.py",
-        "drawn[index], rank[-1] >= count", "drawn[index], rank[-1] > count",
+        "kept, rank[-1] >= count", "kept, rank[-1] > count",
         (f"{CORE}enough_is_exactly_as_many_as_wanted",), "exactly enough anchors are refused",
     ),
     Mutant(
@@ -483,8 +480,8 @@ MUTANTS = (
         "the policy learns from actions that it did not choose",
     ),
     Mutant(
-        "overridden-steps-in-the-surrogate", "lcpo/agents/trpo.py",
-        "return -stats.weighted_mean(gain, data.weight)", "return -jnp.mean(gain)",
+        "overridden-steps-in-the-surrogate", "lcpo/agents/on_policy.py",
+        "return -stats.weighted_mean(gain, data.weight)\n", "return -jnp.mean(gain)\n",
         (f"{RULES}steps_that_a_guard_overrode_do_not_reach_the_policy[surrogate]",),
         "the line search counts actions that the policy did not choose",
     ),
@@ -495,14 +492,14 @@ MUTANTS = (
         "PPO learns from actions that it did not choose",
     ),
     Mutant(
-        "draws-what-does-not-exist", "lcpo/core/dists.py",
+        "draws-what-does-not-exist", "lcpo/distributions.py",
         "return jnp.minimum(jnp.sum(passed, axis=-1, dtype=jnp.int32), possible)",
         "return jnp.sum(passed, axis=-1, dtype=jnp.int32)",
         (f"{CORE}an_action_of_probability_zero_is_never_drawn",),
         "rounding lets an action be drawn that does not exist",
     ),
     Mutant(
-        "strict-comparison", "lcpo/core/dists.py",
+        "strict-comparison", "lcpo/distributions.py",
         "passed = (cumulative <= uniform[..., None])", "passed = (cumulative < uniform[..., None])",
         (f"{CORE}an_action_of_probability_zero_is_never_drawn",),
         "u = 0 draws a first action of probability 0",
@@ -549,7 +546,7 @@ MUTANTS = (
         (f"{TABULAR_Q}update_is_watkins_rule_in_the_order_of_time",), "rates fall one visit early",
     ),
     Mutant(
-        "successors-remembered", "lcpo/agents/lcpo.py",
+        "successors-remembered", "lcpo/agents/anchors.py",
         "batch.obs.reshape(-1, spec.obs_size)", "batch.next_obs.reshape(-1, spec.obs_size)",
         (f"{RULES}the_reservoir_holds_what_was_observed",), "the past holds s', not s",
     ),
@@ -695,8 +692,8 @@ MUTANTS = (
     ),
     Mutant(
         "clear-clones-the-present", "lcpo/agents/clear.py",
-        "clone = stats.weighted_mean(dists.kl(data.log_mu, logits), data.is_past * data.weight)",
-        "clone = jnp.mean(dists.kl(data.log_mu, logits))",
+        "clone = stats.weighted_mean(actions.kl(data.mu, pi), data.is_past * data.weight)",
+        "clone = jnp.mean(actions.kl(data.mu, pi))",
         (f"{CLEAR}losses_are_those_of_the_docstring",), "the newest block is cloned, too",
     ),
     Mutant(
@@ -1646,21 +1643,25 @@ MUTANTS = (
     ),
     Mutant(
         "anchors-for-all-that-is-recent", "lcpo/agents/anchors.py",
-        "        batch.shape[0],\n        config.sampling_rounds,",
-        "        recent.shape[0],\n        config.sampling_rounds,",
+        "        count,\n        config.sampling_rounds,",
+        "        len(recent),\n        config.sampling_rounds,",
         (ROUNDS,), "more anchors than the batch has states",
     ),
     Mutant(
         "recent-rollouts-are-one", "lcpo/agents/anchors.py",
         "lambda data: distance(spec.context, recent, data)",
-        "lambda data: distance(spec.context, batch, data)",
+        "lambda data: distance(spec.context, recent[:count], data)",
         (ROUNDS,), "only the newest rollout counts as recent",
     ),
     Mutant(
         "always-five-rounds", "lcpo/agents/anchors.py",
-        "        config.sampling_rounds,\n        sample_key,",
-        "        5,\n        sample_key,",
+        "        config.sampling_rounds,\n        key,", "        5,\n        key,",
         (ROUNDS,), "sampling_rounds has no effect",
+    ),
+    Mutant(
+        "reservoir-copied", "lcpo/agents/anchors.py",
+        "    if read is not None:", "    if False:",
+        (f"{ANCHORS}the_reservoir_is_written_in_place",), "every update copies the reservoir",
     ),
     Mutant(
         "critics-take-the-policy-s-rate", "lcpo/agents/sliding_ogd.py",

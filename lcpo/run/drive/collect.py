@@ -45,7 +45,7 @@ def make_buffers(spec: Spec, num_steps: int, num_worlds: int) -> Buffers:
     """Fresh ones for each rollout: the last may still be read."""
     each = num_steps, num_worlds
     obs, next_obs = (np.empty((*each, spec.obs_size), np.float32) for _ in range(2))
-    action = np.empty((*each, spec.action_size), np.int32)
+    action = np.empty((*each, spec.action_size), spec.actions.dtype)
     reward, elapsed, weight = (np.empty(each, np.float32) for _ in range(3))
     terminated, truncated = (np.empty(each, bool) for _ in range(2))
     readings = np.empty((*each, len(spec.readings)), np.float32)

@@ -16,6 +16,7 @@ import numpy as np
 
 from lcpo import config as configs
 from lcpo import values as plain_values
+from lcpo.distributions import Distribution
 from lcpo.envs.base import AnyEnv, CompiledEnv, HostEnv, is_host, obs_layout
 from lcpo.errors import CannotServe, InputError, tell
 from lcpo.run.plan.budget import available_bytes
@@ -89,11 +90,11 @@ def check_spec(spec: Any, fail: Callable[[str], None]) -> None:
         fail(f"spec is a {type(spec).__name__}: needs lcpo.types.Spec")
     if not isinstance(spec.context, ContextSlice):
         fail(f"spec.context is a {type(spec.context).__name__}: needs lcpo.types.ContextSlice")
-    counts = spec.num_actions
-    if not isinstance(counts, tuple) or not counts or not all(_is_size(n, 2) for n in counts):
-        fail(f"spec.num_actions = {counts}: needs two actions or more per dimension, as a tuple")
-    if max(counts) > MAX_ACTIONS:
-        fail(f"spec.num_actions = {counts}: needs at most {MAX_ACTIONS:,} per dimension")
+    if spec.distribution is None:
+        _check_counts(spec.num_actions, fail)
+    elif not isinstance(spec.distribution, Distribution) or spec.num_actions:
+        fail(f"spec.distribution = {spec.distribution!r}, spec.num_actions = {spec.num_actions}: "
+             "needs one of the two, numbers of actions or a Distribution")  # fmt: skip
     sizes = {"obs_size": (spec.obs_size, 1), "num_worlds": (spec.num_worlds, 1)}
     sizes |= {f"context.{k}": (v, 0) for k, v in spec.context._asdict().items()}
     for field, (value, low) in sizes.items():
@@ -103,8 +104,8 @@ def check_spec(spec: Any, fail: Callable[[str], None]) -> None:
     if guard is not None and not (
         isinstance(guard, Guard)
         and 0 <= guard.entry < spec.obs_size
-        and len(guard.action) == len(counts)
-        and all(0 <= a < n for a, n in zip(guard.action, counts, strict=True))
+        and len(guard.action) == spec.action_size
+        and all(0 <= a < n for a, n in zip(guard.action, spec.num_actions, strict=False))
     ):
         fail(f"spec.guard = {guard}: needs lcpo.types.Guard, an entry of the observation and one "
              "of the actions")  # fmt: skip
@@ -117,6 +118,14 @@ def _is_size(value: Any, low: int) -> bool:
     return whole and low <= int(value) <= plain_values.INT_MAX
 
 
+def _check_counts(counts: Any, fail: Callable[[str], None]) -> None:
+    """Are these numbers of actions?"""
+    if not isinstance(counts, tuple) or not counts or not all(_is_size(n, 2) for n in counts):
+        fail(f"spec.num_actions = {counts}: needs two actions or more per dimension, as a tuple")
+    if max(counts) > MAX_ACTIONS:
+        fail(f"spec.num_actions = {counts}: needs at most {MAX_ACTIONS:,} per dimension")
+
+
 def _check_host(env: HostEnv, name: str, fail: Callable[[str], None]) -> None:
     """One reset and one step of the worlds of one run."""
     spec, count = env.spec, env.spec.num_worlds
@@ -125,7 +134,7 @@ def _check_host(env: HostEnv, name: str, fail: Callable[[str], None]) -> None:
         fail(f"{', '.join(traced)} are traced: fields of a host environment are static")
     layout = obs_layout(spec, env.advance)
     shape = (count, layout.num_features)
-    action = np.zeros((count, spec.action_size), np.int32)
+    action = np.zeros((count, spec.action_size), spec.actions.dtype)
     context = np.zeros((count, layout.channels), np.float32)
     try:
         worlds = env.open(count, list(range(count)), 1)
@@ -161,7 +170,7 @@ def _check_compiled(env: CompiledEnv[Any], name: str, fail: Callable[[str], None
             f"reset returns obs of shape {obs.shape}: spec.obs_size = {spec.obs_size} less "
             f"{layout.context_size} context entries, which the driver appends, makes ({size},)"
         )
-    action = jax.ShapeDtypeStruct((spec.action_size,), jnp.int32)
+    action = jax.ShapeDtypeStruct((spec.action_size,), spec.actions.dtype)
     context = jax.ShapeDtypeStruct((layout.channels,), jnp.float32)
     with _users_code(f"{name}: step(state, action, context, key)"):
         after, step = jax.eval_shape(env.step, state, action, context, key)
@@ -246,9 +255,11 @@ def check_agent(agent: AnyAgent, config: Any, spec: Spec) -> None:
         raise InputError(
             f"{name}: act returns actions as a {type(action).__name__}: needs an array"
         )
-    if action.shape != (worlds, spec.action_size) or not jnp.issubdtype(action.dtype, jnp.integer):
+    whole, is_whole = (jnp.issubdtype(x.dtype, jnp.integer) for x in (spec.actions, action))
+    if action.shape != (worlds, spec.action_size) or whole != is_whole:
+        needed = "integers" if whole else "real numbers"
         raise InputError(
-            f"{name}: act returns actions {action.dtype}{list(action.shape)}: needs integers "
+            f"{name}: act returns actions {action.dtype}{list(action.shape)}: needs {needed} "
             f"[{worlds}, {spec.action_size}], one per world and action dimension"
         )
     scalar, flag = array(steps, worlds), array(steps, worlds, dtype=jnp.bool_)

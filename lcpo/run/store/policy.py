@@ -90,7 +90,8 @@ def load_policy(path: Path, digest: str | None = None) -> tuple[About, dict[str,
 def spec_to_json(spec: Spec) -> dict[str, Any]:
     """Plain values of a spec; `spec_from_json(spec_to_json(spec)) == spec`."""
     guard = spec.guard and spec.guard._asdict()
-    return {**spec._asdict(), "context": spec.context._asdict(), "guard": guard}
+    values = {**spec._asdict(), "context": spec.context._asdict(), "guard": guard}
+    return {**values, "num_actions": spec.discrete.counts, "distribution": None}
 
 
 def spec_from_json(values: dict[str, Any]) -> Spec:

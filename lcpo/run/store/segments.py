@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.core.replay import Replay, Rows
+from lcpo.core.replay import Replay, ReplayRows
 from lcpo.errors import InputError
 from lcpo.run.store.files import load_arrays, save_arrays
 from lcpo.run.store.layout import CheckpointFiles
@@ -88,7 +88,7 @@ def restore(
                 index = (member if many else None, segment.first % like.num_rows)
                 new = _load(files.segment(number, segment.first, segment.last), like, segment)
                 empty = [_put(x, y, *index) for x, y in zip(empty, new, strict=True)]
-        rows.append(Rows(*empty))
+        rows.append(ReplayRows(*empty))
     return _with_rows(state, rows, many)
 
 
@@ -119,7 +119,7 @@ def _write_one(
         length = min(longest, count - first, replay.num_rows - start)
         file = files.segment(number, first, first + length)
         rows = [_cut(x, member, start, _length(replay, x, length)) for x in replay.rows]
-        digest = save_arrays(file, dict(zip(Rows._fields, rows, strict=True)))
+        digest = save_arrays(file, dict(zip(ReplayRows._fields, rows, strict=True)))
         kept.append(Segment(first, first + length, digest))
         first += length
     return kept
@@ -149,7 +149,7 @@ def _load(path: Path, replay: Replay, segment: Segment) -> list[np.ndarray]:
         shape = (_length(replay, like, steps), *like.shape[1:])
         if name not in arrays or (arrays[name].shape, arrays[name].dtype) != (shape, like.dtype):
             raise InputError(f"{path} does not fit this agent's replay")
-    return [arrays[name] for name in Rows._fields]
+    return [arrays[name] for name in ReplayRows._fields]
 
 
 def _cut(rows: Array, member: int | None, start: int, length: int) -> np.ndarray:

@@ -1,0 +1,231 @@
+"""What actions are drawn from: a value that the `Spec` names (`Spec.actions`).
+
+A policy network gives `num_outputs` numbers per observation, which `params` turns into the
+parameters of one distribution, [..., A, P]. Agents, replay and drivers ask `Spec.actions` for all
+that they need to know of actions, so that a new kind of action is a new `Distribution`.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+PADDING = -1e9
+"""Logit of an action that does not exist, where dimensions have unequal numbers of actions."""
+
+
+class Distribution(abc.ABC):
+    """A family of distributions over actions [..., A], one factor per action dimension.
+
+    Subclasses are frozen dataclasses: hashable and compared by value, hence static under jit. Every
+    quantity below is summed over the A dimensions; leading axes are those of the observations.
+    """
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """A: numbers that an action consists of."""
+
+    @property
+    @abc.abstractmethod
+    def num_outputs(self) -> int:
+        """Outputs of a policy network."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> Any:
+        """Of actions, wherever they are passed around."""
+
+    @property
+    @abc.abstractmethod
+    def stored_dtype(self) -> Any:
+        """Of actions in a replay: the smallest that holds them, and the numbers 0 to 3."""
+
+    @property
+    @abc.abstractmethod
+    def num_features(self) -> int:
+        """Numbers that show an action to a network."""
+
+    @property
+    @abc.abstractmethod
+    def max_entropy(self) -> float:
+        """The largest entropy that a policy can have, in nats."""
+
+    @abc.abstractmethod
+    def params(self, outputs: Array) -> Array:
+        """The parameters [..., A, P] that a network's outputs [..., num_outputs] stand for."""
+
+    @abc.abstractmethod
+    def sample(self, params: Array, key: Array) -> Array:
+        """Draw actions [..., A]."""
+
+    @abc.abstractmethod
+    def random(self, uniform: Array) -> Array:
+        """Actions spread evenly over all that there are, from numbers [..., A] in [0, 1)."""
+
+    @abc.abstractmethod
+    def log_prob(self, params: Array, action: Array) -> Array:
+        """Log-probability, or log-density, of `action` [..., A]."""
+
+    @abc.abstractmethod
+    def entropy(self, params: Array) -> Array:
+        """Entropy in nats."""
+
+    @abc.abstractmethod
+    def kl(self, old: Array, new: Array) -> Array:
+        """KL(old || new)."""
+
+    @abc.abstractmethod
+    def curvature(self, params: Array) -> Callable[[Array], Array]:
+        """t -> H t, H the Hessian of KL(params || new) in the new parameters, at new = params."""
+
+    @abc.abstractmethod
+    def contains(self, action: np.ndarray) -> bool:
+        """Whether an array is one action [A]."""
+
+    @abc.abstractmethod
+    def features(self, action: Array) -> Array:
+        """Actions [..., A] as a network sees them: [..., num_features]."""
+
+    @abc.abstractmethod
+    def __str__(self) -> str:
+        """How many actions there are, or of what kind, for messages."""
+
+    def normalized(self, params: Array) -> Array:
+        """The same distributions in a unique form, as it is kept with a step."""
+        return params
+
+    def summary(self, params: Array) -> Array:
+        """What `Agent.probabilities` tells of a policy."""
+        return params
+
+    @abc.abstractmethod
+    def mode(self, summary: Array) -> Array:
+        """The most probable action [..., A], from a `summary`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Categorical(Distribution):
+    """Numbers of actions: one categorical per dimension. Parameters are logits [..., A, K].
+
+    K is the largest number of actions of any dimension.
+    """
+
+    counts: tuple[int, ...]
+    """How many actions each dimension has."""
+
+    @property
+    def size(self) -> int:
+        return len(self.counts)
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.counts) * max(self.counts)
+
+    @property
+    def dtype(self) -> Any:
+        return jnp.int32
+
+    @property
+    def stored_dtype(self) -> Any:
+        return jnp.uint8 if max(self.counts) <= 256 else jnp.int32
+
+    @property
+    def num_features(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def max_entropy(self) -> float:
+        return float(sum(np.log(n) for n in self.counts))
+
+    def params(self, outputs: Array) -> Array:
+        width = max(self.counts)
+        logits = outputs.reshape(*outputs.shape[:-1], len(self.counts), width)
+        if min(self.counts) == width:
+            return logits
+        exists = np.arange(width) < np.asarray(self.counts)[:, None]
+        return jnp.where(np.broadcast_to(exists, logits.shape), logits, PADDING)
+
+    def equal(self) -> Array:
+        """Logits [A, K] with which all actions of a dimension are equally likely."""
+        return self.params(jnp.zeros(self.num_outputs))
+
+    def sample(self, params: Array, key: Array) -> Array:
+        return inverse_cdf(params, jax.random.uniform(key, params.shape[:-1]))
+
+    def random(self, uniform: Array) -> Array:
+        counts = np.broadcast_to(np.asarray(self.counts, np.float32), uniform.shape)
+        return jnp.floor(uniform * counts).astype(jnp.int32)
+
+    def log_prob(self, params: Array, action: Array) -> Array:
+        log_p = jax.nn.log_softmax(params)
+        return jnp.take_along_axis(log_p, action[..., None], axis=-1)[..., 0].sum(-1)
+
+    def entropy(self, params: Array) -> Array:
+        log_p = jax.nn.log_softmax(params)
+        return -jnp.sum(jnp.exp(log_p) * log_p, axis=(-2, -1))
+
+    def kl(self, old: Array, new: Array) -> Array:
+        old, new = jax.nn.log_softmax(old), jax.nn.log_softmax(new)
+        return jnp.sum(jnp.exp(old) * (old - new), axis=(-2, -1))
+
+    def curvature(self, params: Array) -> Callable[[Array], Array]:
+        """H = diag(p) - p p' for each categorical."""
+        p = jax.nn.softmax(params)
+
+        def product(tangent: Array) -> Array:
+            weighted = p * tangent
+            return weighted - p * weighted.sum(-1, keepdims=True)
+
+        return product
+
+    def contains(self, action: np.ndarray) -> bool:
+        fits = action.shape == (self.size,) and (action == np.floor(action)).all()
+        return bool(fits and ((action >= 0) & (action < self.counts)).all())
+
+    def features(self, action: Array) -> Array:
+        """1 at the action of each dimension, 0 elsewhere."""
+        chosen = [
+            jax.nn.one_hot(action[..., d], count, dtype=jnp.float32)
+            for d, count in enumerate(self.counts)
+        ]
+        return jnp.concatenate(chosen, axis=-1)
+
+    def __str__(self) -> str:
+        return f"{' x '.join(map(str, self.counts))} actions"
+
+    def normalized(self, params: Array) -> Array:
+        """Log-probabilities."""
+        return jax.nn.log_softmax(params)
+
+    def summary(self, params: Array) -> Array:
+        """The probability of every action, [..., A, K]."""
+        return jax.nn.softmax(params)
+
+    def mode(self, summary: Array) -> Array:
+        return jnp.argmax(summary, axis=-1).astype(jnp.int32)
+
+
+def inverse_cdf(logits: Array, uniform: Array) -> Array:
+    """Draw from logits [..., A, K] with one uniform number in [0, 1) per dimension: [..., A].
+
+    The action is the number of cumulative probabilities, the last one left out, that are <= u. An
+    action of probability 0, such as one that does not exist, is never drawn: not even where
+    rounding leaves the sum of all probabilities below u.
+    """
+    p = jax.nn.softmax(logits)
+    k = jax.lax.broadcasted_iota(jnp.int32, p.shape, p.ndim - 1)  # [..., A, K]
+    # Sums of whole rows: XLA makes one kernel of a small network and of these. The sum up to an
+    # action of probability 0 is one of the same numbers as the sum up to the action before it.
+    up_to = k[..., :, None] <= k[..., None, :]  # [..., A, K, K]
+    cumulative = jnp.sum(jnp.where(up_to, p[..., :, None], 0.0), axis=-2)
+    passed = (cumulative <= uniform[..., None]) & (k < p.shape[-1] - 1)
+    possible = jnp.max(jnp.where(p > 0.0, k, 0), axis=-1)  # the last action that is
+    return jnp.minimum(jnp.sum(passed, axis=-1, dtype=jnp.int32), possible)
