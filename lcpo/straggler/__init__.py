@@ -1,11 +1,25 @@
-"""Straggler mitigation: when is a request sent a second time? A host environment.
+"""Straggler mitigation: when is a request sent a second time? A task as a package of its own.
 
-    task      Straggler, the config, and what the published simulator does otherwise
-    jobs      where requests come from: sizes and gaps, block by block
-    worlds    StragglerWorlds: N clusters that step together
-    windows   compiled: one window of 500 ms, what is observed, what is paid
-    buckets   compiled: percentiles of latencies by five minutes
-    events    compiled: a request arrives, is hedged, a copy finishes
+The environment, a host one:
 
-Importing the first two needs no numba; opening worlds does. docs/envs/straggler.md.
+    task        Straggler, the config, and what the published simulator does otherwise
+    settings    config values of agents on it
+    jobs        where requests come from: sizes and gaps, block by block
+    workloads   streams of jobs: the twins of the paper's, files, public data
+    worlds      StragglerWorlds: N clusters that step together
+    windows     compiled: one window of 500 ms, what is observed, what is paid
+    buckets     compiled: percentiles of latencies by five minutes
+    events      compiled: a request arrives, is hedged, a copy finishes
+
+The rules that engineers use, as agents, and what is made of runs:
+
+    rules       fixed timeouts, percentiles, budgets, tables by load, plans by the hour
+    timeouts    every fixed timeout simulated, to make such tables and plans
+    latency     latencies from records, and the columns of every comparison on the task
+    study       `lcpo reproduce straggler`; `report` has its tables and its figure
+    twins       `lcpo reproduce workloads`
+
+Nothing else in the library names it but the registries of environments, agents and studies, so that
+a task from outside can do all of this (docs/add_an_environment.md). The environment and the rules
+need jax and numpy; opening worlds needs numba. docs/envs/straggler.md.
 """

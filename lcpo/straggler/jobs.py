@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,11 +41,32 @@ class Jobs(Protocol):
         ...
 
 
-class ArrayJobs:
-    """Jobs from arrays [M]. After the last one come the first again.
+class WorkloadJobs:
+    """Jobs of a workload (docs/workloads.md).
 
-    `slow` [M, 2] replays a recorded run: whether the copies of each job were slow.
+    `slow` [M, 2] replays a recorded run: whether the copies of each of its M jobs were slow.
     """
+
+    def __init__(self, workload: workloads.Workload, slow: np.ndarray | None = None) -> None:
+        self.workload, self.slow = workload, slow
+
+    def block(self, seed: int, index: int, time: float) -> Block:
+        """By index: a workload keeps the time itself."""
+        del time
+        first = index * BLOCK
+        sizes, gaps = self.workload.jobs(first, BLOCK, seed)
+        if self.slow is None:
+            return Block(sizes, gaps)
+        return Block(sizes, gaps, self.slow[np.arange(first, first + BLOCK) % len(self.slow)])
+
+    def means(self, share: float) -> tuple[float, float]:
+        """Of the first jobs of a pass."""
+        size, gap = self.workload.means(share)
+        return size, gap or self.workload.means().gap  # a burst has no rate
+
+
+class ArrayJobs(WorkloadJobs):
+    """Jobs from arrays [M]. After the last one come the first again."""
 
     def __init__(self, sizes: ArrayLike, gaps: ArrayLike, slow: ArrayLike | None = None) -> None:
         self.sizes, self.gaps = np.asarray(sizes, float), np.asarray(gaps, float)
@@ -57,23 +78,11 @@ class ArrayJobs:
         check(self.sizes, self.gaps)
         if not self.gaps.any():
             raise InputError("all gaps are 0: needs some time between the jobs")
-        self.slow = None if slow is None else np.asarray(slow, bool)
-        if self.slow is not None and self.slow.shape != (len(self.sizes), 2):
-            shape = list(self.slow.shape)
+        known = None if slow is None else np.asarray(slow, bool)
+        if known is not None and known.shape != (len(self.sizes), 2):
+            shape = list(known.shape)
             raise InputError(f"slow {shape}: needs {[len(self.sizes), 2]}, two copies per job")
-
-    def block(self, seed: int, index: int, time: float) -> Block:
-        """The same for every seed."""
-        del seed, time
-        rows = np.arange(index * BLOCK, (index + 1) * BLOCK) % len(self.sizes)
-        slow = None if self.slow is None else self.slow[rows]
-        return Block(self.sizes[rows], self.gaps[rows], slow)
-
-    def means(self, share: float) -> tuple[float, float]:
-        """Of the first jobs."""
-        first = max(1, math.ceil(share * len(self.sizes)))
-        gap = float(self.gaps[:first].mean()) or float(self.gaps.mean())  # a burst has no rate
-        return float(self.sizes[:first].mean()), gap
+        super().__init__(workloads.Given("arrays", self.sizes, self.gaps), known)
 
 
 class PoissonJobs(NamedTuple):
@@ -101,34 +110,11 @@ class PoissonJobs(NamedTuple):
         return self.size, 1000.0 / self.rate
 
 
-class WorkloadJobs(NamedTuple):
-    """Jobs of a workload (docs/workloads.md)."""
-
-    workload: workloads.Workload
-
-    def block(self, seed: int, index: int, time: float) -> Block:
-        """By index: a workload keeps the time itself."""
-        del time
-        return Block(*self.workload.jobs(index * BLOCK, BLOCK, seed))
-
-    def means(self, share: float) -> tuple[float, float]:
-        """Of the first jobs of a pass."""
-        size, gap = self.workload.means(share)
-        return size, gap or self.workload.means().gap  # a burst has no rate
-
-
 @functools.lru_cache(maxsize=8)
-def workload_jobs(
-    name: str,
-    shorten: float,
-    rate: float | None,
-    size: float | None,
-    cv: float | None,
-    stamp: tuple[int, int] | None,
-) -> WorkloadJobs:
+def workload_jobs(name: str, stamp: tuple[int, int] | None, **given: Any) -> WorkloadJobs:
     """Those of `workloads.get`, which all worlds share. `stamp`: of the file, if it is one."""
     del stamp
-    return WorkloadJobs(workloads.get(name, shorten=shorten, rate=rate, size=size, cv=cv))
+    return WorkloadJobs(workloads.get(name, **given))
 
 
 def generator(seed: int, block: int, stream: int) -> np.random.Generator:

@@ -119,8 +119,9 @@ class Straggler:
             text = unknown("workload", self.workload, known)
             raise InputError(f"{text} (or a .csv, .npy or .npz file)")
         if self.workload != POISSON:
-            given = self.shorten, self.rate, self.size, self.size_cv
-            return workload_jobs(self.workload, *given, files.stamp(self.workload))
+            given = {"rate": self.rate, "size": self.size, "cv": self.size_cv}
+            stamp = files.stamp(self.workload)
+            return workload_jobs(self.workload, stamp, shorten=self.shorten, **given)
         if self.shorten != 1.0:
             raise InputError(
                 f"shorten = {self.shorten:g}, but the workload {POISSON!r} has no pass that could "
