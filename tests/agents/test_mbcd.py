@@ -210,6 +210,7 @@ def test_a_schedule_of_trainings_needs_a_period_for_each_stage(
         mbcd.check(config, SPEC)
 
 
+@pytest.mark.learn
 def test_no_policy_learns_in_a_rollout_with_a_change_and_entropy_is_tuned_once() -> None:
     state = enter(CONFIG, SPEC, fresh(), random_batch(SPEC, jax.random.key(1)), STAYS)
     train = jax.jit(mbcd.train_policy, static_argnums=1)

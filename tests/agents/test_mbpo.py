@@ -43,6 +43,7 @@ def run(batches: list[Transition], **overrides: Any) -> tuple[Any, list[dict[str
     return state, found
 
 
+@pytest.mark.learn
 def test_imagined_steps_start_where_real_ones_did_and_end_as_they_did() -> None:
     """And SAC's draws are older than those of replay: 3/4 of the run, not 1/2."""
     updates = 40
@@ -93,6 +94,7 @@ def test_one_member_imagines_at_a_time_and_each_takes_its_turn(
     assert np.bincount(used, minlength=3).min() >= 3
 
 
+@pytest.mark.learn
 def test_the_second_replay_closes_and_entropy_is_that_of_real_states() -> None:
     """The real replay holds the newest rollout alone, the second half of what was before it."""
     others = [random_batch(SPEC, jax.random.key(i), False) for i in range(2)]

@@ -179,6 +179,7 @@ def test_long_window() -> None:
     np.testing.assert_allclose(means, [999.5, 2499.5])
 
 
+@pytest.mark.learn
 def test_long_window_hides_a_change() -> None:
     """A context that moves by 3: the past is OOD at once, under the fault only later."""
     start = SPEC.context.start

@@ -116,6 +116,7 @@ def test_which_networks_are_held(faults: tuple[str, ...]) -> None:
     assert nearer == [True, True, not faults]
 
 
+@pytest.mark.learn
 def test_every_gradient_step_draws_actions_of_its_own() -> None:
     """Two steps of an update, and the same two by hand."""
     config = small_config(

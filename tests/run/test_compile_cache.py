@@ -53,6 +53,7 @@ def train(out: Path, **variables: str) -> tuple[int, int]:
     return int(hits), int(misses)
 
 
+@pytest.mark.learn
 def test_a_second_process_finds_a_program(tmp_path: Path) -> None:
     home = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     value, *counts = process(SMALL, **home)

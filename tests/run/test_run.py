@@ -130,6 +130,7 @@ def test_no_two_parts_of_a_run_share_a_key() -> None:
     assert len(np.unique(data, axis=0)) == len(keys)
 
 
+@pytest.mark.learn
 def test_vmapped_group_agrees_with_single_runs(tmp_path: Path) -> None:
     """What a GPU does with a group: seeds, config values and traces, stacked in one program."""
     jobs = small_jobs("a2c", seeds=(0, 1), sweep={"learning_rate": [1e-3, 1e-2]})
@@ -177,6 +178,7 @@ def test_a_run_that_diverges_stops_and_the_others_go_on(tmp_path: Path) -> None:
         lcpo.load(bad[0].folder)
 
 
+@pytest.mark.learn
 def test_a_group_goes_on_without_its_failed_member(tmp_path: Path) -> None:
     jobs = small_jobs("a2c", sweep={"learning_rate": [1e-3, 1e30]})
     events: list[Event] = []
@@ -280,6 +282,7 @@ def kill_and_resume(tmp_path: Path, kills: int, seed: int, chunks: int) -> None:
     assert_same_results(tmp_path / "whole" / "runs", out / "runs")
 
 
+@pytest.mark.learn
 def test_kill_and_resume(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, kills=1, seed=1, chunks=20)
 
@@ -289,6 +292,7 @@ def test_twenty_kills(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, kills=20, seed=2, chunks=120)
 
 
+@pytest.mark.learn
 def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     """kill -9 of the command alone: a worker that lived on would write beside a resumed run."""
     process = subprocess.Popen(

@@ -131,6 +131,7 @@ def test_workers_are_asked_to_save_and_those_that_compile_are_ended(
         os.kill(int((tmp_path / "silent").read_text()), 0)
 
 
+@pytest.mark.learn
 def test_a_plain_worker_saves_too(tmp_path: Path) -> None:
     """SIGTERM, as a queue sends it before the time is over."""
     out = tmp_path / "o"

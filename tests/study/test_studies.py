@@ -125,6 +125,7 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     assert len(made["date"]) == len("2026-01-01")
 
 
+@pytest.mark.learn
 def test_reproduce_runs_and_reports_a_study(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
