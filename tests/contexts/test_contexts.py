@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from each import for_each
 
 from lcpo import contexts
 from lcpo.contexts import families, files, generators, paper
@@ -42,7 +43,7 @@ def test_seed_makes_the_trace(generator: partial) -> None:
     assert np.abs(first - other).max() > 0.1
 
 
-@pytest.mark.parametrize("name", [*ANY_LENGTH, *MEMBERS])
+@for_each("name", [*ANY_LENGTH, *MEMBERS])
 def test_short_trace_is_the_head_of_a_long_one(name: str) -> None:
     rows = generators.BLOCK + 5_000  # into the second block
     np.testing.assert_array_equal(contexts.get(name, rows), contexts.get(name, 600_000)[:rows])

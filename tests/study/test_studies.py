@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import run
+from each import for_each
 
 from lcpo import bench
 from lcpo.cli.options import class_fields
@@ -32,7 +33,7 @@ SPEED = Path(__file__).parents[2] / "results" / "speed"
 SHARED = {field.name for field in dataclasses.fields(Options)}
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@for_each("name", STUDIES)
 def test_every_study_has_the_shared_options(name: str) -> None:
     study = STUDIES[name]
     assert issubclass(study.Options, Options)
@@ -42,8 +43,8 @@ def test_every_study_has_the_shared_options(name: str) -> None:
     assert study.help
 
 
-@pytest.mark.parametrize("name", [name for name in STUDIES if name != "faults"])
-@pytest.mark.parametrize("setting", ["corrected", "published"])
+@for_each("name", [name for name in STUDIES if name != "faults"])
+@for_each("setting", ["corrected", "published"])
 def test_published_means_the_same_everywhere(
     name: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
