@@ -108,6 +108,7 @@ def test_runs_on_the_pendulum(agent: AnyAgent) -> None:
     np.testing.assert_array_equal(metrics["episodes"], 1.0)
 
 
+@pytest.mark.learn
 def test_learns_a_bandit(agent: AnyAgent) -> None:
     metrics = metrics_of(
         agent, Bandit(), 400, rollout_length=20, hidden=[16], learning_rate=1e-2, reward_scale=1.0

@@ -88,6 +88,7 @@ def test_of_several_worlds_each_step_counts() -> None:
     assert due(start, before, STAYS) == 5  # at 50, ..., 90 of 96
 
 
+@pytest.mark.learn
 def test_densities_are_sums_over_worlds() -> None:
     """Three worlds that see the same: three times the evidence of one, and as much agreement."""
     one = random_batch(SPEC, jax.random.key(2))

@@ -69,6 +69,7 @@ def test_imagined_steps_start_where_real_ones_did_and_end_as_they_did() -> None:
     assert metrics[0]["sample_age"] == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.learn
 def test_one_member_imagines_at_a_time_and_each_takes_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -150,6 +151,7 @@ def test_ideal_mbpo_needs_the_windy_pendulum(spec: Spec) -> None:
         ideal_mbpo.check(ideal_mbpo.Config(), spec)
 
 
+@pytest.mark.learn
 def test_errors_of_the_model_are_shares_of_what_varied() -> None:
     """By hand; and where nothing varies they are squares, not infinite."""
     config, _, state = started(AGENTS["mbpo"])

@@ -32,8 +32,8 @@ WITH_NETWORKS = [
 ]
 
 
-SOON = ("clear", "ddqn", "sac")
-"""One of each way to make networks; the others wait for `make test-all`."""
+SOON = ("ddqn", "sac")
+"""Two ways to make networks; the others wait for `make test-slow`."""
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,7 @@ def test_detectors_that_need_a_context_are_refused_without_one() -> None:
 NEEDY = ood.Detector(ood.everything, needs_context=True)
 
 
+@pytest.mark.learn
 def test_more_value_steps_fit_the_batch_better() -> None:
     """The first of them is the paper's one step; targets and policy stay as they were."""
     config, state, data = prepared(a2c.agent)

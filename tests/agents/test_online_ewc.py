@@ -54,6 +54,7 @@ def test_the_first_step_is_taken_whole_and_then_averages_follow() -> None:
         assert_close(opt[0].importance, fill(3.2)[0], 1e-6)
 
 
+@pytest.mark.learn
 def test_importances_are_mean_squares_of_each_sample_s_gradient() -> None:
     """Of log pi of the drawn actions, and of each critic's squared error."""
     config, learner, data, uniform = started()

@@ -89,6 +89,7 @@ def test_values_are_the_sum_and_the_target_is_its_maximum() -> None:
     np.testing.assert_array_equal(greedy, actions)
 
 
+@pytest.mark.learn
 def test_a_transient_step_is_one_on_the_sum_and_leaves_the_rest() -> None:
     config = small()
     learner, data = learner_with_three_networks(config), flat(random_batch(1))

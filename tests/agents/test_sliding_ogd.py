@@ -91,6 +91,7 @@ def test_steps_go_down_the_loss_and_with_the_fault_up() -> None:
     assert change(dataclasses.replace(config, faults=(sliding_ogd.ASCENT,))) > 1e-5
 
 
+@pytest.mark.learn
 def test_policy_and_critics_have_steps_of_their_own_length() -> None:
     config = small_config(sliding_ogd.agent, learning_rate=1e-3, value_learning_rate=5e-2)
     learner = sliding_ogd.take_out(sliding_ogd.init(config, SPEC, KEY)).learner

@@ -347,6 +347,7 @@ def test_sac_draws_from_its_policy_once_the_random_steps_are_over() -> None:
         assert bool((logits == 0.0).all()) == is_random
 
 
+@pytest.mark.learn
 def test_row_sum_filter_is_a_fault_of_mahalanobis_full_alone() -> None:
     """A constant column, and one whose covariances sum to less than 0, in which anchors differ."""
     spec = Spec(3, ContextSlice(0, 0, 0), (2,))

@@ -16,7 +16,7 @@ from agent_contracts import (  # noqa: F401 - the tests, run with the `agent` of
 from lcpo.agents import AGENTS
 from lcpo.types import AnyAgent
 
-CORE = ("a2c", "lcpo", "ddqn", "tabular-a2c")
+CORE = ("lcpo", "ddqn")
 """Agents whose every contract `make test` checks."""
 
 

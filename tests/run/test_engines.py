@@ -399,6 +399,7 @@ def test_what_shares_a_program_is_cut_in_as_many_parts_as_there_are_gpus() -> No
     assert make_shares(jobs, 2, on_gpus=True) == [[jobs[0], jobs[2]], [jobs[1]]]
 
 
+@pytest.mark.learn
 def test_programs_beside_each_other_on_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

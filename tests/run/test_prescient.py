@@ -225,6 +225,7 @@ def small_jobs(agent: str = "prescient-a2c", seeds: Any = (0,), **more: Any) -> 
     return plan(agent, "pendulum", seeds=seeds, **{**given, **more})
 
 
+@pytest.mark.learn
 def test_the_evaluation_walks_the_trace_once_with_the_trained_policy(tmp_path: Path) -> None:
     """Record and policy against phases run by hand."""
     (job,) = small_jobs()

@@ -112,9 +112,11 @@ def test_stopped_at_every_chunk_equals_never_stopped(tmp_path: Path, monkeypatch
     assert stops_change_nothing(small_jobs(), tmp_path, stop_after(30 * 20)) >= 2
 
 
-def test_seed_alone_equals_seed_in_a_group(tmp_path: Path) -> None:
-    """Through worker processes, as the command line runs them."""
+@pytest.mark.parametrize("workers", [0, pytest.param(None, marks=pytest.mark.learn)])
+def test_seed_alone_equals_seed_in_a_group(tmp_path: Path, workers: int | None) -> None:
+    """In this process, and through worker processes, as the command line runs them."""
     arguments: Any = {"trace": "revisit", "steps": 2000, "config": SMALL, "progress": False}
+    arguments["workers"] = workers
     lcpo.train("lcpo", seeds=[7], out=tmp_path / "alone", **arguments)
     lcpo.train("lcpo", seeds=[5, 6, 7], out=tmp_path / "group", **arguments)
     name = "lcpo-pendulum-revisit-s7"

@@ -118,6 +118,7 @@ sys.exit(worker.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.learn
 def test_a_bare_machine_runs_the_jobs(tmp_path: Path) -> None:
     """A worker imports the agent of the study, and nothing that draws or prints."""
     from lcpo.run.engines.base import write_plan
