@@ -33,10 +33,11 @@ for name in ("agent_contracts", "golden_files", "stopping", "training"):
     pytest.register_assert_rewrite(name)  # they hold assertions, too
 
 
-def pytest_sessionstart() -> None:
-    from lcpo.run import compile_cache
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.getoption("dist", "no") == "no":  # else the workers of pytest-xdist do it
+        from lcpo.run import compile_cache
 
-    compile_cache.use()
+        compile_cache.use()
 
 
 def pytest_collection_finish() -> None:
