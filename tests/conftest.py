@@ -26,8 +26,8 @@ if HASTE not in os.environ.get("XLA_FLAGS", ""):  # a worker of pytest-xdist has
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {HASTE}".strip()
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else: a cache of the user's
     os.environ["XDG_CACHE_HOME"] = str(Path.home() / ".cache" / "lcpo-tests")
-    # Reading even the smallest program takes less time than compiling it.
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    # Writing the smallest programs would cost a first run more than reading them saves a second.
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
 
 for name in ("agent_contracts", "golden_files", "stopping", "training"):
     pytest.register_assert_rewrite(name)  # they hold assertions, too
@@ -46,7 +46,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-MODULES_KEPT = int(os.environ.get("MK", "8"))
+MODULES_KEPT = 8
 """Modules whose compiled programs stay in memory; those of all would fill gigabytes."""
 _modules = 0
 

@@ -15,7 +15,7 @@ import lcpo
 
 NUM_GENERATED = 600
 IN_HASTE = 40
-"""Of each, in `make test`; all of them in `make test-all`."""
+"""Of each, in `make test`; all of them in `make test-slow`."""
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from lcpo.run.store.results import load_results
 
 CASES = hostile.cases()[:800]
 IN_HASTE = 15
-"""In `make test`; all of them in `make test-all`."""
+"""In `make test`; all of them in `make test-slow`."""
 
 
 @pytest.fixture(scope="module")
