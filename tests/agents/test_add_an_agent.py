@@ -101,6 +101,7 @@ def metrics_of(agent: AnyAgent, env: Any, updates: int, **config: Any) -> dict[s
     return {k: np.asarray(v) for k, v in metrics.items()}
 
 
+@pytest.mark.learn
 def test_runs_on_the_pendulum(agent: AnyAgent) -> None:
     metrics = metrics_of(agent, Pendulum(), 20)
     assert {"policy_loss", "value_loss", "entropy", "reward"} <= set(metrics)

@@ -40,6 +40,7 @@ find = jax.jit(mbcd.find_change, static_argnums=1)
 NONE = float("-inf")
 
 
+@pytest.mark.learn
 def test_a_change_is_found_when_the_score_exceeds_the_threshold() -> None:
     """10 a step: 100 after ten steps is not enough, 110 is."""
     change = find(CONFIG, SPEC, fresh(), seen([0.0, 10.0, NONE, 4.0]))

@@ -42,6 +42,7 @@ def run_trpo(max_kl: Any, *faults: str) -> Any:
     return jax.jit(jax.vmap(one))(max_kl)
 
 
+@pytest.mark.learn
 def test_trpo_obeys_its_limit_and_the_slack_is_a_fault() -> None:
     limits = jnp.logspace(-3, 0, 40)
     correct, published = run_trpo(limits), run_trpo(limits, trpo.KL_SLACK)

@@ -122,6 +122,7 @@ def test_the_target_entropy_is_a_share_of_the_largest() -> None:
     assert_same(common.tune_entropy(fixed, spec, tuner, jnp.float32(1.0)), tuner)
 
 
+@pytest.mark.learn
 def test_adams_moments_rest_while_steps_are_anchored() -> None:
     """And only then: a step without anchors is A2C's."""
     config, state, data = prepared(lcpo.agent)

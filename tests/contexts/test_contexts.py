@@ -230,6 +230,7 @@ def test_settings_are_checked() -> None:
 # The paper's traces
 
 
+@pytest.mark.learn
 @pytest.mark.parametrize(("number", "mean", "std"), [
     (1, (-0.82, -0.91), (0.81, 0.70)), (2, (0.01, 0.01), (2.22, 1.78)),
 ])  # fmt: skip

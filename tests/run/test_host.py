@@ -285,10 +285,12 @@ def test_shares() -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        "step",
         "episode",
         "gymnasium",
-        *(pytest.param(kind, marks=pytest.mark.learn) for kind in ("own", "worlds", "prescient")),
+        *(
+            pytest.param(kind, marks=pytest.mark.learn)
+            for kind in ("step", "own", "worlds", "prescient")
+        ),
     ],
 )
 def test_stopped_at_every_chunk_equals_never_stopped(

@@ -34,7 +34,7 @@ def for_each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]
                 raise AssertionError("\n".join([count, *told])) from wrong[0][1]
 
         functools.update_wrapper(test, check)
-        del test.__wrapped__  # pytest would ask for its fixtures
+        del test.__dict__["__wrapped__"]  # pytest would ask for its fixtures
         signature = inspect.signature(check)
         left = [p for name, p in signature.parameters.items() if name not in arguments]
         test.__signature__ = signature.replace(parameters=left)  # pyright: ignore
