@@ -1,18 +1,20 @@
 """Tests run on the CPU unless $JAX_PLATFORMS says otherwise, and compile in haste.
 
-Most of the suite's time would be XLA optimising programs that run for milliseconds. A user's own
-XLA_FLAGS hold as well: `XLA_FLAGS=--xla_cpu_max_isa=SSE4_2 make test` is another machine. What is
-compiled once is kept for the other tests, and for the processes that they start, until the end.
+Most of the suite's time would be XLA optimizing programs that run for milliseconds. The user's own
+XLA_FLAGS are kept: `XLA_FLAGS=--xla_cpu_max_isa=SSE4_2 make test` acts like another machine.
+
+Compiled programs are kept in ~/.cache/lcpo-tests, for the processes that tests start, for the other
+workers of pytest-xdist and for the next run. The library's own cache keeps them: its key covers the
+program, JAX's version, the flags and the CPU. Delete the folder to compile everything anew.
 """
 
 from __future__ import annotations
 
+import gc
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
-import later
 import pytest
 from haste import HASTE
 
@@ -22,32 +24,39 @@ os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 if HASTE not in os.environ.get("XLA_FLAGS", ""):  # a worker of pytest-xdist has them already
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {HASTE}".strip()
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else: a cache of the user's
+    os.environ["XDG_CACHE_HOME"] = str(Path.home() / ".cache" / "lcpo-tests")
+    # Writing the smallest programs would cost a first run more than reading them saves a second.
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
 
 for name in ("agent_contracts", "golden_files", "stopping", "training"):
     pytest.register_assert_rewrite(name)  # they hold assertions, too
 
-MINE = "JAX_COMPILATION_CACHE_DIR" not in os.environ  # else: a worker of pytest-xdist, or a user's
-if MINE:
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="lcpo-tests-")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.getoption("dist", "no") == "no":  # else the workers of pytest-xdist do it
+        from lcpo.run import compile_cache
+
+        compile_cache.use()
 
 
-def pytest_unconfigure() -> None:
-    if MINE:
-        shutil.rmtree(os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+def pytest_collection_finish() -> None:
+    """Leave what the imports made out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
-@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if later.waits(item.nodeid.removeprefix("tests/")):
-            item.add_marker("learn")
+MODULES_KEPT = 8
+"""Modules whose compiled programs stay in memory; those of all would fill gigabytes."""
+_modules = 0
 
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_compiled_programs() -> Iterator[None]:
-    """They would fill gigabytes by the end of the suite."""
+    global _modules
     yield
     import jax
 
-    jax.clear_caches()
+    _modules += 1
+    if _modules % MODULES_KEPT == 0:
+        jax.clear_caches()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from each import for_each
 
 import lcpo
 
@@ -60,7 +60,7 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+@for_each("path", sorted(ROOT.rglob("*.py")))
 def test_arrows_point_one_way(path: Path) -> None:
     relative = path.relative_to(ROOT)
     package = relative.parts[0].removesuffix(".py")

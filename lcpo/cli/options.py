@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import functools
 import inspect
 import itertools
 import os
@@ -242,11 +243,15 @@ def class_fields(cls: type) -> list[Option]:
     ]
 
 
+_source = functools.cache(inspect.getsource)
+"""Of a class; looking for it parses a whole file."""
+
+
 def _help(cls: type, name: str) -> str:
     """The string under a field, in the class or in the one that it extends."""
     for base in cls.__mro__[:-1]:
         pattern = rf'\n    {name}:[^\n]*\n    """(.*?)"""'
-        found = re.search(pattern, inspect.getsource(base), re.S)
+        found = re.search(pattern, _source(base), re.S)
         if found:
             return " ".join(found.group(1).split())
     return ""

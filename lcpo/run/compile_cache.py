@@ -33,6 +33,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._written = MAX_BYTES  # since the sizes of all entries were last added up
 
     def get(self, key: str) -> bytes | None:
         """What was put there; None where there is nothing whole."""
@@ -56,7 +57,10 @@ class Folder:
             with open(descriptor, "wb") as new:
                 new.write(_digest(key, value) + value)
             os.replace(unfinished, file)
-            self._shrink()
+            self._written += len(value)
+            if self._written > MAX_BYTES // 16:  # looking at every entry takes time
+                self._shrink()
+                self._written = 0
         except OSError:
             if unfinished is not None:
                 with contextlib.suppress(OSError):

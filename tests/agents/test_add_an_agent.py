@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import agent_contracts
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +19,6 @@ from agent_contracts import (  # noqa: F401 - run again below, with the `agent` 
     test_same_key_same_result_and_act_only_reads,
     test_stopped_and_resumed_equals_never_stopped,
     test_update_keeps_the_state_tree_and_compiles_once,
-    test_vmap_over_seeds_and_traced_fields_equals_a_loop,
 )
 from jax.flatten_util import ravel_pytree
 from small_agents import assert_close, random_batch, started, updater
@@ -55,6 +55,11 @@ def shown(page: str) -> str:
     found = re.search(r"```python\n(.*?)```", (DOCS / page).read_text(), re.S)
     assert found, f"{page} shows no Python"
     return found.group(1)
+
+
+@pytest.mark.learn
+def test_vmap_over_seeds_and_traced_fields_equals_a_loop(agent: AnyAgent) -> None:
+    agent_contracts.test_vmap_over_seeds_and_traced_fields_equals_a_loop(agent)
 
 
 def test_the_page_shows_the_example() -> None:
@@ -144,6 +149,7 @@ def after_ending(agent: AnyAgent, kind: str, next_obs: float) -> Any:
     return agent.update(config, spec, state, batch, jax.random.key(0))[0]
 
 
+@pytest.mark.learn
 def test_truncated_bootstraps_and_terminated_does_not(agent: AnyAgent) -> None:
     for kind in ("terminated", "truncated"):
         one, other = (jax.tree.leaves(after_ending(agent, kind, x)) for x in (0.0, 3.0))
@@ -167,6 +173,7 @@ def metrics_of(agent: AnyAgent, env: Any, updates: int, **config: Any) -> dict[s
     return {k: np.asarray(v) for k, v in metrics.items()}
 
 
+@pytest.mark.learn
 def test_runs_on_the_pendulum(agent: AnyAgent) -> None:
     metrics = metrics_of(agent, Pendulum(), 20)
     assert {"policy_loss", "value_loss", "entropy", "reward"} <= set(metrics)
@@ -174,6 +181,7 @@ def test_runs_on_the_pendulum(agent: AnyAgent) -> None:
     np.testing.assert_array_equal(metrics["episodes"], 1.0)
 
 
+@pytest.mark.learn
 def test_learns_a_bandit(agent: AnyAgent) -> None:
     metrics = metrics_of(
         agent, Bandit(), 400, rollout_length=20, hidden=[16], learning_rate=1e-2, reward_scale=1.0
@@ -182,6 +190,7 @@ def test_learns_a_bandit(agent: AnyAgent) -> None:
     assert metrics["reward"][-50:].mean() > 0.9
 
 
+@pytest.mark.learn
 def test_from_the_command_line(tmp_path: Path) -> None:
     """As the page says, from the folder of the example, in a worker process."""
     command = [sys.executable, "-m", "lcpo.cli", "train", "--agent", "reinforce:agent"]
@@ -191,6 +200,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert "reinforce:agent" in done.stdout
 
 
+@pytest.mark.learn
 def test_own_environment(examples: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keeps its contract, trains in this process, and winter is remembered as another context."""
     import own_environment  # pyright: ignore[reportMissingImports]

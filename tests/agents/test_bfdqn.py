@@ -50,6 +50,7 @@ def test_the_flows_keep_the_total_but_for_the_leak() -> None:
     np.testing.assert_allclose(total, change - 0.3 / 2**5 * chain[-1], atol=2e-5)
 
 
+@pytest.mark.learn
 def test_a_chain_starts_as_noise_and_each_step_is_counted() -> None:
     config = small_config(bfdqn.agent, hidden=(64, 64), updates_per_rollout=3)
     state = bfdqn.init(config, SPEC, jax.random.key(0))

@@ -44,6 +44,7 @@ def estimate(config: Any, learner: on_policy.State, fresh: Transition, past: Tra
     return clear.estimate(config, SPEC, networks, learner, fresh, past)
 
 
+@pytest.mark.learn
 def test_what_a_guard_did_is_no_evidence_of_the_policy(blocks: Any) -> None:
     """It would have done the same under any: ratio 1; and its states are not cloned."""
     config, learner, fresh, past = blocks

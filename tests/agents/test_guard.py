@@ -48,6 +48,7 @@ def test_a_guarded_state_is_worth_what_the_guards_action_is(agent: AnyAgent) -> 
     assert np.abs(plain - expected)[held & ~np.asarray(data.terminated)].max() > 0.1
 
 
+@pytest.mark.learn
 def test_imagined_steps_obey_the_guard() -> None:
     """And keep the weight of the real step from there, which SAC's policy leaves out."""
     agent = AGENTS["ideal-mbpo"]

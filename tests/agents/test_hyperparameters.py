@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import for_each
 
 from lcpo.agents import AGENTS, lcpo_p, ppo, presets, trpo
 from lcpo.config import resolve, to_json
@@ -183,16 +184,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("row", "agent", "field", "parse"),
-    CASES,
-    ids=[f"{agent}: {row[1]}" for row, agent, *_ in CASES],
-)
+@for_each("row, agent, field, parse", CASES)
 def test_default_is_the_papers(
     row: tuple[str, str], agent: str, field: Field, parse: Callable[[str], Any]
 ) -> None:
-    if agent not in AGENTS:
-        pytest.skip(f"no agent {agent}")
     config = AGENTS[agent].config()
     if isinstance(field, str) and getattr(config, field) is None:
         config = resolve(config, 8_000_000)
@@ -326,7 +321,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@for_each("name", AGENTS)
 def test_every_default(name: str) -> None:
     assert to_json(AGENTS[name].config()) == DEFAULTS[name]
 
@@ -370,7 +365,7 @@ PUBLISHED_GRID: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PUBLISHED_GRID)
+@for_each("name", PUBLISHED_GRID)
 def test_the_published_grid_world(name: str) -> None:
     agent = AGENTS[name]
     values = {**presets.settings(agent, "grid-world"), **presets.published(agent, "grid-world")}

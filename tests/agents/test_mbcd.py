@@ -40,6 +40,7 @@ find = jax.jit(mbcd.find_change, static_argnums=1)
 NONE = float("-inf")
 
 
+@pytest.mark.learn
 def test_a_change_is_found_when_the_score_exceeds_the_threshold() -> None:
     """10 a step: 100 after ten steps is not enough, 110 is."""
     change = find(CONFIG, SPEC, fresh(), seen([0.0, 10.0, NONE, 4.0]))
@@ -88,6 +89,7 @@ def test_of_several_worlds_each_step_counts() -> None:
     assert due(start, before, STAYS) == 5  # at 50, ..., 90 of 96
 
 
+@pytest.mark.learn
 def test_densities_are_sums_over_worlds() -> None:
     """Three worlds that see the same: three times the evidence of one, and as much agreement."""
     one = random_batch(SPEC, jax.random.key(2))
@@ -210,6 +212,7 @@ def test_a_schedule_of_trainings_needs_a_period_for_each_stage(
         mbcd.check(config, SPEC)
 
 
+@pytest.mark.learn
 def test_no_policy_learns_in_a_rollout_with_a_change_and_entropy_is_tuned_once() -> None:
     state = enter(CONFIG, SPEC, fresh(), random_batch(SPEC, jax.random.key(1)), STAYS)
     train = jax.jit(mbcd.train_policy, static_argnums=1)

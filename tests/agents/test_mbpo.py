@@ -43,6 +43,7 @@ def run(batches: list[Transition], **overrides: Any) -> tuple[Any, list[dict[str
     return state, found
 
 
+@pytest.mark.learn
 def test_imagined_steps_start_where_real_ones_did_and_end_as_they_did() -> None:
     """And SAC's draws are older than those of replay: 3/4 of the run, not 1/2."""
     updates = 40
@@ -68,6 +69,7 @@ def test_imagined_steps_start_where_real_ones_did_and_end_as_they_did() -> None:
     assert metrics[0]["sample_age"] == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.learn
 def test_one_member_imagines_at_a_time_and_each_takes_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -93,6 +95,7 @@ def test_one_member_imagines_at_a_time_and_each_takes_its_turn(
     assert np.bincount(used, minlength=3).min() >= 3
 
 
+@pytest.mark.learn
 def test_the_second_replay_closes_and_entropy_is_that_of_real_states() -> None:
     """The real replay holds the newest rollout alone, the second half of what was before it."""
     others = [random_batch(SPEC, jax.random.key(i), False) for i in range(2)]
@@ -148,6 +151,7 @@ def test_ideal_mbpo_needs_the_windy_pendulum(spec: Spec) -> None:
         ideal_mbpo.check(ideal_mbpo.Config(), spec)
 
 
+@pytest.mark.learn
 def test_errors_of_the_model_are_shares_of_what_varied() -> None:
     """By hand; and where nothing varies they are squares, not infinite."""
     config, _, state = started(AGENTS["mbpo"])

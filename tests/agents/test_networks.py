@@ -32,8 +32,8 @@ WITH_NETWORKS = [
 ]
 
 
-SOON = ("lcpo", "clear", "ddqn", "sac")
-"""One of each way to make networks; the others wait for `make test-all`."""
+SOON = ("ddqn", "sac")
+"""Two ways to make networks; the others wait for `make test-slow`."""
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,7 @@ def sac_data() -> Transition:
     return jax.tree.map(lambda x: x[:, 0], random_batch(SPEC, KEY))
 
 
+@pytest.mark.learn
 def test_hooks_see_and_change_the_gradients_of_sac() -> None:
     """They come before the norm limit, L2 and Adam, which then get what the hook gives."""
     config = small_config(sac.agent)

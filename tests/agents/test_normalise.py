@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import agent_contracts
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agent_contracts import test_stopped_and_resumed_equals_never_stopped  # noqa: F401
 
 from lcpo.agents import AGENTS
 from lcpo.agents.normalise import RUNNING, check_rule, columns, normalise, read_rule, to_json
@@ -27,6 +27,11 @@ SPEC = Spec(5, ContextSlice(3, 1, 2), (2,), guard=Guard(1, (0,)))
 def agent() -> AnyAgent:
     """For the contract: one with a replay, whose buffers must stay where drivers look."""
     return normalise(AGENTS["ddqn"], RUNNING, own=False)
+
+
+@pytest.mark.learn
+def test_stopped_and_resumed_equals_never_stopped(agent: AnyAgent) -> None:
+    agent_contracts.test_stopped_and_resumed_equals_never_stopped(agent)
 
 
 @config

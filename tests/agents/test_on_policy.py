@@ -43,6 +43,7 @@ def run_trpo(max_kl: Any, *faults: str) -> Any:
     return jax.jit(jax.vmap(one))(max_kl)
 
 
+@pytest.mark.learn
 def test_trpo_obeys_its_limit_and_the_slack_is_a_fault() -> None:
     limits = jnp.logspace(-3, 0, 40)
     correct, published = run_trpo(limits), run_trpo(limits, trpo.KL_SLACK)
@@ -179,6 +180,7 @@ def test_long_window() -> None:
     np.testing.assert_allclose(means, [999.5, 2499.5])
 
 
+@pytest.mark.learn
 def test_long_window_hides_a_change() -> None:
     """A context that moves by 3: the past is OOD at once, under the fault only later."""
     start = SPEC.context.start
@@ -226,6 +228,7 @@ def test_detectors_that_need_a_context_are_refused_without_one() -> None:
 NEEDY = ood.Detector(ood.everything, needs_context=True)
 
 
+@pytest.mark.learn
 def test_more_value_steps_fit_the_batch_better() -> None:
     """The first of them is the paper's one step; targets and policy stay as they were."""
     config, state, data = prepared(a2c.agent)

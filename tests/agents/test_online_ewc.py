@@ -54,6 +54,7 @@ def test_the_first_step_is_taken_whole_and_then_averages_follow() -> None:
         assert_close(opt[0].importance, fill(3.2)[0], 1e-6)
 
 
+@pytest.mark.learn
 def test_importances_are_mean_squares_of_each_sample_s_gradient() -> None:
     """Of log pi of the drawn actions, and of each critic's squared error."""
     config, learner, data, uniform = started()
@@ -116,6 +117,7 @@ def test_which_networks_are_held(faults: tuple[str, ...]) -> None:
     assert nearer == [True, True, not faults]
 
 
+@pytest.mark.learn
 def test_every_gradient_step_draws_actions_of_its_own() -> None:
     """Two steps of an update, and the same two by hand."""
     config = small_config(

@@ -70,6 +70,7 @@ def chosen(params: Any, data: Transition) -> np.ndarray:
     return np.take_along_axis(q, action[..., None], axis=-1).sum((-2, -1))
 
 
+@pytest.mark.learn
 def test_values_are_the_sum_and_the_target_is_its_maximum() -> None:
     """Plain maximum over P + T', dimension by dimension, over actions that exist."""
     config = small(scale_rewards=False, gamma=0.9, epsilon_steps=1)
@@ -89,6 +90,7 @@ def test_values_are_the_sum_and_the_target_is_its_maximum() -> None:
     np.testing.assert_array_equal(greedy, actions)
 
 
+@pytest.mark.learn
 def test_a_transient_step_is_one_on_the_sum_and_leaves_the_rest() -> None:
     config = small()
     learner, data = learner_with_three_networks(config), flat(random_batch(1))

@@ -73,6 +73,7 @@ def test_where_nothing_is_left_there_is_no_step(kind: str) -> None:
     assert_same(after[:2], state[:2])
 
 
+@pytest.mark.learn
 def test_steps_go_down_the_loss_and_with_the_fault_up() -> None:
     config = small_config(sliding_ogd.agent, learning_rate=1e-3)
     state = sliding_ogd.take_out(sliding_ogd.init(config, SPEC, KEY))
@@ -90,6 +91,7 @@ def test_steps_go_down_the_loss_and_with_the_fault_up() -> None:
     assert change(dataclasses.replace(config, faults=(sliding_ogd.ASCENT,))) > 1e-5
 
 
+@pytest.mark.learn
 def test_policy_and_critics_have_steps_of_their_own_length() -> None:
     config = small_config(sliding_ogd.agent, learning_rate=1e-3, value_learning_rate=5e-2)
     learner = sliding_ogd.take_out(sliding_ogd.init(config, SPEC, KEY)).learner
@@ -104,6 +106,7 @@ def test_policy_and_critics_have_steps_of_their_own_length() -> None:
         assert length(new, old) == pytest.approx(5e-2, rel=1e-4)
 
 
+@pytest.mark.learn
 def test_directions_stand_in_the_memory_and_are_counted() -> None:
     """A saved policy has none of them; a run's budget has them twice, for its checkpoints."""
     config = small_config(sliding_ogd.agent, updates_per_rollout=3)

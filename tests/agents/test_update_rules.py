@@ -123,6 +123,7 @@ def test_the_target_entropy_is_a_share_of_the_largest() -> None:
     assert_same(common.tune_entropy(fixed, spec, tuner, jnp.float32(1.0)), tuner)
 
 
+@pytest.mark.learn
 def test_adams_moments_rest_while_steps_are_anchored() -> None:
     """And only then: a step without anchors is A2C's."""
     config, state, data = prepared(lcpo.agent)
@@ -351,6 +352,7 @@ def test_sac_draws_from_its_policy_once_the_random_steps_are_over() -> None:
         assert bool((logits == 0.0).all()) == is_random
 
 
+@pytest.mark.learn
 def test_row_sum_filter_is_a_fault_of_mahalanobis_full_alone() -> None:
     """A constant column, and one whose covariances sum to less than 0, in which anchors differ."""
     spec = Spec(3, ContextSlice(0, 0, 0), (2,))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import QUICK, run
+from each import for_each
 
 from lcpo.run.store.results import load_results
 
@@ -57,6 +58,7 @@ def test_train_sweeps_reports_and_resumes(
     assert "config.gamma: there 0.99, now 0.5" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.learn
 def test_a_run_too_short_to_say_which_sigma_would_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,6 +104,7 @@ def test_trace_and_calibrate_draw(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "sigma" in capsys.readouterr().out
 
 
+@pytest.mark.learn
 def test_plan_only_writes_what_a_bare_machine_runs(tmp_path: Path) -> None:
     from lcpo.run import worker
 
@@ -162,7 +165,7 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BAD)
+@for_each("name", BAD)
 def test_bad_input_is_refused_before_any_work(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_output_that_nobody_reads_is_no_bug() -> None:
     assert process.returncode == 141
 
 
+@pytest.mark.learn
 def test_a_failed_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A learning rate at which nothing stays finite."""
     command = ["train", "--agent", "a2c", "--trace", "revisit", "--steps", "2000", "--seeds", "1",
@@ -103,7 +104,9 @@ def test_a_failed_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "stopped:" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("how", ["workers", "here", "compare"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("workers", marks=pytest.mark.learn), "here", "compare"]
+)
 def test_an_environment_that_breaks_before_its_first_checkpoint(
     how: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 from commands import run
+from each import for_each
 
 from lcpo.errors import InputError
 from lcpo.run.plan.check import check_agent
@@ -41,6 +41,7 @@ def test_closed_streams_are_empty_ones(closed: str, words: list[str], code: int)
     assert (told.returncode, told.stderr) == (code, "")
 
 
+@pytest.mark.learn
 def test_a_worker_without_output_runs_its_plan(tmp_path: Path) -> None:
     out = tmp_path / "o"
     assert run(*PLANNED, "--out", str(out), "--plan-only") == 0
@@ -49,15 +50,16 @@ def test_a_worker_without_output_runs_its_plan(tmp_path: Path) -> None:
     assert list(out.glob("runs/*/manifest.json"))
 
 
-@pytest.mark.parametrize("columns", ["1", "5", "1000000000"])
-def test_help_comes_to_an_end_on_any_terminal(columns: str) -> None:
+@for_each("columns", ["1", "5", "1000000000"])
+def test_help_comes_to_an_end_on_any_terminal(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As it was found: with one column it never did."""
-    command = [sys.executable, "-m", "lcpo.cli", "check-env", "pendulum", "--help"]
-    environment = {**os.environ, "COLUMNS": columns}
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert told.returncode == 0
-    assert "--env.num-bins" in told.stdout
-    assert len(told.stdout) < 10**5
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run("check-env", "pendulum", "--help") == 0
+    shown = capsys.readouterr().out
+    assert "--env.num-bins" in shown
+    assert len(shown) < 10**5
 
 
 GONE = {

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
 
 import lcpo
 from lcpo.run.plan.check import check_env
@@ -31,6 +32,7 @@ def test_the_environment_is_one() -> None:
         check_env(scope["Thermostat"]())
 
 
+@pytest.mark.learn
 def test_the_python_example_runs(tmp_path: Path, monkeypatch: Any) -> None:
     """With fewer steps, in this process."""
     (block,) = [b for b in BLOCKS if "lcpo.train" in b]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from each import for_each
 
 from lcpo import contexts
 from lcpo.contexts import families, files, generators, paper
@@ -43,7 +44,7 @@ def test_seed_makes_the_trace(generator: partial) -> None:
     assert np.abs(first - other).max() > 0.1
 
 
-@pytest.mark.parametrize("name", [*ANY_LENGTH, *MEMBERS])
+@for_each("name", [*ANY_LENGTH, *MEMBERS])
 def test_short_trace_is_the_head_of_a_long_one(name: str) -> None:
     rows = generators.BLOCK + 5_000  # into the second block
     np.testing.assert_array_equal(contexts.get(name, rows), contexts.get(name, 600_000)[:rows])
@@ -230,6 +231,7 @@ def test_settings_are_checked() -> None:
 # The paper's traces
 
 
+@pytest.mark.learn
 @pytest.mark.parametrize(("number", "mean", "std"), [
     (1, (-0.82, -0.91), (0.81, 0.70)), (2, (0.01, 0.01), (2.22, 1.78)),
 ])  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from agent_contracts import (  # noqa: F401 - the tests, run with the `agent` of this file
     test_config_survives_json,
@@ -18,12 +16,24 @@ from agent_contracts import (  # noqa: F401 - the tests, run with the `agent` of
 from lcpo.agents import AGENTS
 from lcpo.types import AnyAgent
 
-
-def _case(agent: AnyAgent) -> Any:
-    """A variant runs the code of its parent with other values: it waits for `make test-all`."""
-    return pytest.param(agent, marks=[pytest.mark.learn] if agent.parent else [], id=agent.name)
+CORE = ("lcpo", "ddqn")
+"""Agents whose every contract `make test` checks."""
 
 
-@pytest.fixture(params=[_case(agent) for agent in AGENTS.values()])
-def agent(request: pytest.FixtureRequest) -> AnyAgent:
-    return request.param
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test for every agent; some wait for `make test-slow`.
+
+    A variant runs the code of its parent with other values, and heavy contracts take long to
+    compile.
+    """
+    heavy = metafunc.definition.get_closest_marker("heavy") is not None
+
+    def waits(agent: AnyAgent) -> bool:
+        return agent.parent is not None or (heavy and agent.name not in CORE)
+
+    marks = [[pytest.mark.learn] if waits(agent) else [] for agent in AGENTS.values()]
+    params = [
+        pytest.param(agent, id=name, marks=m)
+        for (name, agent), m in zip(AGENTS.items(), marks, strict=True)
+    ]
+    metafunc.parametrize("agent", params)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from lcpo.core import dynamics
 from lcpo.types import ContextSlice, Spec, Transition
@@ -26,6 +27,7 @@ def linear(key: jax.Array, count: int) -> Transition:
     return Transition(obs, action, reward, next_obs, no, no, ones, ones, ())
 
 
+@pytest.mark.learn
 def test_the_ensemble_learns_a_linear_system_and_its_noise() -> None:
     network = dynamics.make_network(SPEC, (32,), 2)
     model = dynamics.model_init(network, SPEC, jax.random.key(0))

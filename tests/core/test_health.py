@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from each import for_each
 
 from lcpo.agents import normalise
 from lcpo.core import buffers, health, stats
@@ -101,8 +102,8 @@ def test_an_entry_that_would_make_its_column_vanish() -> None:
     assert normalise.outlier(known, jnp.asarray(wild[5:6, 1:])) == np.float32(1e10)
 
 
-@pytest.mark.parametrize("value", [1e10, 1e19, 1e20, 3e38, -3e38])
-@pytest.mark.parametrize("count", [1, 200])
+@for_each("value", [1e10, 1e19, 1e20, 3e38, -3e38])
+@for_each("count", [1, 200])
 def test_moments_survive_any_finite_number(value: float, count: int) -> None:
     moments = stats.moments_add(stats.moments_init(), jnp.ones(100))
     for values in (jnp.full(count, value), jnp.ones(100), jnp.asarray([value, -value])):

@@ -63,6 +63,7 @@ def test_one_that_keeps_the_rules_may_be_infinite() -> None:
     ood.check_detector(f"{__name__}:good", CONTEXT, 4)
 
 
+@pytest.mark.learn
 def test_the_page_in_the_docs_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,7 @@ def test_rollouts_that_do_not_fit_are_refused() -> None:
         replay.replay_add(memory, COMPACT, stream(COMPACT, 5))
 
 
+@pytest.mark.learn
 def test_the_pendulum_keeps_its_promise() -> None:
     """Through the driver: resets in mid-rollout, and a trace that ends and starts again."""
     agent, env = AGENTS["ddqn"], Pendulum(max_steps=7)

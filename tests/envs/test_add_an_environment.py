@@ -53,6 +53,7 @@ def test_nothing_is_wrong_with_it(monkeypatch: pytest.MonkeyPatch, capsys: Any) 
     assert "the context moves" in printed
 
 
+@pytest.mark.learn
 def test_the_command_of_the_page(tmp_path: Path, capsys: Any) -> None:
     """Through worker processes, which find the class from this folder."""
     (line,) = [x for x in PAGE.splitlines() if x.startswith("lcpo compare")]
@@ -79,6 +80,7 @@ def test_a_users_broken_environment_is_told(capsys: Any) -> None:
     assert "cannot import environment" in capsys.readouterr().err
 
 
+@pytest.mark.learn
 def test_one_of_gymnasiums_own(tmp_path: Path, capfd: Any) -> None:
     """Said aloud: actions of a Box are a grid."""
     arguments = ["train", "--agent", "a2c", "--env", "gym:Pendulum-v1", "--env.bins", "5"]

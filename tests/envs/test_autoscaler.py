@@ -57,6 +57,7 @@ def test_check_env_names_what_is_out_of_scale(folder: Path, capsys: Any) -> None
     assert "is fit for use; mind the" in printed
 
 
+@pytest.mark.learn
 def test_a_saved_policy_scales_by_itself(folder: Path) -> None:
     """Trained for three updates, through the host driver; then given raw observations."""
     arguments = {"load": str(folder / "requests.csv")}

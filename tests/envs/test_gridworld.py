@@ -132,7 +132,7 @@ def test_table_looks_up_rows() -> None:
     )
 
 
-@pytest.mark.parametrize("value", ["table", "mlp"])
+@pytest.mark.parametrize("value", ["table", pytest.param("mlp", marks=pytest.mark.learn)])
 def test_a_table_keeps_what_it_does_not_visit(value: str) -> None:
     """Learns the short path in 300 updates; rows with the trap stay uniform."""
     env, config = GridWorld(), tabular_a2c.Config(value=value, value_learning_rate=0.01)

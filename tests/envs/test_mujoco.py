@@ -179,7 +179,10 @@ PUBLISHED = {
 }
 
 
-@ALL
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.learn] if n == "hopper" else []) for n in STOCK],
+)
 def test_returns_of_a_random_policy(name: str) -> None:
     """Within four standard errors of the difference, and the rounding of the table."""
     num_published, table = PUBLISHED[name]

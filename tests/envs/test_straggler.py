@@ -84,6 +84,7 @@ def recorded(num_jobs: int, rate: float, size: float, seed: int = 0) -> Any:
 # Queueing theory
 
 
+@pytest.mark.learn
 def test_waiting_time_of_one_server_is_that_of_m_d_1() -> None:
     """W = S + rho S / (2 (1 - rho)), to 2 %; 1.4M requests."""
     env = Straggler(num_servers=1, rate=70.0, size=10.0, size_cv=0.0, slow_share=0.0)

@@ -9,12 +9,13 @@ import bad_commands
 import numpy as np
 import pytest
 from bad_commands import FOUND, Words, complaint, generated
+from each import for_each
 
 import lcpo
 
 NUM_GENERATED = 600
 IN_HASTE = 40
-"""Of each, in `make test`; all of them in `make test-all`."""
+"""Of each, in `make test`; all of them in `make test-slow`."""
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_all_of_the_grammar(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert not complaints(commands, folder, capsys, may_pass=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [["--help"], ["-h"], [], *([name, "--help"] for name in bad_commands.VALID),
      ["train", "--agent", "a2c", "--steps", "x", "-h"], ["reproduce", "theorem", "--help"],

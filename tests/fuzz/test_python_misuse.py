@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import pytest
 from bad_commands import Accepted
+from each import for_each
 
 import lcpo
 from lcpo import contexts
@@ -180,7 +181,7 @@ def test_there_are_many() -> None:
     assert len(MISUSES) > 150
 
 
-@pytest.mark.parametrize("name", MISUSES)
+@for_each("name", MISUSES)
 def test_misuse(name: str) -> None:
     with bad_commands.watch(), pytest.raises(InputError) as caught:
         MISUSES[name]()
@@ -206,7 +207,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@for_each("name", ACCEPTED)
 def test_what_stands_for_plain_values_is_taken(name: str) -> None:
     with bad_commands.watch(), pytest.raises(Accepted) as caught:
         train(**ACCEPTED[name])
@@ -238,7 +239,7 @@ OBS: list[Any] = [None, "x", [], [1.0, 2.0], np.zeros((2, 2, 3)), [[1.0], [2.0, 
 KEYS: list[Any] = ["x", 1.5, [1], np.zeros(3), NotOurs(), jax.random.split(jax.random.key(0), 2)]
 
 
-@pytest.mark.parametrize("i", range(len(OBS) + len(KEYS)))
+@for_each("i", range(len(OBS) + len(KEYS)))
 def test_policies_refuse(i: int, policy: lcpo.Policy) -> None:
     obs, key = (OBS[i], None) if i < len(OBS) else (np.zeros(3), KEYS[i - len(OBS)])
     with pytest.raises(InputError) as caught:
@@ -246,7 +247,7 @@ def test_policies_refuse(i: int, policy: lcpo.Policy) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("obs", OBS, ids=range(len(OBS)))
+@for_each("obs", OBS)
 def test_sessions_and_probabilities_refuse(obs: Any, policy: lcpo.Policy) -> None:
     for call in (policy.session().act, policy.probabilities):
         with pytest.raises(InputError) as caught:

@@ -246,7 +246,12 @@ def test_lcpo_update(case: Path) -> None:
         assert_params(state.value, g, "final_value", 1e-6)
 
 
-@cases("update_lcpo_first_*", "update_lcpo_backtrack_*", "update_lcpo_fail_*")
+@cases(
+    "update_lcpo_first_*",
+    "update_lcpo_backtrack_*",
+    "update_lcpo_fail_*",
+    later=("update_lcpo_backtrack_d1", "update_lcpo_first_d3"),
+)
 def test_lcpo_step_by_step(case: Path) -> None:
     """Gradient, Fisher product, conjugate gradient and the full step of one update."""
     g = load(case)

@@ -68,7 +68,7 @@ def settings(g: dict[str, np.ndarray], faults: tuple[str, ...]) -> clear.Config:
     return clear.Config(scale_rewards=False, faults=faults, **values)
 
 
-@cases("update_clear_*")
+@cases("update_clear_*", later=("update_clear_1",))
 def test_clear_update(case: Path) -> None:
     g = load(case)
     config = settings(g, clear.FAULTS)

@@ -81,7 +81,7 @@ def test_ood(case: Path) -> None:
     same(distance > jnp.square(jnp.sqrt(jnp.float32(g["threshold"]))), g["mask"])
 
 
-@cases("grid_tabular_a2c_*")
+@cases("grid_tabular_a2c_*", later=("grid_tabular_a2c_0",))
 def test_tabular_update(case: Path) -> None:
     """The published agent: a table for the policy, an MLP for the value."""
     g = load(case)

@@ -37,7 +37,7 @@ def params(g: dict[str, np.ndarray], prefix: str) -> dynamics.Params:
     return dynamics.Params(mlp_params(g, prefix), *bounds)
 
 
-@cases("mbpo_model_*")
+@cases("mbpo_model_*", later=("mbpo_model_1",))
 def test_model(case: Path) -> None:
     """A training of 25 steps, and what the trained members predict."""
     g = load(case)
@@ -100,7 +100,7 @@ def mbcd_state(g: dict[str, np.ndarray], config: mbcd.Config, spec: Spec) -> mbc
     )
 
 
-@cases("mbcd_cusum_*")
+@cases("mbcd_cusum_*", later=("mbcd_cusum_2",))
 def test_mbcd_finds_the_same_changes(case: Path) -> None:
     """Log densities, disagreement, the scores of every step, and what they lead to."""
     g = load(case)

@@ -203,7 +203,7 @@ def test_sac_without_the_fault_takes_the_policy_of_the_successor(case: Path) -> 
     assert np.abs(found - faulty).max() > 1e-3
 
 
-@cases("update_ewc_*")
+@cases("update_ewc_*", later=("update_ewc_1",))
 def test_online_ewc_update(case: Path) -> None:
     """Weights, averages of weights and importances, and the losses with their penalties."""
     g = load(case)

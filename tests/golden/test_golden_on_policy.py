@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from golden_files import (
     assert_params,
     batch_of,
@@ -55,6 +56,7 @@ def test_trpo_update(case: Path) -> None:
         assert_params(state.value, g, "final_value", 1e-6)
 
 
+@pytest.mark.learn
 @cases("update_trpo_*")
 def test_trpo_step_by_step(case: Path) -> None:
     """Gradient, Fisher product, conjugate gradient and the full step of one update."""

@@ -131,7 +131,7 @@ def data_of(
     return data
 
 
-@cases("straggler_update_a2c_*")
+@cases("straggler_update_a2c_*", later=("straggler_update_a2c_0",))
 def test_a2c_update(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums over safe steps are divided by the number of *all* steps there, and here of safe ones.
 

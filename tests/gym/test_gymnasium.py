@@ -9,6 +9,7 @@ import gym_examples
 import gymnasium
 import numpy as np
 import pytest
+from each import for_each
 from gymnasium import spaces
 from host_examples import Drift
 
@@ -84,8 +85,7 @@ def test_a_box_action_is_a_grid_that_holds_both_bounds() -> None:
     np.testing.assert_allclose(decoder.form.decode(np.array([2, 1])), [0.0, 0.25])
 
 
-@pytest.mark.parametrize(
-    ("make", "fields", "match"),
+@for_each("make, fields, match",
     [
         ("gym:NoSuch-v0", {}, r"gym:NoSuch-v0 cannot be made \(NameNotFound"),
         ("gym_examples:Walk", {"arguments": {"size": 3}}, "unexpected keyword argument 'size'"),

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from each import for_each
 from small_agents import SMALL as SIZES
 from small_agents import assert_same, env_for, random_batch, small_config, started, updater
 
@@ -562,7 +563,7 @@ FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FORGED)
+@for_each("name", FORGED)
 def test_forged_files_are_refused(name: str, tmp_path: Path) -> None:
     learner, file = Learner(SEES, ONE), tmp_path / "x.npz"
     step(learner, 1.0)
@@ -650,7 +651,7 @@ BAD: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@for_each("name", BAD)
 def test_bad_input_is_told_in_a_line(name: str) -> None:
     with pytest.raises(InputError) as caught:
         BAD[name](Learner(SEES, ONE))

@@ -644,23 +644,23 @@ MUTANTS = (
     Mutant(
         "default-reward-var-offset", "lcpo/agents/common.py",
         "reward_var_offset: float = traced(1.0,", "reward_var_offset: float = traced(1e-8,",
-        (f"{DEFAULT}[a2c]",), "rewards are scaled as in the grid world, everywhere",
+        (DEFAULT,), "rewards are scaled as in the grid world, everywhere",
     ),
     Mutant(
         "default-max-grad-norm-on-policy", "lcpo/agents/on_policy.py",
         'with_default(common.Config, "max_grad_norm", 0.5)',
         'with_default(common.Config, "max_grad_norm", 1.0)',
-        (f"{DEFAULT}[a2c]",), "A2C's gradients are clipped at 1",
+        (DEFAULT,), "A2C's gradients are clipped at 1",
     ),
     Mutant(
         "default-max-grad-norm-off-policy", "lcpo/agents/common.py",
         "max_grad_norm: float = traced(1.0,", "max_grad_norm: float = traced(0.5,",
-        (f"{DEFAULT}[ddqn]",), "DDQN's and SAC's gradients are clipped at 0.5",
+        (DEFAULT,), "DDQN's and SAC's gradients are clipped at 0.5",
     ),
     Mutant(
         "default-clip", "lcpo/agents/ppo.py",
         "clip: float = traced(0.2,", "clip: float = traced(0.3,",
-        (f"{DEFAULT}[ppo]",), "PPO's ratios count up to 1 +- 0.3",
+        (DEFAULT,), "PPO's ratios count up to 1 +- 0.3",
     ),
     # CLEAR.
     Mutant(

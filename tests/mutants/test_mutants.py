@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from each import for_each
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +19,7 @@ def functions(file: str) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=[m.name for m in MUTANTS])
+@for_each("mutant", MUTANTS)
 def test_mutant_can_be_made_and_its_tests_exist(mutant: Mutant) -> None:
     source = (ROOT / mutant.file).read_text()
     assert mutant.apply(source) != source

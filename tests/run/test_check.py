@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import pytest
+from each import for_each
 
 import lcpo
 from lcpo import config as configs
@@ -97,7 +98,7 @@ def broken_agents() -> dict[str, tuple[Any, str]]:
     }
 
 
-@pytest.mark.parametrize("name", broken_agents())
+@for_each("name", broken_agents())
 def test_broken_agents(name: str) -> None:
     agent, rule = broken_agents()[name]
     with pytest.raises(InputError, match=rule):
@@ -191,7 +192,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("fault", RULES)
+@for_each("fault", RULES)
 def test_broken_environments(fault: str) -> None:
     with pytest.raises(ValueError, match=RULES[fault]):
         check_env(Env(fault=fault))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -53,11 +54,14 @@ def train(out: Path, **variables: str) -> tuple[int, int]:
     return int(hits), int(misses)
 
 
+@pytest.mark.learn
 def test_a_second_process_finds_a_program(tmp_path: Path) -> None:
     home = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     value, *counts = process(SMALL, **home)
     assert counts == ["0", "1"]
     assert process(SMALL, **home) == [value, "1", "0"]
+    flags = f"{os.environ['XLA_FLAGS']} --xla_cpu_max_isa=SSE4_2"
+    assert process(SMALL, **home, XLA_FLAGS=flags)[1:] == ["0", "1"], "other flags, other code"
     (tmp_path / "file").write_text("no folder")
     assert process(SMALL, XDG_CACHE_HOME=str(tmp_path / "file")) == [value, "0", "0"]
 
@@ -139,6 +143,21 @@ def test_what_was_not_used_for_long_is_dropped(
     assert cache.get("a") == bytes(68), "used again: the newest now"
     cache.put("d", bytes(68))
     assert [cache.get(key) is None for key in "abcd"] == [False, True, False, False]
+
+
+def test_other_instructions_have_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(compile_cache.SWITCH, raising=False)
+    found = {compile_cache.folder()}
+    for flags in ("sse4_2", "sse4_2 avx2"):
+        cpu = f"model name : the same\nflags : {flags}\n\n"
+        monkeypatch.setattr(
+            compile_cache, "open", lambda *_, cpu=cpu, **__: io.StringIO(cpu), raising=False
+        )
+        found.add(compile_cache.folder())
+    assert len(found) == 3
 
 
 def test_folders_of_others_and_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

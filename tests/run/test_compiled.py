@@ -43,6 +43,7 @@ def test_variants_share_a_program_unless_a_function_differs() -> None:
     assert other.root is other
 
 
+@pytest.mark.learn
 def test_a_scan_whose_rows_are_chosen_as_on_a_gpu_is_the_same_scan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -25,6 +25,7 @@ from lcpo.run.store.results import load_result, load_results
 from lcpo.study.report import report
 from lcpo.study.study import Picture
 
+pytestmark = pytest.mark.learn
 AGENTS = "a2c,ddqn,prescient-a2c"
 OPTIONS = ["--agents", AGENTS, "--trace", "wind.npy", "--steps", "4000", "--seeds", "2",
            "--training-steps", "6400", "--workers", "0"]  # fmt: skip
@@ -175,7 +176,6 @@ def check(base: Path, out: Path, what: str, capfd: pytest.CaptureFixture[str]) -
     return bool(refused) or exported != 0 or resumed != 0
 
 
-@pytest.mark.learn
 def test_three_hundred_damaged_folders(
     base: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

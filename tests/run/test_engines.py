@@ -180,6 +180,7 @@ def examples_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
 
+@pytest.mark.learn
 @pytest.mark.usefixtures("examples_are_found")
 def test_workers_that_misbehave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers, six runs: one is loud, four break in a way each, one must not suffer."""
@@ -236,6 +237,7 @@ def test_a_run_that_breaks_in_this_process(tmp_path: Path) -> None:
     assert log_file(tmp_path, None).read_text().count("\n[red]for ever\n") == 2
 
 
+@pytest.mark.learn
 @pytest.mark.usefixtures("examples_are_found")
 def test_standard_output_of_a_worker_is_events_alone(tmp_path: Path) -> None:
     """Alone on a bare machine. It holds the lock; a log of its driver's is not its business."""
@@ -336,6 +338,7 @@ def test_a_worker_that_cannot_start_is_told(
         run_plan(jobs_of(0), tmp_path / "o", LocalEngine(workers=1), ignore)
 
 
+@pytest.mark.learn
 def test_the_second_of_two_drivers_is_refused_and_ctrl_c_stops_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -396,6 +399,7 @@ def test_what_shares_a_program_is_cut_in_as_many_parts_as_there_are_gpus() -> No
     assert make_shares(jobs, 2, on_gpus=True) == [[jobs[0], jobs[2]], [jobs[1]]]
 
 
+@pytest.mark.learn
 def test_programs_beside_each_other_on_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def jobs_in(out: Path) -> list[dict[str, Any]]:
     return json.loads((out / "plan.json").read_text())["jobs"]
 
 
+@pytest.mark.learn
 def test_a_continuation_is_repeated_and_extended_with_its_own_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,6 +96,7 @@ def compiled_runs(
 TRAINING = Mode(random_starts=True, halve=("learning_rate",), halve_at=(2,))
 
 
+@pytest.mark.learn
 @pytest.mark.parametrize(
     ("env", "mode"),
     [(GridWorld(), ONLINE), (Pendulum(max_steps=17), TRAINING)],
@@ -238,7 +239,8 @@ def names_of(jobs: list) -> list[str]:
     return [job.name for job in jobs]
 
 
-@pytest.mark.parametrize("agent", [pytest.param("a2c", marks=pytest.mark.learn), "lcpo"])
+@pytest.mark.learn
+@pytest.mark.parametrize("agent", ["a2c", "lcpo"])
 def test_a_run_does_not_depend_on_the_runs_beside_it(tmp_path: Path, agent: str) -> None:
     execute.run_jobs(drift_jobs([7], agent), tmp_path / "alone", ignore, 1e9)
     execute.run_jobs(drift_jobs([5, 6, 7, 8, 9], agent), tmp_path / "group", ignore, 1e9)
@@ -250,6 +252,7 @@ def test_a_run_does_not_depend_on_the_runs_beside_it(tmp_path: Path, agent: str)
     assert saved(tmp_path / "group/runs" / name)
 
 
+@pytest.mark.learn
 def test_workers_share_the_runs(tmp_path: Path) -> None:
     """Through worker processes, as the command line runs them; the same as in this process."""
     arguments: Any = {"trace": "wind.npy", "steps": ROWS, "config": SMALL, "progress": False}
@@ -279,7 +282,17 @@ def test_shares() -> None:
     assert seeds == [[0, 2, 4], [1, 3], [0, 2], [1]]
 
 
-@pytest.mark.parametrize("kind", ["step", "episode", "own", "worlds", "gymnasium", "prescient"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "episode",
+        "gymnasium",
+        *(
+            pytest.param(kind, marks=pytest.mark.learn)
+            for kind in ("step", "own", "worlds", "prescient")
+        ),
+    ],
+)
 def test_stopped_at_every_chunk_equals_never_stopped(
     tmp_path: Path, monkeypatch: Any, kind: str
 ) -> None:
@@ -319,7 +332,10 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(f, marks=[] if f in ("nan", "raises") else [pytest.mark.learn]) for f in FAULTS],
+)
 def test_a_broken_world_stops_its_run_and_leaves_its_checkpoint(
     tmp_path: Path, monkeypatch: Any, fault: str
 ) -> None:
@@ -370,6 +386,7 @@ def test_a_note_tells_that_a_gpu_is_waited_for(monkeypatch: Any) -> None:
     assert "JAX_PLATFORMS=cpu" in Setup(job).notes[-1]
 
 
+@pytest.mark.learn
 def test_vmapped_updates_agree_with_single_ones(tmp_path: Path, monkeypatch: Any) -> None:
     """What a GPU does with a group; several worlds per run."""
     jobs = drift_jobs((0, 1), num_worlds=2, steps=1000)

@@ -30,6 +30,7 @@ print(result.job.env, result.status)
 """
 
 
+@pytest.mark.learn
 def test_a_script_runs_in_its_own_process(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     support = str(Path(__file__).parents[1] / "support")

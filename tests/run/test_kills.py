@@ -129,11 +129,12 @@ def kill_everywhere(
     return len(places)
 
 
-@pytest.mark.parametrize("name", ["lcpo", "ddqn"])
+@pytest.mark.parametrize("name", ["lcpo", pytest.param("ddqn", marks=pytest.mark.learn)])
 def test_killed_at_some_file_operations(name: str, tmp_path: Path) -> None:
     assert kill_everywhere(name, tmp_path, SAMPLE) == SAMPLE
 
 
+@pytest.mark.learn
 def test_the_disk_is_full_at_some_file_operations(tmp_path: Path) -> None:
     assert kill_everywhere("ddqn", tmp_path, 3, is_full=True) == 3
 

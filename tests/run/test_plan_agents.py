@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from each import for_each
 
 from lcpo.agents import AGENTS
 from lcpo.errors import InputError
@@ -85,8 +86,8 @@ def test_all_beside_an_agent_with_settings() -> None:
     assert planned("a2c[gamma=0.9],all")[0] == ["a2c", "lcpo", "a2c"]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
+@for_each(
+    "text, says",
     [
         ("lcpo[sigma=1", r"a \] for every \["),
         ("lcpo]sigma=1", r"a \] for every \["),

@@ -82,6 +82,7 @@ def job_of(agent: str, normalise: Any, folder: Path, kind: str, value: float, at
     return dataclasses.replace(job, variant=name)
 
 
+@pytest.mark.learn
 @AGENT
 def test_train_goes_on_or_says_why_not(agent: str, normalise: Any, tmp_path: Path) -> None:
     """All poisons of an agent, and none, as one group: one program is compiled."""

@@ -103,6 +103,7 @@ def test_the_trace_jumps_at_resets_and_walks_in_between() -> None:
         np.testing.assert_array_equal(shown[:, 4:7], -history)
 
 
+@pytest.mark.learn
 def test_starts_are_uniform() -> None:
     """Chi-square over 50 rows, 20,000 episodes of one step, and over the first starts of seeds."""
     _, batch, _ = rows_seen(Bandit(), 50, 20_000)
@@ -190,6 +191,7 @@ def test_rates_are_halved_at_the_right_updates(tmp_path: Path, monkeypatch: Any)
     assert [v.item() for v in policy.values()] == [100.0], "100 updates, all of them in training"
 
 
+@pytest.mark.learn
 def test_halving_and_keys_count_updates() -> None:
     """Two updates of A2C with the rate halved before the second are those of two rates."""
     env, trace = TwoContexts(), np.ones((50, 1), np.float32)
@@ -223,6 +225,7 @@ def small_jobs(agent: str = "prescient-a2c", seeds: Any = (0,), **more: Any) -> 
     return plan(agent, "pendulum", seeds=seeds, **{**given, **more})
 
 
+@pytest.mark.learn
 def test_the_evaluation_walks_the_trace_once_with_the_trained_policy(tmp_path: Path) -> None:
     """Record and policy against phases run by hand."""
     (job,) = small_jobs()
@@ -271,10 +274,8 @@ def test_no_two_updates_share_a_key() -> None:
 prescient_lcpo = prescient(lcpo_agent.agent, steps=2000, buffer_size=50)
 
 
-@pytest.mark.parametrize(
-    "agent",
-    [pytest.param("prescient-a2c", marks=pytest.mark.learn), HERE + "prescient_lcpo"],
-)
+@pytest.mark.learn
+@pytest.mark.parametrize("agent", ["prescient-a2c", HERE + "prescient_lcpo"])
 def test_stopped_in_both_phases_equals_never_stopped(
     agent: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -369,6 +370,7 @@ def test_vmapped_group_agrees_with_single_runs_and_resumes(
     assert_same_results(tmp_path / "group", tmp_path / "cut")
 
 
+@pytest.mark.learn
 def test_a_run_that_diverges_in_training_is_not_judged(tmp_path: Path) -> None:
     jobs = small_jobs(sweep={"learning_rate": [1e-3, 1e30]})
     events: list[Event] = []
@@ -385,6 +387,7 @@ def test_a_run_that_diverges_in_training_is_not_judged(tmp_path: Path) -> None:
     assert steps == [2000, 6000]
 
 
+@pytest.mark.learn
 def test_the_training_sees_only_the_rows_of_the_evaluation(tmp_path: Path) -> None:
     """A trace longer than the run: what comes after the run's end is not its future."""
     trace = np.zeros((5000, 1), np.float32)
@@ -401,6 +404,7 @@ def test_the_training_sees_only_the_rows_of_the_evaluation(tmp_path: Path) -> No
     assert result.record["largest_obs"].max() <= 1.0
 
 
+@pytest.mark.learn
 def test_prescient_training_learns_both_contexts(tmp_path: Path) -> None:
     """Right in A is wrong in B, and B comes last: the frozen policy must know both."""
     trace = np.repeat([1.0, -1.0], 2000)[:, None].astype(np.float32)
@@ -417,6 +421,7 @@ def test_prescient_training_learns_both_contexts(tmp_path: Path) -> None:
     assert right[10:].mean() > 0.9
 
 
+@pytest.mark.learn
 def test_grid_world_trains_from_random_episodes(tmp_path: Path) -> None:
     (result,) = lcpo.train(
         "prescient-a2c", "grid-world", steps=4000, training_steps=4000, seeds=1, workers=0,
@@ -427,6 +432,7 @@ def test_grid_world_trains_from_random_episodes(tmp_path: Path) -> None:
     assert len(result.record["step"]) == 20
 
 
+@pytest.mark.learn
 def test_a_users_own_environment(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
     monkeypatch.chdir(tmp_path)

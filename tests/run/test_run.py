@@ -112,9 +112,11 @@ def test_stopped_at_every_chunk_equals_never_stopped(tmp_path: Path, monkeypatch
     assert stops_change_nothing(small_jobs(), tmp_path, stop_after(30 * 20)) >= 2
 
 
-def test_seed_alone_equals_seed_in_a_group(tmp_path: Path) -> None:
-    """Through worker processes, as the command line runs them."""
+@pytest.mark.parametrize("workers", [0, pytest.param(None, marks=pytest.mark.learn)])
+def test_seed_alone_equals_seed_in_a_group(tmp_path: Path, workers: int | None) -> None:
+    """In this process, and through worker processes, as the command line runs them."""
     arguments: Any = {"trace": "revisit", "steps": 2000, "config": SMALL, "progress": False}
+    arguments["workers"] = workers
     lcpo.train("lcpo", seeds=[7], out=tmp_path / "alone", **arguments)
     lcpo.train("lcpo", seeds=[5, 6, 7], out=tmp_path / "group", **arguments)
     name = "lcpo-pendulum-revisit-s7"
@@ -130,6 +132,7 @@ def test_no_two_parts_of_a_run_share_a_key() -> None:
     assert len(np.unique(data, axis=0)) == len(keys)
 
 
+@pytest.mark.learn
 def test_vmapped_group_agrees_with_single_runs(tmp_path: Path) -> None:
     """What a GPU does with a group: seeds, config values and traces, stacked in one program."""
     jobs = small_jobs("a2c", seeds=(0, 1), sweep={"learning_rate": [1e-3, 1e-2]})
@@ -177,6 +180,7 @@ def test_a_run_that_diverges_stops_and_the_others_go_on(tmp_path: Path) -> None:
         lcpo.load(bad[0].folder)
 
 
+@pytest.mark.learn
 def test_a_group_goes_on_without_its_failed_member(tmp_path: Path) -> None:
     jobs = small_jobs("a2c", sweep={"learning_rate": [1e-3, 1e30]})
     events: list[Event] = []
@@ -280,6 +284,7 @@ def kill_and_resume(tmp_path: Path, kills: int, seed: int, chunks: int) -> None:
     assert_same_results(tmp_path / "whole" / "runs", out / "runs")
 
 
+@pytest.mark.learn
 def test_kill_and_resume(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, kills=1, seed=1, chunks=20)
 
@@ -289,6 +294,7 @@ def test_twenty_kills(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, kills=20, seed=2, chunks=120)
 
 
+@pytest.mark.learn
 def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     """kill -9 of the command alone: a worker that lived on would write beside a resumed run."""
     process = subprocess.Popen(

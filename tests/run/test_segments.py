@@ -48,12 +48,12 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("agent", "config"),
     [
-        ("ddqn", {}),
-        ("ddqn", {"buffer_size": 900}),  # a ring, part of which each chunk overwrites
-        ("ddqn", {"buffer_size": 300}),  # a ring that a chunk fills more than once
-        ("sac", {"updates_per_rollout": 2}),
+        pytest.param("ddqn", {}, id="ddqn"),
+        # A ring, part of which each chunk overwrites, and one that a chunk fills more than once.
+        pytest.param("ddqn", {"buffer_size": 900}, id="ring", marks=pytest.mark.learn),
+        pytest.param("ddqn", {"buffer_size": 300}, id="short-ring", marks=pytest.mark.learn),
+        pytest.param("sac", {"updates_per_rollout": 2}, id="sac", marks=pytest.mark.learn),
     ],
-    ids=["ddqn", "ring", "short-ring", "sac"],
 )
 def test_stopped_at_every_chunk_equals_never_stopped(
     agent: str, config: dict[str, Any], short: None, tmp_path: Path
@@ -61,6 +61,7 @@ def test_stopped_at_every_chunk_equals_never_stopped(
     assert stops_change_nothing(jobs_of(agent, **config), tmp_path, stop_after_a_chunk) >= 2
 
 
+@pytest.mark.learn
 def test_a_vmapped_group_stopped_and_resumed(short: None, tmp_path: Path) -> None:
     """What a GPU does: each member's rows are cut from, and put back into, the stacked state."""
     setups = [Setup(job) for job in jobs_of("ddqn", seeds=(0, 1))]

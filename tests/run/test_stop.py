@@ -46,7 +46,9 @@ def signals_at(monkeypatch: pytest.MonkeyPatch, step: int, *numbers: signal.Sign
     monkeypatch.setattr(group.Group, "_progress", progress)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.learn), signal.SIGTERM]
+)
 def test_a_signal_saves_and_says_so(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +81,7 @@ def test_the_second_signal_ends_at_once_and_says_what_is_lost(
     )
 
 
+@pytest.mark.learn
 def test_a_slow_simulator_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +134,7 @@ def test_workers_are_asked_to_save_and_those_that_compile_are_ended(
         os.kill(int((tmp_path / "silent").read_text()), 0)
 
 
+@pytest.mark.learn
 def test_a_plain_worker_saves_too(tmp_path: Path) -> None:
     """SIGTERM, as a queue sends it before the time is over."""
     out = tmp_path / "o"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import for_each
 
 from lcpo.study.controls import rivals
 from lcpo.study.measure import seeds
@@ -27,7 +28,7 @@ def how_made(folder: str) -> dict[str, Any]:
     return json.loads((RESULTS / folder / "made.json").read_text())
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@for_each("folder", FOLDERS)
 def test_every_result_says_how_it_was_made(folder: str) -> None:
     made = how_made(folder)
     assert made.keys() >= {"command", "date", "commit", "device", "versions"}
@@ -47,7 +48,7 @@ def test_every_result_says_how_it_was_made(folder: str) -> None:
         assert all(commit in line for commit in made["commit"])
 
 
-@pytest.mark.parametrize("folder", sorted(set(WITH_SEEDS) - NO_RUNS))
+@for_each("folder", sorted(set(WITH_SEEDS) - NO_RUNS))
 def test_the_runs_are_those_that_it_says(folder: str) -> None:
     made = how_made(folder)
     assert made.keys() >= output.how_made([]).keys()
@@ -61,7 +62,7 @@ def test_the_runs_are_those_that_it_says(folder: str) -> None:
     assert len({row["seed"] for row in rows}) == made["seeds"]
 
 
-@pytest.mark.parametrize("folder", sorted(NO_RUNS))
+@for_each("folder", sorted(NO_RUNS))
 def test_the_draws_are_those_that_it_says(folder: str) -> None:
     made = how_made(folder)
     with (RESULTS / folder / "seeds.csv").open() as file:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from each import for_each
 
 from lcpo import contexts
 from lcpo.run.plan.job import Job
@@ -377,8 +378,7 @@ def test_csv() -> None:
     assert Table(["a,b"], [['say "x"']]).to_csv() == '"a,b"\n"say ""x"""\n'
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@for_each("value, text",
     [(-373.4, "-373"), (100.0, "100"), (99.95, "100.0"), (-10.04, "-10.0"), (9.876, "9.88"),
      (-0.001, "0.00"), (None, "-"), (math.nan, "-")],
 )  # fmt: skip
@@ -386,8 +386,7 @@ def test_number(value: float | None, text: str) -> None:
     assert cells.number(value) == text
 
 
-@pytest.mark.parametrize(
-    ("mean", "half", "text"),
+@for_each("mean, half, text",
     [(-373.4, 3.2, "-373 ± 3"), (20.94, 6.31, "+20.9 ± 6.3"), (0.8, 10.25, "+0.8 ± 10.2"),
      (5.0, 123.0, "+5 ± 123"), (-373.4, 0.04, "-373.40 ± 0.04"), (2.0, 0.0, "+2.00 ± 0.00"),
      (-373.4, math.nan, "-373 ± -"), (math.nan, math.nan, "-")],

@@ -55,6 +55,7 @@ def test_the_epochs_that_count() -> None:
     assert discretisation.late_return(result("trpo", 3200)) == 16 * np.arange(501, 563).mean()
 
 
+@pytest.mark.learn
 def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "o"
     command = ["reproduce", "discretisation", "--agents", " a2c,", "--seeds", "2",

@@ -128,6 +128,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
     assert rows["lcpo", "c anchor 0.0001, value steps 5"] == [whole, "6 of 6", late, "6 of 6"]
 
 
+@pytest.mark.learn
 def test_report_of_rivals_from_a_table_of_seeds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from lcpo.straggler import timeouts as hedging
 from lcpo.straggler.task import NEVER, Straggler
 
 
+@pytest.mark.learn
 def test_each_timeout_is_played_in_each_seed() -> None:
     """Against a world by itself whose latencies are sorted into five minutes by arrival."""
     task = Straggler(rate=20.0, size=80.0, size_cv=1.5)

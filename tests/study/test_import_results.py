@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import for_each
 
 from lcpo.errors import InputError
 from lcpo.run.store.files import save_document
@@ -132,7 +133,7 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BAD)
+@for_each("name", BAD)
 def test_bad_files_are_refused(name: str, tmp_path: Path) -> None:
     text, why = BAD[name]
     with pytest.raises(InputError, match=why):

@@ -41,6 +41,7 @@ def test_jumps_are_counted_and_distances_compared() -> None:
     )
 
 
+@pytest.mark.learn
 def test_a_study_without_runs_is_reproduced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -196,6 +196,7 @@ def test_online_ewc_by_its_hyper_parameters() -> None:
         ewc.study.plan(EwcOptions(alphas="1,x"))
 
 
+@pytest.mark.learn
 def test_ideal_mbpo_stands_beside_the_paper_s() -> None:
     """Traces may differ in length; warm-up is left out of the columns of the model, too."""
     options = IdealMbpoOptions(traces="2,3", seeds=2, scale="1/1000")

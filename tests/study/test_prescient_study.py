@@ -101,6 +101,7 @@ def test_runs_of_other_training_are_not_averaged(out: Path) -> None:
         compare.summarise(load_results(out))
 
 
+@pytest.mark.learn
 def test_compare_and_export_take_prescient_and_online_agents(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +119,7 @@ def test_compare_and_export_take_prescient_and_online_agents(
     assert "prescient-a2c" in capsys.readouterr().err
 
 
+@pytest.mark.learn
 def test_reproduce_prints_the_table_beside_the_papers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,6 +141,7 @@ def test_reproduce_prints_the_table_beside_the_papers(
         assert (out / f"table.{suffix}").stat().st_size > 0
 
 
+@pytest.mark.learn
 def test_a_plan_written_here_runs_there(tmp_path: Path) -> None:
     from lcpo.run import worker
 

@@ -11,6 +11,7 @@ import quoted
 import quoted_cells as cells
 import quoted_checks as checks
 import quoted_pages as pages
+from each import for_each
 
 ROOT = cells.ROOT
 NAMES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
@@ -24,7 +25,7 @@ def page_of(name: str) -> pages.Page:
     return pages.parse(text_of(name), pages.notes_of(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_result_names_its_cells(name: str) -> None:
     problems = checks.check(name, text_of(name), pages.notes_of(name))
     hint = f"""results/README.md says how to quote a result. python tests/support/quoted.py {name}
@@ -183,8 +184,8 @@ def test_evidence_is_looked_at(see: str, holds: bool) -> None:
     assert (problems == []) is holds
 
 
-@pytest.mark.parametrize(
-    ("quoted", "shown", "same"),
+@for_each(
+    "quoted, shown, same",
     [
         ("34.1 ± 5.8", "+34.1 ± 5.8", True),
         ("34.1 ± 5.8", "-34.1 ± 5.8", False),

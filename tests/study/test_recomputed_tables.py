@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from each import for_each
 
 from lcpo.straggler.report import printed
 from lcpo.study.controls import anchors, drawn, drawn_runs, rivals
@@ -149,7 +150,7 @@ def rule_of(folder: str, column: str) -> Callable[[Sequence[Run]], str] | None:
     return RULES.get(column)
 
 
-@pytest.mark.parametrize("folder", OTHERS)
+@for_each("folder", OTHERS)
 def test_tables_are_what_their_seeds_say(folder: str) -> None:
     runs, rows = runs_of(folder), rows_of(RESULTS / folder / "table.md")
     assert rows
@@ -167,7 +168,7 @@ def test_tables_are_what_their_seeds_say(folder: str) -> None:
     assert checked >= 2 * len(rows)
 
 
-@pytest.mark.parametrize("folder", [f for f in OTHERS if not f.startswith("straggler")])
+@for_each("folder", [f for f in OTHERS if not f.startswith("straggler")])
 def test_differences_to_the_first_row_are_what_their_seeds_say(folder: str) -> None:
     """`minus REF` and P(better), which compare the returns after warm-up."""
     runs, (first, *rows) = runs_of(folder), rows_of(RESULTS / folder / "table.md")
@@ -181,7 +182,7 @@ def test_differences_to_the_first_row_are_what_their_seeds_say(folder: str) -> N
         assert row["P(better)"] == tables.with_bounds(better)
 
 
-@pytest.mark.parametrize("folder", [f for f in OTHERS if f.startswith("straggler")])
+@for_each("folder", [f for f in OTHERS if f.startswith("straggler")])
 def test_straggler_tables_compare_with_the_best_fixed_timeout(folder: str) -> None:
     runs, rows = runs_of(folder), rows_of(RESULTS / folder / "table.md")
     p95 = {row["agent"]: by_seed(runs_behind(row, runs), "p95") for row in rows}
@@ -200,7 +201,7 @@ def test_straggler_tables_compare_with_the_best_fixed_timeout(folder: str) -> No
         assert row.get("paper", tables.NONE) == (theirs.text if theirs else tables.NONE)
 
 
-@pytest.mark.parametrize("folder", [f for f in OTHERS if f.startswith(("windy", "pendulum-short"))])
+@for_each("folder", [f for f in OTHERS if f.startswith(("windy", "pendulum-short"))])
 def test_the_paper_s_numbers_are_those_that_it_prints(folder: str) -> None:
     for row in rows_of(RESULTS / folder / "table.md"):
         theirs = paper_numbers.printed("gym-all", row["agent"], row["env"], row["trace"])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from each import for_each
 from scipy import stats as scipy_stats
 
 from lcpo.study.measure.stats import (
@@ -67,8 +68,8 @@ def by_seed(values: Sequence[float]) -> dict[int, float]:
     return dict(enumerate(values))
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "expected"),
+@for_each(
+    "a, b, expected",
     [
         # All won: low = 0.025 ** (1 / n). None won: the mirror image.
         ([3.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0, 4.0], (1.0, 0.3976, 1.0, 4)),
@@ -135,9 +136,9 @@ def draw_pairs(
     return shift + rng.standard_normal(shape) + luck, rng.standard_normal(shape) + luck
 
 
-@pytest.mark.parametrize("n", [4, 8, 16])
-@pytest.mark.parametrize("p", [0.5, 0.9, 0.95])
-@pytest.mark.parametrize("kind", ["independent", "correlated", "skewed", "ties"])
+@for_each("n", [4, 8, 16])
+@for_each("p", [0.5, 0.9, 0.95])
+@for_each("kind", ["independent", "correlated", "skewed", "ties"])
 def test_probability_of_improvement_covers_the_truth(kind: str, p: float, n: int) -> None:
     """In 95 % of samples or more; the percentile bootstrap over all pairs reaches 61 % at n = 4."""
     x, y = draw_pairs(np.random.default_rng(0), kind, p, (400, n))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import run
+from each import for_each
 
 from lcpo import bench
 from lcpo.cli.options import class_fields
@@ -33,7 +34,7 @@ SPEED = Path(__file__).parents[2] / "results" / "speed"
 SHARED = {option[0] for option in class_fields(Options)}
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@for_each("name", STUDIES)
 def test_every_study_has_the_shared_options(name: str) -> None:
     study = find_study(name)
     assert issubclass(study.Options, Options)
@@ -43,8 +44,8 @@ def test_every_study_has_the_shared_options(name: str) -> None:
     assert study.help
 
 
-@pytest.mark.parametrize("name", [name for name in STUDIES if name != "faults"])
-@pytest.mark.parametrize("setting", ["corrected", "published"])
+@for_each("name", [name for name in STUDIES if name != "faults"])
+@for_each("setting", ["corrected", "published"])
 def test_published_means_the_same_everywhere(
     name: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +129,7 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     assert len(made["date"]) == len("2026-01-01")
 
 
+@pytest.mark.learn
 def test_reproduce_runs_and_reports_a_study(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

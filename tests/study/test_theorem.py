@@ -80,6 +80,7 @@ def run(out: Path, seeds: int, steps: int) -> list[Result]:
     return load_results(out, jobs)
 
 
+@pytest.mark.learn
 def test_metrics_of_a_run_agree_with_its_final_table(tmp_path: Path) -> None:
     """One row is one update here, so the last row is the end of the run."""
     results = run(tmp_path, seeds=1, steps=2000)
@@ -117,6 +118,7 @@ sys.exit(worker.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.learn
 def test_a_bare_machine_runs_the_jobs(tmp_path: Path) -> None:
     """A worker imports the agent of the study, and nothing that draws or prints."""
     from lcpo.run.engines.base import write_plan

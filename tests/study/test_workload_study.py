@@ -30,6 +30,7 @@ def test_a_pen_fills_narrow_valleys_and_keeps_peaks() -> None:
     assert line.high[12] > 90  # between two peaks nearer than the pen is wide
 
 
+@pytest.mark.learn
 def test_the_figure_is_reproduced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "o"
     command = ["reproduce", "workloads", "--seeds", "2", "--shorten", "500", "--out", str(out)]

@@ -79,6 +79,7 @@ def test_same_key_same_result_and_act_only_reads(agent: AnyAgent) -> None:
 SLOW = ("mbpo", "ideal-mbpo", "mbcd")
 
 
+@pytest.mark.heavy
 def test_vmap_over_seeds_and_traced_fields_equals_a_loop(agent: AnyAgent) -> None:
     """One program with each traced field changed in one of its members."""
     if agent.name in SLOW:
@@ -281,6 +282,7 @@ class Driven:
         return self.program(*self._arguments(mine, first, count))[0]
 
 
+@pytest.mark.heavy
 def test_stopped_and_resumed_equals_never_stopped(agent: AnyAgent) -> None:
     """Through the driver: four updates at once, or two, a trip through the host, and two more."""
     driven = Driven(agent)

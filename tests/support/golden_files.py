@@ -26,8 +26,11 @@ close = np.testing.assert_allclose
 FOLDER = Path(os.environ.get("LCPO_GOLDEN") or Path(__file__).parents[1] / "golden")
 
 
-def cases(*patterns: str) -> Any:
-    """Parametrise a test over the files that match; every pattern must match one."""
+def cases(*patterns: str, later: tuple[str, ...] = ()) -> Any:
+    """Parametrize a test over the files that match; every pattern must match one.
+
+    The cases in `later` wait for `make test-slow`.
+    """
     if not FOLDER.is_dir():
         raise FileNotFoundError(f"no golden vectors: {FOLDER} is not a folder ($LCPO_GOLDEN)")
     files: set[Path] = set()
@@ -37,7 +40,9 @@ def cases(*patterns: str) -> Any:
             raise FileNotFoundError(f"no golden vectors: {FOLDER} has no file {pattern}.npz")
         files |= found
     ordered = sorted(files)
-    return pytest.mark.parametrize("case", ordered, ids=[f.stem for f in ordered])
+    late = {name: [pytest.mark.learn] for name in later}
+    params = [pytest.param(f, id=f.stem, marks=late.get(f.stem, [])) for f in ordered]
+    return pytest.mark.parametrize("case", params)
 
 
 def load(case: Path) -> dict[str, np.ndarray]:
