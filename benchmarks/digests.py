@@ -75,6 +75,14 @@ def cases() -> dict[str, dict[str, Any]]:
         if name.startswith("prescient"):
             case |= {"training_steps": 6400}
         found[f"{name} {env}"] = {**case, "config": SMALL.get(name, {})}
+    for name, env_config in (
+        ("lcpo", {"workload": "workload-1", "shorten": 20.0}),
+        ("hedge-p95", {"cancel": True, "rate": 40.0}), ("hedge-table", {"slow_ms": 900.0}),
+        ("hedge-cap", {"faults": ["future-sizes", "late-windows", "idle-terminal"]}),
+        ("hedge-30ms", {"workload": "workload-2", "shorten": 50.0}),
+    ):  # fmt: skip
+        case = {"agent": name, "env": "straggler", "steps": 9300, "env_config": env_config}
+        found[f"{name} straggler"] = case
     gym = {"agent": "lcpo", "env": "gym:CartPole-v1", "steps": 2000}
     found["lcpo gym"] = {**gym, "config": {"detector": "mahalanobis-full"}}
     plain = {"agent": "ppo", "env": "pendulum-v1", "steps": 4000}

@@ -301,7 +301,7 @@ def world_seeds(seed: int, num_worlds: int, update: int) -> list[int]:
     return [seed, *seeds[1:]] if update == 0 else seeds
 
 
-def acting_device() -> jax.Device:
+def acting_device() -> Any:
     """Where agents act: the CPU, unless JAX_PLATFORMS leaves it out."""
     try:
         return jax.local_devices(backend="cpu")[0]
