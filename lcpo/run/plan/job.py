@@ -116,7 +116,8 @@ class Job:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise InputError(f"{where}: {name} = {value!r} of a job is no {_title(kind)}")
         found = dict(values)
-        called, text, scale, steps = found.pop("name"), *map(found.get, ("trace", "scale", "steps"))
+        called, text = found.pop("name"), found["trace"]
+        scale, steps = found["scale"], found["steps"]
         if not math.isfinite(scale) or steps < 1:
             raise InputError(f"{where}: a job of {steps} steps with scale {scale}")
         if not is_file_name(called):
