@@ -9,7 +9,6 @@ from importlib.resources.abc import Traversable
 
 from lcpo.errors import InputError
 from lcpo.names import unknown
-from lcpo.study.report import tables
 from lcpo.study.report.cells import Printed
 
 TABLES = {
@@ -47,10 +46,3 @@ def printed(
 ) -> Printed | None:
     """What the paper prints; None where it prints nothing."""
     return read_table(table).get((agent, env, trace, variant))
-
-
-def paper_number(
-    table: str | Traversable, agent: str, env: str, trace: str = "", variant: str = ""
-) -> str:
-    """The same as text, for callers that have not been converted; "-" where it prints nothing."""
-    return str(printed(table, agent, env, trace, variant) or tables.NONE)
