@@ -12,6 +12,7 @@ import numpy as np
 
 from lcpo.bench import Stopwatch
 from lcpo.run.worker import cores, pin
+from lcpo.study.report.cells import columns
 from lcpo.study.report.tables import Table
 
 
@@ -30,7 +31,7 @@ def main() -> None:
     first = median[options.agents[0]]
     rows = [[name, f"{us:.1f}", f"{us / first:.2f}"] for name, us in median.items()]
     header = ["agent", "microseconds per interaction", f"over {options.agents[0]}"]
-    print(Table(header, rows, "lrr").to_markdown(), end="")
+    print(Table(columns(header, "lrr"), rows).to_markdown(), end="")
 
 
 if __name__ == "__main__":

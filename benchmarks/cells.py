@@ -19,7 +19,8 @@ from lcpo.straggler.report import PAPER
 from lcpo.study import costs
 from lcpo.study.measure.paper_numbers import read_table
 from lcpo.study.paper import find_study
-from lcpo.study.report import tables
+from lcpo.study.report.cells import columns as sided
+from lcpo.study.report.tables import Table, short_count
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
@@ -117,7 +118,7 @@ def cell_of(row: dict[str, str]) -> tuple[Key, bool]:
     env = row["env"]
     if variant.startswith("penalty_coef="):
         alpha, _, beta = variant.removeprefix("penalty_coef=").partition("-averaging_rate=")
-        memory = tables.short_count(int(float(f"{200 / float(beta):.0e}")))
+        memory = short_count(int(float(f"{200 / float(beta):.0e}")))
         variant = f"alpha={float(alpha)};beta_inv={memory}"
     elif env == "straggler":
         trace = variant.removeprefix("workload-")[:1] if "workload-" in variant else variant
@@ -137,7 +138,7 @@ def scale_of(row: dict[str, str], made: dict[str, Any]) -> str:
     if str(trace.whole) in ("1", "2", "3", "4"):
         whole = int(trace.whole.shape()[0] * share)
         if not any(0.99 * whole <= steps <= whole for steps in made["steps"]):
-            return f"first {tables.short_count(max(made['steps']))}"
+            return f"first {short_count(max(made['steps']))}"
     return "" if share == 1 else str(share)
 
 
@@ -179,7 +180,7 @@ def grid(cells: dict[Key, Found | None]) -> str:
         rows.setdefault((key[1], key[2]), {})[_column(key)] = str(found) if found else NONE
     lines = [[env, trace, *(row.get(c, "") for c in columns)] for (env, trace), row in rows.items()]
     header = ["env", "trace", *columns]
-    return tables.Table(header, lines, "ll" + "r" * len(columns)).to_markdown()
+    return Table(sided(header, "ll" + "r" * len(columns)), lines).to_markdown()
 
 
 def _column(key: Key) -> str:
@@ -251,7 +252,7 @@ def overview(covered: dict[str, dict[Key, Found | None]]) -> str:
     rows.append(["all", *map(str, total), str(total[0] - total[1] - total[2]), "", ""])
     ours = ["ours, paper's steps", "ours, shorter", "none"]
     header = ["table of the paper", "cells", *ours, "command", "one core"]
-    return tables.Table(header, rows, "lrrrrlr").to_markdown()
+    return Table(sided(header, "lrrrrlr"), rows).to_markdown()
 
 
 def figure_table(results: Path) -> str:
@@ -265,7 +266,7 @@ def figure_table(results: Path) -> str:
     for number, what, study in FIGURES:
         links = [f"[{name}](../results/{name})" for name in dict.fromkeys(places.get(study, []))]
         rows.append([number, what, f"`lcpo reproduce {study}`", ", ".join(links) or NONE])
-    return tables.Table(["figure", "what", "command", "results"], rows, "llll").to_markdown()
+    return Table(["figure", "what", "command", "results"], rows).to_markdown()
 
 
 def missing_table(missing: Sequence[Missing]) -> str:
@@ -275,7 +276,7 @@ def missing_table(missing: Sequence[Missing]) -> str:
         for m in missing
     ]  # fmt: skip
     header = ["command", "cells", "runs", "steps", "one core"]
-    return tables.Table(header, rows, "lrrrr").to_markdown()
+    return Table(sided(header, "lrrrr"), rows).to_markdown()
 
 
 INTRO = """# What of the paper has a number of ours

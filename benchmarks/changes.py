@@ -12,28 +12,28 @@ from pathlib import Path
 import numpy as np
 
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.measure.seeds import setting
-from lcpo.study.report.tables import Table
+from lcpo.study.measure.seeds import data_table, setting
+from lcpo.study.report.cells import Cell
 
 SHOWN = 8
 
 
-def row(result: Result) -> list[str]:
+def row(result: Result) -> list[Cell]:
     """One run."""
     record, job = result.record, result.job
     where = np.flatnonzero(record["changes"] > 0.0)
     changes = float(np.sum(record["changes"] * record["updates"]))
     first = " ".join(str(int(step)) for step in record["step"][where[:SHOWN]])
     models = int(record["num_models"][-1])
-    names = [job.agent, setting(job), job.env, str(job.trace), str(job.seed)]
-    return [*names, str(models), str(round(changes)), first]
+    names = [job.agent, setting(job), job.env, str(job.trace), job.seed]
+    return [*names, models, round(changes), first]
 
 
 def main() -> None:
     out, *folders = map(Path, sys.argv[1:])
     results = [r for folder in folders for r in load_results(folder) if r.job.agent == "mbcd"]
     header = ["agent", "setting", "env", "trace", "seed", "models", "changes", "first at"]
-    table = Table(header, [row(result) for result in results], "l" * len(header))
+    table = data_table(header, [row(result) for result in results])
     out.mkdir(parents=True, exist_ok=True)
     (out / "changes.csv").write_text(table.to_csv())
     print(table.to_markdown())

@@ -30,6 +30,7 @@ from lcpo.core import dists, nets, trust_region
 from lcpo.core.trust_region import CG_ITERATIONS, Product
 from lcpo.distributions import Categorical
 from lcpo.run.worker import cores, pin
+from lcpo.study.report.cells import columns
 from lcpo.study.report.tables import Table
 from lcpo.types import Array
 
@@ -150,7 +151,7 @@ def main() -> None:
         for name in WAYS
     ]  # fmt: skip
     header = ["", *(f"weights x {scale:g}" for scale in scales), "time"]
-    print(Table(header, rows, "lrrrr").to_markdown())
+    print(Table(columns(header, "lrrrr"), rows).to_markdown())
     ratios = [np.divide(off[s]["library"], off[s]["hessian"]) for s in scales]
     print(f"library over hessian, problem by problem: {np.min(ratios):.2g} to {np.max(ratios):.2g}")
 

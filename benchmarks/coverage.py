@@ -21,6 +21,7 @@ import numpy as np
 
 from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
+from lcpo.study.report.cells import columns
 from lcpo.study.report.tables import Table
 
 REPETITIONS = 4000
@@ -123,7 +124,7 @@ def main() -> None:
               "median width, Student's = 1"]  # fmt: skip
     title = f"95 % intervals that hold, of {REPETITIONS:,} samples with {SEEDS} seeds a trace"
     out.mkdir(parents=True, exist_ok=True)
-    (out / "table.md").write_text(Table(header, rows, "lrrrrr", title).to_markdown())
+    (out / "table.md").write_text(Table(columns(header, "lrrrrr"), rows, title=title).to_markdown())
 
 
 if __name__ == "__main__":

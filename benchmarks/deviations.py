@@ -24,6 +24,7 @@ from lcpo.envs.mujoco.base import MujocoTask
 from lcpo.envs.mujoco.tasks import INDEX_COST, Hopper, Reacher
 from lcpo.run.store.files import save_json
 from lcpo.study.advice.calibrate import Lookback, calibrate
+from lcpo.study.report.cells import columns
 from lcpo.study.report.tables import Table
 
 WORLDS = 100
@@ -72,7 +73,7 @@ def reacher() -> Table:
             rows.append([str(length), cost, *returns])
     header = ["steps per episode", "squared in the cost", *policies]
     title = f"reacher in calm air: mean return of fixed policies, {4 * WORLDS} episodes"
-    return Table(header, rows, "llrrr", title)
+    return Table(columns(header, "llrrr"), rows, title=title)
 
 
 def hopper() -> Table:
@@ -83,7 +84,7 @@ def hopper() -> Table:
     ]
     header = ["wind on the motors", *(f"({x:g}, {y:g})" for x, y in winds)]
     title = f"hopper: mean return of a uniformly random policy, {400 * WORLDS} steps"
-    return Table(header, rows, "l" + "r" * len(winds), title)
+    return Table(columns(header, "l" + "r" * len(winds)), rows, title=title)
 
 
 def activity() -> Table:
@@ -98,7 +99,7 @@ def activity() -> Table:
     header = ["trace", "sigma 1, mean of 3 lags", "newest wind alone", "wind / 8",
               "wind / 8, sigma 1/8"]  # fmt: skip
     title = "updates in which LCPO's constraint would be active, L2, simulated along the trace"
-    return Table(header, rows, "lrrrr", title)
+    return Table(columns(header, "lrrrr"), rows, title=title)
 
 
 def epochs() -> Table:
@@ -117,7 +118,7 @@ def epochs() -> Table:
             rows.append([env, trace, str(run.job.seed), *numbers])
     header = ["environment", "trace", "seed", "mean over epochs", "mean over episodes", "ratio"]
     title = "A2C, 200,000 steps: return after 20,000"
-    return Table(header, rows, "lllrrr", title)
+    return Table(columns(header, "lllrrr"), rows, title=title)
 
 
 def main() -> None:

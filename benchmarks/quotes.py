@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lcpo.study.measure import stats
-from lcpo.study.report import tables
+from lcpo.study.report.cells import plus_minus, with_bounds
 
 RESULTS = Path(__file__).parents[1] / "results"
 HEADER = ["number", "trace", "a", "minus b", "difference", "P(a better)", "a better on", "seeds"]
@@ -200,8 +200,8 @@ def lines() -> list[list[str]]:
         sides = (y, x) if column == LATENCY else (x, y)
         better = sum(sides[0][seed] > sides[1][seed] for seed in x.keys() & y.keys())
         cells = [
-            tables.plus_minus(difference, sign=True),
-            tables.with_bounds(stats.probability_of_improvement(*sides)),
+            plus_minus(difference, sign=True),
+            with_bounds(stats.probability_of_improvement(*sides)),
             f"{better} of {difference.n}",
         ]
         found.append([column, trace, str(a), str(b), *cells, str(difference.n)])
@@ -209,8 +209,8 @@ def lines() -> list[list[str]]:
 
 
 def main() -> None:
-    table = tables.Table(HEADER, lines(), "l" * len(HEADER))
-    (RESULTS / "quotes.csv").write_text(table.to_csv(), encoding="utf-8")
+    with (RESULTS / "quotes.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([HEADER, *lines()])
 
 
 if __name__ == "__main__":

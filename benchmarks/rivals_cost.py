@@ -20,6 +20,7 @@ import numpy as np
 from lcpo.bench import Stopwatch
 from lcpo.run.worker import cores, pin
 from lcpo.study.controls.rivals import CASES, describe
+from lcpo.study.report.cells import Column
 from lcpo.study.report.tables import Table
 
 ROOT = Path(__file__).parents[1]
@@ -46,12 +47,11 @@ def main() -> None:
             watch.run()
             times[key].append(1e6 * (time.process_time() - began) / watch.interactions)
     found = {key: f"{np.median(mine):.1f}" for key, mine in times.items()}
-    data = Table(
-        ["agent", "setting", "microseconds"], [[*key, us] for key, us in found.items()], "llr"
-    )
+    rows = [[*key, us] for key, us in found.items()]
+    data = Table(["agent", "setting", Column("microseconds")], rows)
     (ROOT / "lcpo/study/data/rivals-cost.csv").write_text(data.to_csv(), encoding="utf-8")
-    header = ["one core", "setting", "microseconds per interaction"]
-    page = Table(header, [[*describe(key)[:2], us] for key, us in found.items()], "llr")
+    header = ["one core", "setting", Column("microseconds per interaction")]
+    page = Table(header, [[*describe(key)[:2], us] for key, us in found.items()])
     (ROOT / "results/speed/rivals-cost.md").write_text(page.to_markdown(), encoding="utf-8")
     print(page.to_markdown(), end="")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lcpo.contexts import TraceRef
+from lcpo.study.report.cells import columns
 from lcpo.study.report.tables import Table
 
 Returns = dict[tuple[str, str], dict[str, np.ndarray]]
@@ -35,7 +36,7 @@ def main() -> None:
         ).items()
     ]
     header = ["env", "trace", "return", "agents", "rank correlation", "95 % interval"]
-    print(Table(header, rows, "lllrrr").to_markdown(), end="")
+    print(Table(columns(header, "lllrrr"), rows).to_markdown(), end="")
 
 
 def read(folders: list[Path], field: str) -> Returns:

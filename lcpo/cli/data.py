@@ -11,6 +11,7 @@ import tyro
 from lcpo import contexts
 from lcpo.cli import options as flags
 from lcpo.cli import show
+from lcpo.study.report.cells import Column
 from lcpo.study.report.tables import Table
 
 
@@ -33,16 +34,15 @@ def trace(arguments: list[str]) -> None:
     )  # fmt: skip
     check_path(options.out, "lcpo trace")
     names = [contexts.compose(name, options.columns) for name in options.names]
-    rows = []
+    rows, numbers = [], ("mean", "std", "min", "max")
     for name in names:
         found = trace_summary(name, options.rows)
         _tell_notes(name)
         for c, channel in enumerate(found["names"]):
-            numbers = [f"{found[k][c]:.3f}" for k in ("mean", "std", "min", "max")]
-            first = [str(name), f"{found['rows']:,}"] if c == 0 else ["", ""]
-            rows.append([*first, channel, *numbers])
-    header = ["trace", "rows", "channel", "mean", "std", "min", "max"]
-    show.table(Table(header, rows, "lrlrrrr"))
+            first = [str(name), found["rows"]] if c == 0 else ["", ""]
+            rows.append([*first, channel, *(float(found[k][c]) for k in numbers)])
+    columns = ["trace", Column("rows", ","), "channel", *(Column(n, decimals=3) for n in numbers)]
+    show.table(Table(columns, rows))
     plot_traces(names, options.out, options.rows)
     print(f"wrote {options.out}")
 

@@ -15,7 +15,8 @@ def list_experiments(arguments: list[str]) -> int:
     """A row per experiment and scale; `--scale` for another one, a name for one experiment."""
     from lcpo.run.worker import cores
     from lcpo.study.paper import STUDIES, find_study
-    from lcpo.study.report import tables
+    from lcpo.study.report.cells import columns
+    from lcpo.study.report.tables import Table
 
     found = flags.parse(
         "reproduce --list",
@@ -44,7 +45,7 @@ def list_experiments(arguments: list[str]) -> int:
         f"time on {len(cores())} cores",
         "disk",
     ]
-    show.table(tables.Table(header, rows, "llrrrr"))
+    show.table(Table(columns(header, "llrrrr"), rows))
     show.line(
         "times are estimates, from speeds measured on one machine (docs/speed.md) and the cores of "
         "this one; a GPU runs the seeds of a compiled environment at once"

@@ -375,7 +375,7 @@ def test_latex() -> None:
 def test_csv() -> None:
     head = "agent,return_mean,return_low,return_high,return_n,return\n"
     assert SAMPLE.to_csv() == f"{head}a_b-2,-373.25,-376.25,-370.25,8,\nx|y,,,,,<5 %\n"
-    assert Table(["a,b"], [['say "x"']]).to_csv() == '"a,b"\n"say ""x"""\n'
+    assert Table([Column("a", key="a,b")], [['say "x"']]).to_csv() == '"a,b"\n"say ""x"""\n'
 
 
 @for_each("value, text",

@@ -20,7 +20,8 @@ from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
 from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.paper import find_study
-from lcpo.study.report import html_runs, tables
+from lcpo.study.report import html_runs
+from lcpo.study.report.cells import plus_minus
 from lcpo.study.report.html_folder import Run
 from lcpo.study.study import Picture
 
@@ -101,7 +102,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
 
     def gains(a: list[Returns], b: list[Returns]) -> tuple[str, str]:
         whole, late = (
-            tables.plus_minus(stats.hierarchical_difference(x, y), sign=True)
+            plus_minus(stats.hierarchical_difference(x, y), sign=True)
             for x, y in zip(a, b, strict=True)
         )
         assert "± 0" not in whole
@@ -110,9 +111,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
 
     table = rivals.summary(runs)
     rows = {tuple(row[1:3]): row[4:] for row in table.texts()}
-    own = [
-        tables.plus_minus(stats.hierarchical_ci({t: list(x[t].values()) for t in x})) for x in past
-    ]
+    own = [plus_minus(stats.hierarchical_ci({t: list(x[t].values()) for t in x})) for x in past]
     whole, late = gains(past, paper)
     assert rows["lcpo-uniform", "c anchor 0.001, value steps 5"] == [
         "12",

@@ -23,7 +23,7 @@ from lcpo.run.store.plans import planned_jobs, save_plan
 from lcpo.study.commands import train_command
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report import earlier, html, html_folder, html_table
-from lcpo.study.report.cells import Cell, Column, Count, Noted, Printed, sort_number
+from lcpo.study.report.cells import Cell, Column, Count, Noted, Printed, columns, sort_number
 from lcpo.study.report.tables import Table
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -95,7 +95,7 @@ def test_what_files_say_is_text(tmp_path: Path) -> None:
     """In every place that a page takes text from."""
     folder = tmp_path / "<b>folder"
     folder.mkdir()
-    table = Table([EVIL, "agent"], [[EVIL, EVIL]], "ll", EVIL, [EVIL])
+    table = Table([Column(EVIL, key=EVIL), "agent"], [[EVIL, EVIL]], title=EVIL, notes=[EVIL])
     (folder / "a<i>.md").write_text(table.to_markdown())
     (folder / "seeds.csv").write_text(table.to_csv())
     (folder / "made.json").write_text(json.dumps({"command": [EVIL], EVIL: {EVIL: [EVIL]}}))
@@ -141,8 +141,8 @@ def test_differences_to_the_paper() -> None:
         ],
         compared=("return after 6M", "paper"),
     )  # fmt: skip
-    columns, rows, notes = html_table.beside_paper(table)
-    header = [column.name for column in columns]
+    shown_columns, rows, notes = html_table.beside_paper(table)
+    header = [column.name for column in shown_columns]
     assert header[2:6] == ["return after 6M", "paper", "minus paper", "seeds"]
     found = [(shown[4].text, shown[4].mark) for shown in rows]
     assert found == [
@@ -180,7 +180,9 @@ def test_old_cells_are_sorted_by_the_number_at_their_beginning() -> None:
 
 def test_old_tables_are_read_as_they_were_written() -> None:
     rows = [["x|y", "-231 ± 8", "-240 ± 4.41"], ["", "-300 ± -", "-307"], ["a", "-", "-"]]
-    table = Table(["a|b", "return", "paper"], rows, "lrr", "A title", ["one", "two"])
+    table = Table(
+        columns(["a|b", "return", "paper"], "lrr"), rows, title="A title", notes=["one", "two"]
+    )
     found = earlier.read_markdown(table.to_markdown())
     assert found is not None
     assert found.to_markdown() == table.to_markdown()
@@ -189,7 +191,7 @@ def test_old_tables_are_read_as_they_were_written() -> None:
     gaps = [row[3].text for row in html_table.beside_paper(found)[1]]
     assert gaps == ["+9", "+7", "-"]
     assert earlier.read_markdown("# Notes\n\nno table | here\n") is None
-    other = Table(["agent", "p99", "paper"], [["a", "1 ± 1", "2 ± 1"]], "lrr")
+    other = Table(["agent", "p99", "paper"], [["a", "1 ± 1", "2 ± 1"]])
     read = earlier.read_markdown(other.to_markdown())
     assert read is not None
     assert read.compared is None, "nothing says which column is meant"
@@ -232,7 +234,7 @@ def test_rows_have_the_commands_of_their_runs(tmp_path: Path) -> None:
     )
     save_plan(tmp_path, jobs)
     rows = [["4", "a2c", "-1 ± 1"], ["3", "x", "-"], ["3", "nb=25", "-"]]
-    table = Table(["trace", "agent", "return"], rows, "llr")
+    table = Table(["trace", "agent", "return"], rows)
     (tmp_path / "table.md").write_text(table.to_markdown())
     text = html.write_page(tmp_path).read_text()
     head, _, rest = text.partition("Settings (3)")

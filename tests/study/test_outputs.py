@@ -17,10 +17,11 @@ from commands import run
 from lcpo.errors import InputError
 from lcpo.run.store import outputs
 from lcpo.study.report import earlier, figures, html, output
+from lcpo.study.report.cells import Column
 from lcpo.study.report.tables import Table, plain_text
 from lcpo.study.study import Picture, Report
 
-TABLE, OTHER = Table(["agent"], [["a2c"]], "l"), Table(["agent"], [["lcpo"]], "l")
+TABLE, OTHER = Table(["agent"], [["a2c"]]), Table(["agent"], [["lcpo"]])
 RESULTS = Path(__file__).parents[2] / "results"
 
 
@@ -182,7 +183,7 @@ VALUES = [-1, -0.5, -1e-05, -1.5e20, -math.inf, "-", "5", "a=b", "x-y"]
 
 
 def test_no_cell_of_a_csv_file_is_a_formula() -> None:
-    table = Table([FORMULAS[0], "b"], [[x, y] for x in FORMULAS for y in VALUES])
+    table = Table([Column("a", key=FORMULAS[0]), "b"], [[x, y] for x in FORMULAS for y in VALUES])
     rows = list(csv.reader(io.StringIO(table.to_csv())))
     assert rows[0] == [f"'{FORMULAS[0]}", "b"]
     assert rows[1:] == [[f"'{x}", str(y)] for x in FORMULAS for y in VALUES]

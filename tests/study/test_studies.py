@@ -249,7 +249,7 @@ from lcpo.study.study import NO_RUNS, Options, Report, Study
 class Own(Options):
     without = NO_RUNS
 
-table = Table(["agent"], [["mine"]], "l")
+table = Table(["agent"], [["mine"]])
 study = Study("my own", Own, lambda options: [], lambda options, found: Report(table, {"t": table}))
 """
 

@@ -262,7 +262,7 @@ def call(words: list[str]) -> int:
 @contextlib.contextmanager
 def studies() -> Iterator[None]:
     """Two studies that take no time."""
-    table = Table(["agent"], [["a2c"]], "l")
+    table = Table(["agent"], [["a2c"]])
     report = Report(table, {"table": table}, figures={"figure": Picture(b"\x89PNG", b"<svg/>")})
     jobs = plan("a2c", "pendulum-v1", trace=None, steps=40, seeds=[0], overrides=SMALL)
 

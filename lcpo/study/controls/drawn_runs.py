@@ -17,8 +17,9 @@ LATE = 4
 """One part in so many of a run is its warm-up."""
 KEY = ("agent", "setting", "env", "trace", "seed")
 """Columns of seeds.csv that tell runs apart."""
-NUMBERS = {"seed": int, "steps": int, "return_after_warmup": float, "whole_run": float}
-COLUMNS = {*KEY, *NUMBERS, "status"}
+NUMBERS = {"seed": int, "steps": int, "return_after_warmup": float, "whole_run": float,
+           "constraint_active": float, "seconds": float}  # fmt: skip
+COLUMNS = {*KEY, "steps", "return_after_warmup", "whole_run", "status"}
 """Of a seeds.csv that a report can be made of."""
 
 
@@ -98,7 +99,8 @@ def _read_row(header: Sequence[str], cells: Sequence[str]) -> dict[str, Cell]:
     if len(cells) != len(header):
         raise ValueError(f"{len(cells)} cells, the header has {len(header)}")
     row: dict[str, Cell] = dict(zip(header, cells, strict=True))
-    return row | {name: kind(row[name]) if row[name] else None for name, kind in NUMBERS.items()}
+    known = {name: kind for name, kind in NUMBERS.items() if name in row}
+    return row | {name: kind(row[name]) if row[name] else None for name, kind in known.items()}
 
 
 def _how(makers: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from lcpo.run.store.outputs import check_own_folder
 from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result, load_result, load_results
 from lcpo.study.measure import compare, stats
+from lcpo.study.measure.seeds import data_table
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report import tables
+from lcpo.study.report.cells import Column
 from lcpo.study.report.output import check_report, is_report, write_files
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
@@ -141,13 +142,11 @@ def _table(policies: Sequence[Frozen], where: str, endless: bool) -> Table:
     for label, members in groups.items():
         learning = [_earned(m.result.record, endless) for m in members]
         each = f"{len(members)} x {len(members[0].earned)}"
-        cells = tables.plus_minus(_estimate(members)), tables.plus_minus(stats.mean_ci(learning))
-        rows.append((label, each, *cells))
+        rows.append((label, each, _estimate(members), stats.mean_ci(learning)))
     what = "reward" if endless else "return"
     return Table(
-        ("agent", "policies x seeds", f"{what} when frozen", "while learning"),
+        ["agent", *map(Column, ("policies x seeds", f"{what} when frozen", "while learning"))],
         rows,
-        "lrrr",
         title=f"{where}; nothing is learnt",
         notes=("95 % intervals over policies where there are several, else over seeds",),
     )
@@ -161,8 +160,8 @@ def _estimate(members: Sequence[Frozen]) -> Estimate:
 
 def _seeds(policies: Sequence[Frozen]) -> Table:
     rows = [
-        (p.result.job.name, p.result.job.agent, str(p.result.job.seed), str(seed), str(value))
+        (p.result.job.name, p.result.job.agent, p.result.job.seed, seed, value)
         for p in policies
         for seed, value in p.earned.items()
     ]
-    return Table(("run", "agent", "seed_of_run", "seed", "earned"), rows, "lllll")
+    return data_table(("run", "agent", "seed_of_run", "seed", "earned"), rows)

@@ -13,6 +13,8 @@ nothing reads a number out of a text.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 from lcpo.study.measure.stats import NAN, Estimate
@@ -82,9 +84,14 @@ class Column(NamedTuple):
     """Written after each number; "%": cells hold shares."""
     side: Literal["l", "r"] = "r"
     key: str = ""
-    """Its name in CSV files; default: its name with underscores."""
+    """Its name in CSV files; default: the words of its name, with underscores."""
     hidden: bool = False
     """Only CSV files and report.json have it."""
+
+    @property
+    def code(self) -> str:
+        """Its name for programs."""
+        return self.key or "_".join(re.findall(r"\w+", self.name)) or "_"
 
     def text(self, cell: Cell) -> str:
         """A cell as a reader sees it."""
@@ -140,6 +147,14 @@ class Column(NamedTuple):
             digits = places(cell) if self.decimals is None else self.decimals
             return Printed(self.text(cell), round(cell, digits) + 0.0, None, digits)
         return None
+
+
+def columns(names: Iterable[str], sides: str) -> list[Column]:
+    """Of texts, each on its side."""
+    return [
+        Column(name, side="r" if side == "r" else "l")
+        for name, side in zip(names, sides, strict=True)
+    ]
 
 
 def sort_number(cell: Cell) -> float | None:

@@ -78,7 +78,7 @@ def make_page(folder: Folder, by: str = "lcpo report") -> str:
     body = "".join(
         [
             f"<header><h1>{escape(name)}</h1>{_made(folder.made)}</header>\n<main>\n",
-            *(_table(folder, name, table, settings) for name, table in folder.tables.items()),
+            *(_table(folder, name, folder.tables[name], settings) for name in folder.order()),
             *(_figure(name, address) for name, address in folder.figures.items()),
             _runs(settings),
             _seeds(folder.seeds),

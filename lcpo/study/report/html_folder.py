@@ -47,6 +47,10 @@ class Folder(NamedTuple):
     """seeds.csv: the numbers of every run."""
     runs: list[Run]
 
+    def order(self) -> list[str]:
+        """The names of the tables; the main one comes first."""
+        return sorted(self.tables, key=lambda name: (name != "table", name))
+
     def forms(self, name: str) -> list[str]:
         """The files beside the page that hold this table, too."""
         files = [f"{name}.{suffix}" for suffix in ("md", "tex", "csv", "txt")]
@@ -89,16 +93,16 @@ def check(path: Path) -> None:
 def _tables(path: Path) -> Tables:
     """Those of report.json; in a folder of an earlier version, what its other files hold.
 
-    There NAME.md, which is for readers; NAME.csv where it stands alone. The main one comes first.
+    There NAME.md, which is for readers; NAME.csv where it stands alone.
     """
     if os.path.lexists(path / REPORT):
         return document.read(_file(path, REPORT))
     found = {}
-    for file in sorted(path.glob("*.md"), key=lambda file: (file.stem != "table", file.stem)):
+    for file in path.glob("*.md"):
         table = earlier.read_markdown(_text(path, file.name))
         if table is not None:
             found[file.stem] = table
-    for file in sorted(path.glob("*.csv")):
+    for file in path.glob("*.csv"):
         if file.name != SEEDS and not file.with_suffix(".md").exists():
             found[file.stem] = _csv(path, file.name)
     return Tables(found, _csv(path, SEEDS) if (path / SEEDS).exists() else None)

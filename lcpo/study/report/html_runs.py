@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lcpo.run.plan.job import Job
 from lcpo.study.commands import train_command
 from lcpo.study.measure import seeds
-from lcpo.study.report.cells import NONE, Column, number
+from lcpo.study.report.cells import NONE, columns, number
 from lcpo.study.report.html_folder import Run
 from lcpo.study.report.html_table import Shown
 from lcpo.study.report.imports import source_of
@@ -53,14 +53,9 @@ def find_settings(runs: Sequence[Run]) -> list[Setting]:
     return list(found.values())
 
 
-def _columns(names: str, sides: str) -> list[Column]:
-    return [
-        Column(name, side="r" if side == "r" else "l")
-        for name, side in zip(names.split(), sides, strict=True)
-    ]
-
-
-SETTINGS = _columns("no. agent env trace steps seeds config command", "rlllrrll")
+SETTINGS = columns(
+    ["no.", "agent", "env", "trace", "steps", "seeds", "config", "command"], "rlllrrll"
+)
 
 
 def settings_rows(settings: Sequence[Setting]) -> list[list[Shown]]:
@@ -81,7 +76,10 @@ def settings_rows(settings: Sequence[Setting]) -> list[list[Shown]]:
     return rows
 
 
-RUNS = _columns("run no. agent trace seed status seconds device commit command", "lrllrlrlll")
+RUNS = columns(
+    ["run", "no.", "agent", "trace", "seed", "status", "seconds", "device", "commit", "command"],
+    "lrllrlrlll",
+)
 
 
 def runs_rows(settings: Sequence[Setting]) -> list[list[Shown]]:
@@ -125,12 +123,11 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
     By its columns agent (its label, what tells it from others of its agent, or its name, whatever
     follows in brackets), env, trace, setting.
     """
-    columns = {name: i for i, name in enumerate(table.header)}
-    if "agent" not in columns:
+    if "agent" not in table.header:
         return [[] for _ in table.rows]
     found = []
     for row in table.texts():
-        cells = {name: row[i] for name, i in columns.items()}
+        cells = dict(zip(table.header, row, strict=True))
         mine = list(settings)
         if "env" in cells:
             mine = [s for s in mine if s.job.env == cells["env"]]

@@ -11,9 +11,6 @@ A column that is given by its name alone holds text. Rows hold values (`lcpo.stu
 never numbers that were made texts: a cell of a reader's format is written by its column, and a CSV
 file has every number in full, an estimate as four columns (NAME_mean, _low, _high, _n). `compared`
 names our column and the paper's, of which the page shows the difference.
-
-(While callers are converted, cells may still be texts with `align` as the third argument, and there
-is `_replace`. Give `title` and `notes` by name: `align` is going to disappear.)
 """
 
 from __future__ import annotations
@@ -25,17 +22,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from lcpo.study.report.cells import (  # noqa: F401 (for callers that have not been converted)
-    NONE,
-    Cell,
-    Column,
-    Plain,
-    number,
-    parts,
-    places,
-    plus_minus,
-    with_bounds,
-)
+from lcpo.study.report.cells import NONE, Cell, Column, Plain, parts
 
 _LATEX = {
     **{c: f"\\{c}" for c in "&%$#_{}"},
@@ -51,17 +38,14 @@ class Table:
     columns: Sequence[Column | str]
     """A name alone is a column of text, on the left."""
     rows: Sequence[Sequence[Cell]]
-    align: dataclasses.InitVar[str] = ""
     title: str = ""
     notes: Sequence[str] = ()
     compared: tuple[str, str] | None = None
     """Our column and the paper's, by name, which the page compares; None: there are no two."""
 
-    def __post_init__(self, align: str) -> None:
-        sides = align or "l" * len(self.columns)
+    def __post_init__(self) -> None:
         columns = tuple(
-            Column(one, side="r" if side == "r" else "l") if isinstance(one, str) else one
-            for one, side in zip(self.columns, sides, strict=True)
+            Column(one, side="l") if isinstance(one, str) else one for one in self.columns
         )
         rows = tuple(tuple(map(_plain, row)) for row in self.rows)
         for row in rows:
@@ -69,9 +53,6 @@ class Table:
                 raise ValueError(f"{len(row)} cells under {len(columns)} columns: {row!r}")
         for name, value in (("columns", columns), ("rows", rows), ("notes", tuple(self.notes))):
             object.__setattr__(self, name, value)
-
-    def _replace(self, **changes: Any) -> Table:
-        return dataclasses.replace(self, **changes)
 
     @property
     def every(self) -> tuple[Column, ...]:
@@ -173,7 +154,9 @@ class Table:
         for i, column in enumerate(self.every):
             found = [parts(row[i]) for row in self.rows]
             ends = dict.fromkeys(end for values in found for end in values) or {"": None}
-            key = column.key or "_".join(column.name.split())
+            key = column.code
+            while any(key + end in columns for end in ends):
+                key += "_"
             columns |= {key + end: [values.get(end) for values in found] for end in ends}
         return columns
 
