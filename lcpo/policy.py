@@ -122,13 +122,13 @@ class Session:
 
         `obs`: the features [F], and `context` [channels]; or whole observations [D], without.
         """
-        whole = self.history.join(self.history.read(obs, context))
-        self.history.pass_step()
+        whole, seen = self.history.join(self.history.read(obs, context))
+        self.history = seen.pass_step()
         return self.policy.decode(self.policy.act(whole, key, deterministic))
 
     def reset(self) -> None:
         """Another episode begins; the context goes on."""
-        self.history.end_episode()
+        self.history = self.history.end_episode()
 
 
 def restore(about: About, init: Callable[..., Any], arrays: Mapping[str, np.ndarray]) -> Any:
