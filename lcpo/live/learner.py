@@ -91,8 +91,8 @@ class Learner:
         self._take(state)
 
     def _take(self, state: LearnerState) -> None:
-        self._state, self._backup = state, Backup(state.agent)
-        self._snapshot = self._loop.snapshot(state)
+        self._state, self._snapshot = state, self._loop.snapshot(state)
+        self._backup: Backup | None = None  # it is made where it is needed: to learn
 
     @property
     def state(self) -> LearnerState:
@@ -223,11 +223,12 @@ class Learner:
         if not self._loop.is_full(state):
             self._state = state
             return
-        self._backup.follow(state.agent)
+        self._backup = backup = self._backup or Backup(state.agent)
+        backup.follow(state.agent)
         try:
-            self._state, problem = self._loop.learn(state, self._backup)
+            self._state, problem = self._loop.learn(state, backup)
         except BaseException:  # such as Ctrl-C: all is as it was before the call
-            self._state = self._state._replace(agent=self._backup.restore())
+            self._state = self._state._replace(agent=backup.restore())
             raise
         self._snapshot = self._loop.snapshot(self._state)
         if problem is not None:
