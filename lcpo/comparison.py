@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -72,7 +71,7 @@ class Comparison:
             "notes": list(c.notes),
             "warnings": list(self.warnings),
         }
-        return _without_nan(found)
+        return values.without_nan(found)
 
     def _run(self, result: Result) -> dict[str, Any]:
         job, finished = result.job, result.status == "finished"
@@ -193,14 +192,3 @@ def gather(
         files.append(html.write_page(out, by="lcpo compare"))
     warnings = (*constraint.run_warnings(finished), *run_findings(finished))
     return Comparison(results, summary, warnings, out, tuple(files))
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: null stands for a number that cannot be had."""
-    if isinstance(value, dict):
-        return {key: _without_nan(x) for key, x in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(x) for x in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

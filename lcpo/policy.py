@@ -21,7 +21,7 @@ from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
-from lcpo.run.store.policy import About, agent_of, load_policy
+from lcpo.run.store.policy_file import About, agent_of, load_policy
 from lcpo.run.store.results import Result, load_result, load_results
 from lcpo.types import Array
 

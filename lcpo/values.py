@@ -140,6 +140,15 @@ def from_text(text: str) -> Any:
         return text
 
 
+def without_nan(value: Any) -> Any:
+    """Plain values for JSON, which has no NaN: null stands for a number that is not finite."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def refuse(what: str, value: Any, need: str) -> NoReturn:
     """What was given, and what is needed."""
     raise InputError(f"{what} = {shown(value)}: needs {need}")

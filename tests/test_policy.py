@@ -18,7 +18,7 @@ from lcpo.errors import InputError
 from lcpo.run.options import RunOptions
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.files import load_arrays, save_arrays
-from lcpo.run.store.policy import spec_from_json, spec_to_json
+from lcpo.run.store.policy_file import spec_from_json, spec_to_json
 from lcpo.types import ContextSlice, Guard, Spec
 
 SMALL = {"rollout_length": 20, "hidden": (8, 8)}

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import flags, show
 from lcpo.cli.experiments import list_experiments
 from lcpo.errors import InputError
 from lcpo.names import unknown
@@ -116,7 +115,7 @@ def _run(name: str, options: Options, jobs: list[Job], how: RunOptions, command:
     if jobs:
         show.line(f"{name}: {_size(jobs)}{_rest(jobs, out)}")
         if left_out:
-            _note(left_out)
+            show.note(left_out)
         # Before the first run, since a kill must not leave it open whose folder it is.
         problems = api.run(jobs, how, lambda: save_study(out, name, options))
         save_study(out, name, options)  # where nothing was left to run
@@ -156,7 +155,7 @@ def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> Non
     from lcpo.study.folder import check_study, save_study
 
     check_study(out, name, options, jobs)
-    plan_only(jobs, out, _note, options.resume)
+    plan_only(jobs, out, show.note, options.resume)
     save_study(out, name, options)
 
 
@@ -207,7 +206,3 @@ def _report(
         if path.suffix == ".png":
             show.line(f"figure: {path}")
     show.line(f"page: {write_page(out, by=f'lcpo reproduce {name}')}")
-
-
-def _note(text: str) -> None:
-    show.line(text, "note:", "yellow", stderr=True)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lcpo import config as configs
 from lcpo import contexts
-from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import flags, show
 from lcpo.errors import InputError
 from lcpo.run.options import RunOptions
 from lcpo.run.plan.job import Job
@@ -133,7 +132,7 @@ def train(arguments: list[str]) -> int:
     )
     jobs = make(steps=options.steps)
     how = how.at(api.default_out(jobs[0]))
-    jobs = api.as_resumed(jobs, make, options.steps, how, _note)
+    jobs = api.as_resumed(jobs, make, options.steps, how, show.note)
     if options.plan_only:
         return _write_plan(jobs, how)
     _tell_plan(options, jobs)
@@ -169,17 +168,13 @@ def _go_on(command: str, arguments: list[str]) -> int:
     options = flags.parse(command, help, arguments, [*RUN_OPTIONS, *more])
     how = _how(options)
     check_folder(how.folder)
-    jobs = from_plan(how.folder, options.steps, options.trust, _note)
+    jobs = from_plan(how.folder, options.steps, options.trust, show.note)
     if is_compare:
         check_out(how.folder)
     problems = api.run(jobs, how)
     if not is_compare:
         return _conclude(options, gather(how.folder, jobs), how.folder, problems)
     return _conclude_comparison(options, arguments, jobs, how.folder, problems)
-
-
-def _note(text: str) -> None:
-    show.line(text, "note:", "yellow", stderr=True)
 
 
 def _warn(text: str, stderr: bool = False) -> None:
@@ -205,7 +200,7 @@ def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
         return
     trace, env = jobs[0].trace, jobs[0].env
     if options.trace is None and trace is not None:
-        _note(f"trace {trace}, {jobs[0].steps:,} steps: the default of {env}; --trace chooses")
+        show.note(f"trace {trace}, {jobs[0].steps:,} steps: the default of {env}; --trace chooses")
     for warning in plan_warnings(jobs):
         _warn(warning, stderr=True)
 
@@ -216,7 +211,7 @@ def _write_plan(jobs: list[Job], how: RunOptions) -> int:
     from lcpo.run.store.outputs import check_folder
 
     check_folder(how.folder)
-    plan_only(jobs, how.folder, _note, how.resume, how.keep_state)
+    plan_only(jobs, how.folder, show.note, how.resume, how.keep_state)
     command = shlex.join(["python", "-m", "lcpo.run.worker", str(plan_file(how.folder))])
     show.line(f"{len(jobs)} jobs planned: {command}")
     return 0
@@ -262,10 +257,10 @@ def compare(arguments: list[str]) -> int:
         normalise=options.normalise,
         published=options.published,
     )
-    jobs = make(steps=options.steps, note=(lambda text: None) if options.quiet else _note)
+    jobs = make(steps=options.steps, note=(lambda text: None) if options.quiet else show.note)
     how = how.at(default_out(jobs, options.published))
     check_out(how.folder)
-    jobs = api.as_resumed(jobs, make, options.steps, how, _note)
+    jobs = api.as_resumed(jobs, make, options.steps, how, show.note)
     check_warmup(options.warmup, jobs)
     _tell_plan(options, jobs)
     problems = api.run(jobs, how)

@@ -26,7 +26,7 @@ from lcpo.envs.history import ContextHistory
 from lcpo.errors import InputError, tell
 from lcpo.live.backup import Backup
 from lcpo.live.settings import Settings
-from lcpo.live.state import LearnerState, Step, Stream
+from lcpo.live.state import Experience, LearnerState, Stream
 from lcpo.run.drive.base import Program, Run
 from lcpo.run.drive.collect import Buffers, make_buffers
 from lcpo.run.drive.host_functions import Kind, functions_of
@@ -108,7 +108,7 @@ class Loop:
         # One world's extra is kept with its axis: it may be of the agent, and not of the world.
         place = 0 if self.spec.num_worlds == 1 else (0, i)
         extra = tuple([np.asarray(x)[place] for x in jax.tree.leaves(answer[1])])
-        step = Step(state.obs[0, i], action, extra)
+        step = Experience(state.obs[0, i], action, extra)
         is_full = len(mine.steps) == self.num_steps
         return state.with_stream(stream, mine.begin_step(step, is_full)), action
 
@@ -137,7 +137,7 @@ class Loop:
             action = step.action if played is None else played
             chosen = played is None or np.array_equal(played, step.action)
             weight = 1.0 if chosen else 0.0
-            step = Step(
+            step = Experience(
                 step.obs, action, step.extra, reward, terminated, truncated, elapsed, weight,
                 readings,
             )  # fmt: skip

@@ -16,11 +16,11 @@ from lcpo.agents import is_ours
 from lcpo.errors import InputError
 from lcpo.live.loop import Loop
 from lcpo.live.settings import Settings
-from lcpo.live.state import LearnerState, Step, Stream
+from lcpo.live.state import Experience, LearnerState, Stream
 from lcpo.run.drive.collect import Buffers
 from lcpo.run.store.checkpoint import flatten, unflatten
 from lcpo.run.store.files import load_bundle, save_bundle, unfinished
-from lcpo.run.store.policy import load_policy, spec_from_json
+from lcpo.run.store.policy_file import load_policy, spec_from_json
 from lcpo.types import AnyAgent, Tree
 
 SCHEMA = 1
@@ -142,15 +142,15 @@ def _stream(
     """A stream with the steps that its column of the rollout holds."""
     column, buffers = fresh.column, Buffers(**found["rollout"])
 
-    def step(t: int) -> Step:
+    def step(t: int) -> Experience:
         place = t if loop.spec.num_worlds == 1 else (t, column)
         extra = tuple(x[place] for x in jax.tree.leaves(found["extra"]))
-        return Step(extra=extra, **{k: v[t, column] for k, v in buffers._asdict().items()})
+        return Experience(extra=extra, **{k: v[t, column] for k, v in buffers._asdict().items()})
 
     count, under_way = marks["step"], None
     if marks["kept"] and marks["acted"]:
         whole = step(count)
-        under_way = Step(whole.obs, whole.action, whole.extra)
+        under_way = Experience(whole.obs, whole.action, whole.extra)
     elif marks["kept"] and marks["open"]:
         under_way = step(count)._replace(next_obs=None)
     return fresh._replace(

@@ -16,7 +16,7 @@ from lcpo.envs.base import Advance
 from lcpo.errors import InputError
 from lcpo.run.plan.check import check_spec
 from lcpo.run.plan.checked import check_program
-from lcpo.run.store.policy import spec_to_json
+from lcpo.run.store.policy_file import spec_to_json
 from lcpo.types import Agent, AnyAgent, Spec
 
 

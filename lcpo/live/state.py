@@ -17,7 +17,7 @@ from lcpo.run.store.checkpoint import flatten
 from lcpo.types import Tree
 
 
-class Step(NamedTuple):
+class Experience(NamedTuple):
     """One step of a stream: `act` begins it, `observe` and the successor complete it."""
 
     obs: np.ndarray
@@ -39,9 +39,9 @@ class Stream(NamedTuple):
     column: int
     """Its place among the worlds of a rollout."""
     history: ContextHistory
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Experience, ...] = ()
     """Of the rollout that is being filled."""
-    under_way: Step | None = None
+    under_way: Experience | None = None
     """The step that is not complete; None where there is none, or it will not be learnt from."""
     acted: bool = False
     """An action is out; its reward has not come."""
@@ -52,7 +52,7 @@ class Stream(NamedTuple):
 
     # Built by position, as in all that every call of `act` does: `_replace` takes far longer.
 
-    def begin_step(self, step: Step, is_full: bool) -> Stream:
+    def begin_step(self, step: Experience, is_full: bool) -> Stream:
         """An action is out; where the stream's part is full, the step is not learnt from."""
         history, steps = self.history.pass_step(), self.steps
         if not is_full:
@@ -65,7 +65,7 @@ class Stream(NamedTuple):
         """The step that was under way led here."""
         step, steps = self.under_way, self.steps
         if step is not None:
-            steps = (*steps, Step(*step[:-1], successor))
+            steps = (*steps, Experience(*step[:-1], successor))
         return Stream(self.column, history, steps, None, False, False, self.skipped)
 
 

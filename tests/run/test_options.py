@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import lcpo
-from lcpo.cli import options as flags
-from lcpo.cli import runs
+from lcpo.cli import flags, runs
 from lcpo.errors import InputError
 from lcpo.run.options import RunOptions
 

@@ -13,7 +13,7 @@ import pytest
 from commands import run
 
 from lcpo import bench
-from lcpo.cli.options import class_fields
+from lcpo.cli.flags import class_fields
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.plan.checked import counted
 from lcpo.run.plan.job import Job
