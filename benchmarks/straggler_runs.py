@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lcpo.run.engines.base import run_plan
+from lcpo.run.engines.engine import run_plan
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.events import Event, Progress
 from lcpo.run.plan.plan import plan

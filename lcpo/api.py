@@ -16,18 +16,16 @@ from lcpo.envs.base import AnyEnv
 from lcpo.errors import RunError
 from lcpo.names import is_in_main
 from lcpo.run import further, stop
-from lcpo.run.drive.execute import has_ended
-from lcpo.run.drive.saved import tell_saved
-from lcpo.run.engines.base import Engine, run_plan
-from lcpo.run.engines.local import LocalEngine
+from lcpo.run.drive.execute import has_ended, tell_saved
+from lcpo.run.engines.engine import make_engine, run_plan
 from lcpo.run.events import Event, Note
-from lcpo.run.plan.check import check_running
+from lcpo.run.options import RunOptions
 from lcpo.run.plan.job import Job, env_name
 from lcpo.run.plan.notes import notes
 from lcpo.run.plan.plan import check_dict, plan
 from lcpo.run.store.outputs import check_folder
 from lcpo.run.store.results import Result, load_results
-from lcpo.run.track import read_names, tracking
+from lcpo.run.track import tracking
 
 
 def train(
@@ -81,13 +79,12 @@ def train(
     Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint. The
     first Ctrl-C saves all runs and raises KeyboardInterrupt, which says what is saved.
     """
-    check_running(workers, checkpoint_seconds)
-    resume, progress = values.flag("resume", resume), values.flag("progress", progress)
-    keep_state = values.flag("keep_state", keep_state)
-    hear, trackers = check_callbacks(callbacks), check_track(track)
-    folder = None if out is None else values.path("out", out)
+    how = RunOptions.of(
+        out=out, resume=resume, workers=workers, checkpoint_seconds=checkpoint_seconds,
+        progress=progress, keep_state=keep_state, callbacks=callbacks, track=track,
+    )  # fmt: skip
     env, env_config = named_env(env, env_config)
-    workers = here_if_in_main(workers, [agent, env, check_dict("config", config).get("detector")])
+    how = here_if_in_main(how, [agent, env, check_dict("config", config).get("detector")])
     make = functools.partial(
         plan,
         agent,
@@ -102,17 +99,10 @@ def train(
         normalise=normalise,
     )
     jobs = make(steps=steps)
-    folder = default_out(jobs[0]) if folder is None else folder
-    if resume:
-        again = functools.partial(make, seeds=seeds_of(jobs))
-        jobs = further.resumed(jobs, folder, steps, lambda before: again(steps=before), note)
-    problems = run(
-        jobs, folder, resume, workers, checkpoint_seconds, progress,
-        keep_state=keep_state, callbacks=hear, track=trackers,
-    )  # fmt: skip
-    if not all(has_ended(folder, job) for job in jobs):
-        raise RunError("; ".join(problems))
-    return load_results(folder)
+    how = how.at(default_out(jobs[0]))
+    jobs = as_resumed(jobs, make, steps, how, note)
+    run_to_the_end(jobs, how)
+    return load_results(how.folder)
 
 
 def named_env(
@@ -127,40 +117,30 @@ def named_env(
     return env_name(cast(AnyEnv, env)), {**configs.to_json(env), **of_env}
 
 
-def here_if_in_main(workers: int | None, names: list[Any]) -> int | None:
+def here_if_in_main(how: RunOptions, names: list[Any]) -> RunOptions:
     """No worker processes, with a word, where they could not import what is to be run."""
     found = [name for name in names if is_in_main(name)]
-    if not found or workers == 0:
-        return workers
+    if not found or how.workers == 0:
+        return how
     note(
         f"{', '.join(found)}: other processes cannot import what a script or notebook defines, so "
         "it runs in this one (workers=0); in a module of its own it uses every core"
     )
-    return 0
+    return dataclasses.replace(how, workers=0)
 
 
-def check_callbacks(callbacks: Any) -> list[Callable[[Event], Any]]:
-    """Functions of one event; InputError for anything else."""
-    if isinstance(callbacks, Mapping) or not isinstance(callbacks, Iterable):
-        values.refuse("callbacks", callbacks, "a list of functions of one event")
-    found = list(callbacks)
-    for each in found:
-        if not callable(each):
-            values.refuse("callbacks", each, "functions of one event")
-    return found
-
-
-def check_track(track: Any) -> list[str]:
-    """Names of trackers that can be used here; InputError for others."""
-    words = [track] if isinstance(track, str) else track
-    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-        values.refuse("track", track, "a name, or a list of names, such as 'tensorboard'")
-    return read_names(words)
-
-
-def seeds_of(jobs: Sequence[Job]) -> list[int]:
-    """The seeds of a plan, each once."""
-    return list(dict.fromkeys(job.seed for job in jobs))
+def as_resumed(
+    jobs: list[Job],
+    make: Callable[..., list[Job]],
+    steps: int | None,
+    how: RunOptions,
+    tell: Callable[[str], None],
+) -> list[Job]:
+    """The jobs as the folder's plan has them, where they are resumed; `make` plans them again."""
+    if not how.resume:
+        return jobs
+    again = functools.partial(make, seeds=list(dict.fromkeys(job.seed for job in jobs)))
+    return further.resumed(jobs, how.folder, steps, lambda before: again(steps=before), tell)
 
 
 def note(text: str) -> None:
@@ -173,37 +153,38 @@ def default_out(job: Job) -> Path:
     return Path("out") / job.stem
 
 
-def run(
-    jobs: list[Job],
-    out: Path,
-    resume: bool = False,
-    workers: int | None = None,
-    checkpoint_seconds: float = 60.0,
-    progress: bool = True,
-    engine: Engine | None = None,
-    keep_state: bool = False,
-    callbacks: Sequence[Callable[[Event], Any]] = (),
-    track: Sequence[str] = (),
-) -> list[str]:
+def run_to_the_end(jobs: list[Job], how: RunOptions) -> list[str]:
+    """`run`; raises RunError where a run has not ended."""
+    problems = run(jobs, how)
+    if not all(has_ended(how.folder, job) for job in jobs):
+        raise RunError("; ".join(problems))
+    return problems
+
+
+def run(jobs: list[Job], how: RunOptions, begin: Callable[[], None] = lambda: None) -> list[str]:
     """Run jobs with a progress bar; returns what went wrong, a line per run.
 
-    `engine`: where; None: on this machine, with `workers` and `checkpoint_seconds`. Raises
-    `stop.Stopped`, a KeyboardInterrupt, where a signal stopped it; its text says what is saved.
+    `begin` is called before the first run, if there is anything to run. Raises `stop.Stopped`, a
+    KeyboardInterrupt, where a signal stopped it; its text says what is saved.
     """
     from lcpo.cli.progress import RunProgress
 
+    out, engine = how.folder, make_engine(how)
     check_folder(out)
-    engine = engine or LocalEngine(workers, checkpoint_seconds)
-    with tracking(track, jobs, out) as trackers, RunProgress(jobs, progress) as bar:
+    with tracking(how.track, jobs, out) as trackers, RunProgress(jobs, how.progress) as bar:
 
         def hear(event: Event) -> None:
-            for each in (bar, *trackers, *callbacks):
+            for each in (bar, *trackers, *how.callbacks):
                 each(event)
+
+        def begin_all(waiting: list[Job]) -> None:
+            begin()
+            bar.begin(waiting)
 
         for text in notes(jobs):
             bar(Note(text))
         try:
-            run_plan(jobs, out, engine, hear, resume, keep_state, bar.begin)
+            run_plan(jobs, out, engine, hear, how.resume, how.keep_state, begin_all)
         except (stop.Asked, KeyboardInterrupt) as stopped:
             lost = None if isinstance(stopped, stop.Asked) else bar.reached
             raise stop.Stopped(tell_saved(jobs, out, lost), out) from stopped

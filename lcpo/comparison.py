@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,11 +11,9 @@ from typing import Any
 
 from lcpo import api, values
 from lcpo.errors import RunError
-from lcpo.run import further
-from lcpo.run.drive.execute import has_ended
 from lcpo.run.events import Event
+from lcpo.run.options import RunOptions
 from lcpo.run.plan.agents import Agents, plan_agents, read_agents
-from lcpo.run.plan.check import check_running
 from lcpo.run.plan.job import Job
 from lcpo.run.store.outputs import check_runs_folder
 from lcpo.run.store.results import Result, load_results
@@ -74,7 +71,7 @@ class Comparison:
             "notes": list(c.notes),
             "warnings": list(self.warnings),
         }
-        return _without_nan(found)
+        return values.without_nan(found)
 
     def _run(self, result: Result) -> dict[str, Any]:
         job, finished = result.job, result.status == "finished"
@@ -126,15 +123,14 @@ def compare(
 
     Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint.
     """
-    check_running(workers, checkpoint_seconds)
-    resume, progress = values.flag("resume", resume), values.flag("progress", progress)
+    how = RunOptions.of(
+        out=out, resume=resume, workers=workers, checkpoint_seconds=checkpoint_seconds,
+        progress=progress, keep_state=keep_state, callbacks=callbacks, track=track,
+    )  # fmt: skip
     published = values.flag("published", published)
-    keep_state = values.flag("keep_state", keep_state)
-    hear, trackers = api.check_callbacks(callbacks), api.check_track(track)
-    folder = None if out is None else values.path("out", out)
     env, env_config = api.named_env(env, env_config)
     chosen = read_agents(agents)
-    workers = api.here_if_in_main(workers, [env, *(one.name for one in chosen)])
+    how = api.here_if_in_main(how, [env, *(one.name for one in chosen)])
     make = functools.partial(
         plan_agents,
         chosen,
@@ -147,19 +143,12 @@ def compare(
         published=published,
     )
     jobs = make(steps=steps, seeds=seeds)
-    folder = default_out(jobs, published) if folder is None else folder
-    check_out(folder)
-    if resume:
-        again = functools.partial(make, seeds=api.seeds_of(jobs))
-        jobs = further.resumed(jobs, folder, steps, lambda before: again(steps=before), api.note)
+    how = how.at(default_out(jobs, published))
+    check_out(how.folder)
+    jobs = api.as_resumed(jobs, make, steps, how, api.note)
     rows.check_warmup(warmup, jobs)
-    problems = api.run(
-        jobs, folder, resume, workers, checkpoint_seconds, progress,
-        keep_state=keep_state, callbacks=hear, track=trackers,
-    )  # fmt: skip
-    if not all(has_ended(folder, job) for job in jobs):
-        raise RunError("; ".join(problems))
-    found = gather(folder, jobs, warmup, write=True)
+    problems = api.run_to_the_end(jobs, how)
+    found = gather(how.folder, jobs, warmup, write=True)
     if found is None:
         raise RunError("; ".join(problems))
     return found
@@ -203,14 +192,3 @@ def gather(
         files.append(html.write_page(out, by="lcpo compare"))
     warnings = (*constraint.run_warnings(finished), *run_findings(finished))
     return Comparison(results, summary, warnings, out, tuple(files))
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: null stands for a number that cannot be had."""
-    if isinstance(value, dict):
-        return {key: _without_nan(x) for key, x in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(x) for x in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

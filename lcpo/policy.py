@@ -21,7 +21,7 @@ from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
-from lcpo.run.store.policy import About, agent_of, load_policy
+from lcpo.run.store.policy_file import About, agent_of, load_policy
 from lcpo.run.store.results import Result, load_result, load_results
 from lcpo.types import Array
 
@@ -121,13 +121,13 @@ class Session:
 
         `obs`: the features [F], and `context` [channels]; or whole observations [D], without.
         """
-        whole = self.history.join(self.history.read(obs, context))
-        self.history.pass_step()
+        whole, seen = self.history.join(self.history.read(obs, context))
+        self.history = seen.pass_step()
         return self.policy.decode(self.policy.act(whole, key, deterministic))
 
     def reset(self) -> None:
         """Another episode begins; the context goes on."""
-        self.history.end_episode()
+        self.history = self.history.end_episode()
 
 
 def restore(about: About, init: Callable[..., Any], arrays: Mapping[str, np.ndarray]) -> Any:

@@ -6,7 +6,6 @@ whole number; true and false are no numbers.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -78,13 +77,16 @@ def number(what: str, value: Any, low: float = -FLOAT_MAX, high: float = FLOAT_M
 
 def reals(what: str, value: Any) -> np.ndarray:
     """An array of finite real numbers, as float32."""
-    given = None
-    with contextlib.suppress(TypeError, ValueError, OverflowError):
+    try:
         given = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        given = None
     if given is None or given.dtype.kind not in "biuf":
         refuse(what, value, "an array of real numbers")
-    with np.errstate(over="ignore"):
-        found = np.asarray(given, np.float32)
+    found = given
+    if given.dtype != np.float32:
+        with np.errstate(over="ignore"):
+            found = given.astype(np.float32)
     if not np.isfinite(found).all():
         raise InputError(f"{what}{np.argwhere(~np.isfinite(found))[0].tolist()} is not finite")
     return found
@@ -141,6 +143,15 @@ def from_text(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def without_nan(value: Any) -> Any:
+    """Plain values for JSON, which has no NaN: null stands for a number that is not finite."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def refuse(what: str, value: Any, need: str) -> NoReturn:

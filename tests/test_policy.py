@@ -15,9 +15,10 @@ import lcpo
 from lcpo import api
 from lcpo.envs.base import obs_layout
 from lcpo.errors import InputError
+from lcpo.run.options import RunOptions
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.files import load_arrays, save_arrays
-from lcpo.run.store.policy import spec_from_json, spec_to_json
+from lcpo.run.store.policy_file import spec_from_json, spec_to_json
 from lcpo.types import ContextSlice, Guard, Spec
 
 SMALL = {"rollout_length": 20, "hidden": (8, 8)}
@@ -34,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "constant", "pendulum", trace="revisit", steps=40, seeds=2, overrides=of,
             variant=f"always-{action}",
         )  # fmt: skip
-    api.run(jobs, out, workers=0, progress=False)
+    api.run(jobs, RunOptions(out, workers=0, progress=False))
     return out
 
 

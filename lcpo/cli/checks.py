@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lcpo import config as configs
-from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import flags, show
 from lcpo.errors import InputError
 from lcpo.values import whole
 

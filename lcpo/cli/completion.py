@@ -14,7 +14,7 @@ from typing import Annotated
 
 import tyro
 
-from lcpo.cli import options as flags
+from lcpo.cli import flags
 from lcpo.values import refuse
 
 SCRIPT = """\

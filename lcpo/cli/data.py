@@ -9,8 +9,7 @@ from typing import Annotated
 import tyro
 
 from lcpo import contexts
-from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import flags, show
 from lcpo.study.report.cells import Column
 from lcpo.study.report.tables import Table
 
@@ -49,7 +48,7 @@ def trace(arguments: list[str]) -> None:
 
 def _tell_notes(trace: contexts.TraceRef) -> None:
     for note in trace.notes():
-        show.line(note, "note:", "yellow", stderr=True)
+        show.note(note)
 
 
 def calibrate(arguments: list[str]) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import flags, show
 from lcpo.study.study import Study
 
 SCALES = ("paper", "short", "smoke")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from lcpo import __version__
 from lcpo.cli import checks, completion, data, reproduce, runs, show, watch
-from lcpo.cli.options import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
+from lcpo.cli.flags import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
 from lcpo.errors import InputError, RunError, is_full, no_space
 from lcpo.names import unknown
 from lcpo.run import stop

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import flags, show
 from lcpo.cli.experiments import list_experiments
 from lcpo.errors import InputError
+from lcpo.run.options import RunOptions
 from lcpo.run.plan.job import Job
 from lcpo.study.study import Options, Study
-
-if TYPE_CHECKING:
-    from lcpo.run.engines.base import Engine
-    from lcpo.run.events import Report
 
 
 def reproduce(arguments: list[str]) -> int:
     """Run an experiment of the paper: its tables and figures, beside the paper's numbers."""
-    from lcpo.run.engines.choose import make_engine
-    from lcpo.run.plan.check import check_running
+    from lcpo.run.engines.engine import make_engine
     from lcpo.study.paper import STUDIES, find_study
 
     if arguments[:1] in (["-h"], ["--help"]):
@@ -35,8 +30,8 @@ def reproduce(arguments: list[str]) -> int:
     name, *rest = arguments
     study = find_study(name)
     options = _parse(study, name, rest)
-    check_running(options.workers)
-    engine = make_engine(options.engine, options.workers, options.address)
+    how = _how(name, options)
+    make_engine(how)  # one that there is not is told before any work
     command = shlex.join(["lcpo", "reproduce", *arguments])
     _check_out(name, options)
     jobs = study.complete(options, study.plan(options))
@@ -44,7 +39,7 @@ def reproduce(arguments: list[str]) -> int:
         return _write_plan(name, options, jobs, options.plan)
     if options.collect is not None:
         return _collect(name, options, jobs, options.collect, command)
-    return _run(name, options, jobs, engine, command)
+    return _run(name, options, jobs, how, command)
 
 
 def _usage() -> None:
@@ -74,9 +69,15 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
     return options
 
 
+def _how(name: str, options: Options) -> RunOptions:
+    """How the runs of a study are run; InputError where they cannot be so."""
+    same = {k: getattr(options, k) for k in ("resume", "workers", "engine", "address")}
+    return RunOptions(out=options.folder(name), **same).checked()
+
+
 def _check_out(name: str, options: Options) -> None:
     """Raise InputError unless the study may write to its folder; called before it is planned."""
-    from lcpo.run.engines.base import check_resumed
+    from lcpo.run.engines.engine import check_resumed
     from lcpo.run.store.outputs import check_own_folder, check_runs_folder
     from lcpo.study.folder import check_holds_runs, check_study, is_of_study
     from lcpo.study.report.html import PAGE, check_page
@@ -99,21 +100,21 @@ def _check_out(name: str, options: Options) -> None:
     check_page(out, out / PAGE, by)
 
 
-def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: str) -> int:
+def _run(name: str, options: Options, jobs: list[Job], how: RunOptions, command: str) -> int:
     """Run what has not ended yet; write and print the report; the exit code."""
     from lcpo import api
     from lcpo.run.store.results import load_results
     from lcpo.study.folder import check_study, save_study
     from lcpo.study.paper import find_study
 
-    out, left_out = options.folder(name), find_study(name).left_out(options)
+    out, left_out = how.folder, find_study(name).left_out(options)
     check_study(out, name, options, jobs)
     if jobs:
         show.line(f"{name}: {_size(jobs)}{_rest(jobs, out)}")
         if left_out:
-            _note(left_out)
-        signing = _Signing(engine, lambda: save_study(out, name, options))
-        problems = api.run(jobs, out, options.resume, engine=signing)
+            show.note(left_out)
+        # Before the first run, since a kill must not leave it open whose folder it is.
+        problems = api.run(jobs, how, lambda: save_study(out, name, options))
         save_study(out, name, options)  # where nothing was left to run
     else:
         show.line(f"{name}: no runs to make, a report only")
@@ -124,20 +125,6 @@ def _run(name: str, options: Options, jobs: list[Job], engine: Engine, command: 
         show.line(problem, colour="red")
     show.line(f"results: {out}")
     return flags.RUN_FAILED if problems else 0
-
-
-class _Signing:
-    """An engine that says whose folder it is before the first run: a kill must not leave it open.
-
-    Not before `check`: an engine that cannot run the jobs leaves no folder.
-    """
-
-    def __init__(self, engine: Engine, sign: Callable[[], None]) -> None:
-        self.check, self.engine, self.sign = engine.check, engine, sign
-
-    def run(self, jobs: list[Job], out: Path, report: Report) -> None:
-        self.sign()
-        self.engine.run(jobs, out, report)
 
 
 def _size(jobs: Sequence[Job]) -> str:
@@ -161,11 +148,11 @@ def _rest(jobs: Sequence[Job], out: Path) -> str:
 
 def _take_folder(name: str, options: Options, jobs: list[Job], out: Path) -> None:
     """Write the plan, and whose it is; InputError where the folder is of another study."""
-    from lcpo.run.engines.base import plan_only
+    from lcpo.run.engines.engine import plan_only
     from lcpo.study.folder import check_study, save_study
 
     check_study(out, name, options, jobs)
-    plan_only(jobs, out, _note, options.resume)
+    plan_only(jobs, out, show.note, options.resume)
     save_study(out, name, options)
 
 
@@ -216,7 +203,3 @@ def _report(
         if path.suffix == ".png":
             show.line(f"figure: {path}")
     show.line(f"page: {write_page(out, by=f'lcpo reproduce {name}')}")
-
-
-def _note(text: str) -> None:
-    show.line(text, "note:", "yellow", stderr=True)

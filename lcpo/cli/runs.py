@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from lcpo import config as configs
 from lcpo import contexts
-from lcpo.cli import options as flags
-from lcpo.cli import resume, show
+from lcpo.cli import flags, show
 from lcpo.errors import InputError
+from lcpo.run.options import RunOptions
 from lcpo.run.plan.job import Job
 
 if TYPE_CHECKING:
     from lcpo.comparison import Comparison
-    from lcpo.run.engines.base import Engine
     from lcpo.run.store.results import Result
 
 
 @dataclasses.dataclass(frozen=True)
-class RunOptions:
-    """Options of every command that runs agents."""
+class WhichRuns:
+    """Which runs a command makes; `RunOptions` says how they are run."""
 
     env: str = "pendulum"
     """Environment: a name (`lcpo list`), gym:ID, or your own as package.module:Class."""
@@ -43,8 +42,6 @@ class RunOptions:
     """Interactions per run (1e6 is a number, too); default: the length of the trace."""
     seeds: str = "4"
     """How many seeds (0, 1, ...), or which ones, as in 3,7 (a single one: 7,)."""
-    out: Path | None = None
-    """Folder for results; default: out/ and a name."""
     scale: float | None = None
     """The trace is multiplied by this; default: the environment's own."""
     training_steps: int | None = None
@@ -52,21 +49,12 @@ class RunOptions:
     normalise: str | None = None
     """How agents see observations: running (mean and standard deviation so far), none, or numbers
     to divide them by, one for each column, as in 2000,1,50."""
-    resume: bool = False
-    """Go on with the runs that the folder holds; with it, --out alone says which runs."""
-    workers: int | None = None
-    """Processes at a time; default: one per core, and on a GPU none beside this one. With --engine
-    slurm: tasks of the array."""
-    engine: str = "local"
-    """Where: local, ray (a cluster), slurm (writes a script for its queue)."""
-    address: str | None = None
-    """HOST:PORT of a Ray cluster; default: the one that this machine is in."""
-    checkpoint_seconds: float = 60.0
-    """Time between checkpoints."""
-    keep_state: bool = False
-    """Keep the last checkpoint of each run: with it, --resume with more --steps goes on."""
-    track: tuple[str, ...] = ()
-    """Tell of the runs while they run: jsonl, tensorboard, wandb, or several."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """What is printed of runs, and what may be run without being named."""
+
     trust: bool = False
     """With --resume and --out alone: run agents and environments outside lcpo, too."""
     quiet: bool = False
@@ -75,20 +63,40 @@ class RunOptions:
     """Print one JSON document instead of the table: every run, every row with all its numbers."""
 
 
+RUN_OPTIONS = [
+    option for cls in (WhichRuns, RunOptions, Shown) for option in flags.class_fields(cls)
+]
+"""Of every command that runs agents."""
+COMPARE_OPTIONS: list[flags.Option] = [
+    ("warmup", int | None, "Steps left out of the return after warm-up.", None),
+    ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
+]
+"""Of what is shown of a comparison."""
+NO_RUNS = {
+    "--steps",
+    *(
+        flags.as_flag(option[0])
+        for option in (
+            *flags.class_fields(RunOptions), *flags.class_fields(Shown), *COMPARE_OPTIONS
+        )
+    ),
+}  # fmt: skip
+"""Options that do not say which runs are meant. (Steps may be more than before.)"""
+
+
 def train(arguments: list[str]) -> int:
     """Train an agent with several seeds; a summary table at the end."""
     from lcpo import api
     from lcpo.agents import find_agent, presets
     from lcpo.comparison import gather
-    from lcpo.run import further
     from lcpo.run.plan.job import find_env
     from lcpo.run.plan.plan import plan
 
-    if resume.is_alone(arguments):
+    if _names_no_runs(arguments):
         return _go_on("train", arguments)
     agent_name, env_name = flags.peek(arguments, "agent"), flags.peek(arguments, "env")
     agent_name = "lcpo" if agent_name is None else agent_name
-    env_name = RunOptions.env if env_name is None else env_name
+    env_name = WhichRuns.env if env_name is None else env_name
     agent, env_class = find_agent(agent_name), find_env(env_name)
     given = presets.settings(agent, env_name, env_class)
     default = configs.make(agent.Config, given)
@@ -100,7 +108,7 @@ def train(arguments: list[str]) -> int:
         [
             ("agent", str, "Agent: a name (`lcpo list`), or your own as package.module:agent.",
              agent_name),
-            *flags.class_fields(RunOptions),
+            *RUN_OPTIONS,
             ("sweep", tuple[str, ...], "Values of config fields: field=a,b,c ...", ()),
             ("plan_only", bool, "Write the plan for `python -m lcpo.run.worker` and stop.", False),
             *flags.config_fields(default),
@@ -124,52 +132,50 @@ def train(arguments: list[str]) -> int:
         normalise=options.normalise,
     )
     jobs = make(steps=options.steps)
-    out = options.out or api.default_out(jobs[0])
-    if options.resume:
-        jobs = further.resumed(jobs, out, options.steps, lambda steps: make(steps=steps), _note)
+    how = how.at(api.default_out(jobs[0]))
+    jobs = api.as_resumed(jobs, make, options.steps, how, show.note)
     if options.plan_only:
-        return _write_plan(jobs, out, options.resume, options.keep_state)
+        return _write_plan(jobs, how)
     _tell_plan(options, jobs)
-    problems = api.run(jobs, out, options.resume, **how)
-    return _conclude(options, gather(out, jobs), out, problems)
+    problems = api.run(jobs, how)
+    return _conclude(options, gather(how.folder, jobs), how.folder, problems)
 
 
-def _how(options: Any) -> dict[str, Any]:
-    """How runs are run, for `api.run`; InputError where they cannot be so."""
-    from lcpo.run.engines.choose import make_engine
-    from lcpo.run.plan.check import check_running
-    from lcpo.run.track import read_names
+def _how(options: Any) -> RunOptions:
+    """How runs are run; InputError where they cannot be so."""
+    from lcpo.run.engines.engine import make_engine
 
-    check_running(options.workers, options.checkpoint_seconds)
-    track = read_names(options.track)
-    engine: Engine = make_engine(
-        options.engine, options.workers, options.address, options.checkpoint_seconds
-    )
-    show_progress, keep = not options.quiet, options.keep_state
-    return {"engine": engine, "track": track, "progress": show_progress, "keep_state": keep}
+    how = flags.made(RunOptions, options, progress=not options.quiet).checked()
+    make_engine(how)  # one that there is not is told before any work
+    return how
+
+
+def _names_no_runs(arguments: list[str]) -> bool:
+    """Whether a command line says nothing of the runs but the folder that they are in."""
+    given = {word.partition("=")[0].replace("_", "-") for word in arguments if word[:2] == "--"}
+    return {"--resume", "--out"} <= given <= NO_RUNS
 
 
 def _go_on(command: str, arguments: list[str]) -> int:
     """`--resume --out X` and nothing that says which runs: those of the folder's plan."""
     from lcpo import api
     from lcpo.comparison import check_out, gather
+    from lcpo.run.further import from_plan
+    from lcpo.run.store.outputs import check_folder
 
     is_compare = command == "compare"
     more = COMPARE_OPTIONS if is_compare else []
     help = "Go on with the runs that a folder holds."
-    options = flags.parse(command, help, arguments, [*flags.class_fields(RunOptions), *more])
+    options = flags.parse(command, help, arguments, [*RUN_OPTIONS, *more])
     how = _how(options)
-    jobs = resume.planned(options)
+    check_folder(how.folder)
+    jobs = from_plan(how.folder, options.steps, options.trust, show.note)
     if is_compare:
-        check_out(options.out)
-    problems = api.run(jobs, options.out, True, **how)
+        check_out(how.folder)
+    problems = api.run(jobs, how)
     if not is_compare:
-        return _conclude(options, gather(options.out, jobs), options.out, problems)
-    return _conclude_comparison(options, arguments, jobs, options.out, problems)
-
-
-def _note(text: str) -> None:
-    show.line(text, "note:", "yellow", stderr=True)
+        return _conclude(options, gather(how.folder, jobs), how.folder, problems)
+    return _conclude_comparison(options, arguments, jobs, how.folder, problems)
 
 
 def _warn(text: str, stderr: bool = False) -> None:
@@ -195,19 +201,19 @@ def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
         return
     trace, env = jobs[0].trace, jobs[0].env
     if options.trace is None and trace is not None:
-        _note(f"trace {trace}, {jobs[0].steps:,} steps: the default of {env}; --trace chooses")
+        show.note(f"trace {trace}, {jobs[0].steps:,} steps: the default of {env}; --trace chooses")
     for warning in plan_warnings(jobs):
         _warn(warning, stderr=True)
 
 
-def _write_plan(jobs: list[Job], out: Path, resume: bool, keep_state: bool) -> int:
-    from lcpo.run.engines.base import plan_only
+def _write_plan(jobs: list[Job], how: RunOptions) -> int:
+    from lcpo.run.engines.engine import plan_only
     from lcpo.run.store.layout import plan_file
     from lcpo.run.store.outputs import check_folder
 
-    check_folder(out)
-    plan_only(jobs, out, _note, resume, keep_state)
-    command = shlex.join(["python", "-m", "lcpo.run.worker", str(plan_file(out))])
+    check_folder(how.folder)
+    plan_only(jobs, how.folder, show.note, how.resume, how.keep_state)
+    command = shlex.join(["python", "-m", "lcpo.run.worker", str(plan_file(how.folder))])
     show.line(f"{len(jobs)} jobs planned: {command}")
     return 0
 
@@ -216,15 +222,14 @@ def compare(arguments: list[str]) -> int:
     """Train several agents on one environment and trace; tables and learning curves."""
     from lcpo import api
     from lcpo.comparison import AGENTS, check_out, default_out
-    from lcpo.run import further
     from lcpo.run.plan.agents import plan_agents
     from lcpo.run.plan.job import find_env
     from lcpo.study.measure.compare import check_warmup
 
-    if resume.is_alone(arguments):
+    if _names_no_runs(arguments):
         return _go_on("compare", arguments)
     env_name = flags.peek(arguments, "env")
-    default_env = configs.make(find_env(RunOptions.env if env_name is None else env_name), {})
+    default_env = configs.make(find_env(WhichRuns.env if env_name is None else env_name), {})
     options = flags.parse(
         "compare",
         "Compare agents: the same environment, trace and seeds for each.",
@@ -233,7 +238,7 @@ def compare(arguments: list[str]) -> int:
             ("agents", str, "Agents, separated by commas, with settings of their own: "
              "'lcpo[sigma=2],a2c'; the first is the reference. all: every agent that can serve the "
              "environment, LCPO first.", AGENTS),
-            *flags.class_fields(RunOptions),
+            *RUN_OPTIONS,
             *COMPARE_OPTIONS,
             ("published", bool, "With the values and all faults of the published code.", False),
         ],
@@ -253,22 +258,14 @@ def compare(arguments: list[str]) -> int:
         normalise=options.normalise,
         published=options.published,
     )
-    jobs = make(steps=options.steps, note=(lambda text: None) if options.quiet else _note)
-    out = options.out or default_out(jobs, options.published)
-    check_out(out)
-    if options.resume:
-        jobs = further.resumed(jobs, out, options.steps, lambda steps: make(steps=steps), _note)
+    jobs = make(steps=options.steps, note=(lambda text: None) if options.quiet else show.note)
+    how = how.at(default_out(jobs, options.published))
+    check_out(how.folder)
+    jobs = api.as_resumed(jobs, make, options.steps, how, show.note)
     check_warmup(options.warmup, jobs)
     _tell_plan(options, jobs)
-    problems = api.run(jobs, out, options.resume, **how)
-    return _conclude_comparison(options, arguments, jobs, out, problems)
-
-
-COMPARE_OPTIONS: list[flags.Option] = [
-    ("warmup", int | None, "Steps left out of the return after warm-up.", None),
-    ("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
-]
-"""Of what is shown of a comparison."""
+    problems = api.run(jobs, how)
+    return _conclude_comparison(options, arguments, jobs, how.folder, problems)
 
 
 def _imported(options: Any) -> list[Result]:

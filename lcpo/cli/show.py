@@ -21,6 +21,11 @@ def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = Fa
     Console(stderr=stderr).print(Text.assemble(*parts), soft_wrap=True)
 
 
+def note(text: str) -> None:
+    """Tell the user something that is no part of the results."""
+    line(text, "note:", "yellow", stderr=True)
+
+
 def table(found: Table) -> None:
     """Print a table as wide as the terminal is; where there is none, $COLUMNS or 80 wide."""
     line(found.to_text(shutil.get_terminal_size().columns))

@@ -10,8 +10,7 @@ import tyro
 from rich.console import Console
 from rich.progress import Progress
 
-from lcpo.cli import options as flags
-from lcpo.cli import show
+from lcpo.cli import flags, show
 from lcpo.values import file_name
 
 _WHERE: list[flags.Option] = [

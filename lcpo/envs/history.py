@@ -1,14 +1,15 @@
-"""The context history of one stream, for those who give features and context by themselves.
+"""The context history of one stream, for callers that give features and context themselves.
 
-Drivers read histories off a trace. Who has no trace - a loop of a user's own, a policy at work -
-gives the context of now, and the history is kept here, by the same rules: it begins with the first
+Drivers read histories off a trace. Callers without a trace - a user's own loop, a policy at work -
+give the current context, and the history is kept here, by the same rules: it begins with the first
 context, repeated; it moves on with every step, or with every episode; a reset takes no time.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from lcpo import values
@@ -20,16 +21,19 @@ Seen = tuple[np.ndarray, np.ndarray | None]
 """Features and context, or a whole observation and None."""
 
 
-class ContextHistory:
-    """Puts observations together: features, and the newest `lags` values of each channel."""
+class ContextHistory(NamedTuple):
+    """Puts observations together: features, and the newest `lags` values of each channel.
 
-    def __init__(self, spec: Spec, advance: Advance = "step") -> None:
-        """`advance`: what moves the history on. Contexts of an environment's own move by step."""
-        self.spec, self.by_episode = spec, advance == "episode"
-        self.entries: np.ndarray | None = None
-        """[channels * lags]; None before the first context."""
-        self.moved = False
-        """Whether time has passed since the newest context was seen."""
+    A value and a pytree, of `entries` and `moved`: what changes it returns another one.
+    """
+
+    spec: Spec
+    advance: Advance = "step"
+    """What moves the history on. Contexts of an environment's own move by step."""
+    entries: np.ndarray | None = None
+    """[channels * lags]; None before the first context."""
+    moved: bool = False
+    """Whether time has passed since the newest context was seen."""
 
     def read(self, obs: Any, context: Any = None, what: str = "obs") -> Seen:
         """What a user gives, checked; InputError where its sizes do not fit the spec."""
@@ -54,25 +58,39 @@ class ContextHistory:
             )
         return found, given
 
-    def join(self, seen: Seen) -> np.ndarray:
-        """The observation [D] of what `read` returned, which is now the newest."""
+    def join(self, seen: Seen) -> tuple[np.ndarray, ContextHistory]:
+        """The observation [D] of what `read` returned, and the history that ends with it."""
         obs, context = seen
         place = self.spec.context
         if context is None:
-            self.entries, self.moved = obs[place.start : place.end].copy(), False
-            return obs
+            obs = obs.copy()  # the user's own array may be used again
+            return obs, self.at(obs[place.start : place.end], False)
         if self.entries is None:
-            self.entries = first_history(context, place.lags)
+            entries = first_history(context, place.lags)
         else:
             move = push_context if self.moved else replace_context
-            self.entries = move(self.entries, context)
-        self.moved = False
-        return np.concatenate([obs[: place.start], self.entries, obs[place.start :]])
+            entries = move(self.entries, context)
+        whole = np.concatenate([obs[: place.start], entries, obs[place.start :]])
+        return whole, self.at(entries, False)
 
-    def pass_step(self) -> None:
-        """A step is taken: the next context is a new one."""
-        self.moved = self.moved or not self.by_episode
+    def pass_step(self) -> ContextHistory:
+        """After a step: the next context is a new one."""
+        return self.at(self.entries, self.moved or self.advance != "episode")
 
-    def end_episode(self) -> None:
-        """Another episode begins. Where the context moves by step, that takes no time."""
-        self.moved = self.moved or self.by_episode
+    def end_episode(self) -> ContextHistory:
+        """In another episode. Where the context moves by step, a reset takes no time."""
+        return self.at(self.entries, self.moved or self.advance == "episode")
+
+    def at(self, entries: np.ndarray | None, moved: bool) -> ContextHistory:
+        """The history of the same stream at another moment."""
+        return ContextHistory(self.spec, self.advance, entries, moved)
+
+
+def _flatten(history: ContextHistory) -> tuple[Any, Any]:
+    entries, moved = map(jax.tree_util.GetAttrKey, ("entries", "moved"))
+    return ((entries, history.entries), (moved, history.moved)), history[:2]
+
+
+jax.tree_util.register_pytree_with_keys(
+    ContextHistory, _flatten, lambda rest, parts: ContextHistory(*rest, *parts)
+)

@@ -1,14 +1,16 @@
-"""Agents that learn in a loop of a user's own.
+"""Agents that learn in a user's own loop.
 
 learner   `Learner`: act, observe; it learns when a rollout is full. In process, without files
-settings  what it is made with, checked
-backup    the state that it returns to if an update fails
-rollout   the rollout that is being filled, stream by stream
+loop      the pure functions behind it: see, act, observe and learn, from one state to the next
+state     `LearnerState`: all that changes in a learner, as one value
+settings  `Settings`: what a learner is made with, checked
+backup    the agent on the host, so that an update may take the buffers of the one on the device
 saving    a learner as one file
 """
 
 from __future__ import annotations
 
 from lcpo.live.learner import Decision, Learner
+from lcpo.live.state import LearnerState
 
-__all__ = ["Decision", "Learner"]
+__all__ = ["Decision", "Learner", "LearnerState"]

@@ -1,4 +1,4 @@
-"""An agent's state on the host: what a learner returns to if an update fails."""
+"""An agent's state on the host: what a learner returns to if an update in place fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that learns in a loop of the user's own: no environment, no trace, no files.
+"""An agent that learns in a user's own loop: no environment, no trace, no files.
 
     learner = lcpo.Learner("lcpo", spec)
     while True:
@@ -6,8 +6,7 @@
         reward = play(action)                      # whatever the system is
         learner.observe(reward)                    # the next `act` brings the successor
 
-Keys, `act` and `update` are those of the host driver (`run.drive`), the same compiled functions:
-fed by a simulator in lock step, a learner is what `lcpo train` makes of it, bit for bit.
+`Learner` is a thin object around a `LearnerState`: `lcpo.live.loop` does the work.
 """
 
 from __future__ import annotations
@@ -22,22 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import values
-from lcpo.agents import find_agent
-from lcpo.agents import normalise as scaling
-from lcpo.core import health
 from lcpo.envs.base import Advance
-from lcpo.errors import InputError, tell
 from lcpo.live import saving
 from lcpo.live.backup import Backup
-from lcpo.live.rollout import FilledRollout, Stream
-from lcpo.live.settings import check_values, make_config, plain_spec
+from lcpo.live.loop import Loop, Outcome
+from lcpo.live.settings import Settings, check_values
+from lcpo.live.state import LearnerState
 from lcpo.policy import find_policy, restore
-from lcpo.run.drive.base import Program, Run
-from lcpo.run.drive.host_functions import Functions, Kind, functions_of
-from lcpo.run.plan.check import check_program
-from lcpo.types import Agent, AnyAgent, Spec, Tree
-
-_NO_READINGS = np.zeros(0, np.float32)
+from lcpo.types import AnyAgent, Spec
 
 
 class Decision(NamedTuple):
@@ -86,36 +77,46 @@ class Learner:
             and the context is normalised with the rest, as where an environment writes it.
           normalise: "running", or a scale for each column of the features (docs: scales).
         """
-        self.agent_name = agent.name if isinstance(agent, Agent) else agent
-        self.spec = plain_spec(spec)
-        if advance not in ("step", "episode", "own"):
-            values.refuse("advance", advance, "'step', 'episode' or 'own'")
-        self.rule = scaling.read_rule(normalise)
-        scaling.check_rule(self.rule, self.spec, advance == "own")
-        plain = agent if isinstance(agent, Agent) else find_agent(agent)
-        self.agent: AnyAgent = scaling.normalise(plain, self.rule, advance == "own")
-        self.config: Any = make_config(self.agent, config, steps)
-        self.seed = np.int32(values.whole("seed", seed, 0))
-        check_program(self.agent, self.config, self.spec)
-        self._functions = _functions(self.agent, self.config, self.spec)
-        self._traced: Tree = jax.tree.map(jnp.float32, self.config)
-        self.updates = 0
-        """So far; it is the version of the policy."""
-        self.dropped = 0
-        """Updates that were dropped; `updates` does not count them."""
+        rest: dict[str, Any] = {"steps": steps, "advance": advance, "normalise": normalise}
+        loop = Loop(Settings.make(agent, spec, config, seed, **rest))
+        self._begin(loop, loop.begin())
+
+    def _begin(self, loop: Loop, state: LearnerState) -> None:
+        self._loop = loop
+        self.settings = loop.settings
+        self.agent, self.agent_name = loop.settings.agent, loop.settings.agent_name
+        self.spec, self.config, self.seed = loop.spec, loop.settings.config, loop.settings.seed
         self.problem: str | None = None
-        """Why the newest of them was dropped; None if none was."""
-        self.metrics: dict[str, float] = {}
+        """Why the newest update that was dropped was; None if none was."""
+        self._take(state)
+
+    def _take(self, state: LearnerState) -> None:
+        self._state, self._snapshot = state, self._loop.snapshot(state)
+        self._backup: Backup | None = None  # it is made where it is needed: to learn
+
+    @property
+    def state(self) -> LearnerState:
+        """All that changes in the learner, as a value; give one back to go on from there."""
+        return self._state._replace(agent=jax.tree.map(jnp.array, self._state.agent))
+
+    @state.setter
+    def state(self, state: LearnerState) -> None:
+        self._take(state._replace(agent=jax.tree.map(jnp.array, state.agent)))
+
+    @property
+    def updates(self) -> int:
+        """So far; it is the version of the policy."""
+        return self._state.updates
+
+    @property
+    def dropped(self) -> int:
+        """Updates that were dropped; `updates` does not count them."""
+        return self._state.dropped
+
+    @property
+    def metrics(self) -> dict[str, float]:
         """Of the newest update that was not dropped."""
-        self._state: Tree = self._functions.init(self._traced, self.seed)
-        self._obs = np.zeros((1, self.spec.num_worlds, self.spec.obs_size), np.float32)
-        zeros = np.zeros(self.spec.num_worlds, np.float32)
-        self._sums = [zeros, zeros]  # of the unfinished episodes: return and length
-        self._backup: Backup | None = None
-        self._prepare()
-        like = self._gathered, self._obs, self._bits[0]
-        extra = jax.eval_shape(self._functions.acting.act, *like)[1]
-        self._rollout = FilledRollout(self.spec, self.config.rollout_length, extra, advance)
+        return dict(self._state.metrics)
 
     @classmethod
     def from_run(
@@ -139,13 +140,16 @@ class Learner:
         advance: Any = about.advance
         rest = {"advance": advance, "normalise": about.normalise}
         learner = cls(about.agent, about.spec, given, seed, **rest)
-        state = restore(about, lambda _, key: learner._init(key), arrays)
-        memory = {"memory": learner._state.memory} if hasattr(state, "memory") else {}
-        learner.adopt(state._replace(**memory) if memory else state, str(source))
+        fresh, made = learner._state, learner.settings
+        state = restore(about, lambda _, key: made.agent.init(made.config, made.spec, key), arrays)
+        learner._loop.check_usable(state, fresh.agent, str(source))
+        if hasattr(state, "memory"):
+            state = state._replace(memory=fresh.agent.memory)
+        learner._take(fresh._replace(agent=state))
         return learner
 
     def __repr__(self) -> str:
-        streams = ", ".join(self._rollout.streams) or "none yet"
+        streams = ", ".join(name for name, _ in self._state.in_order) or "none yet"
         dropped = f" ({self.dropped} dropped)" if self.dropped else ""
         return f"Learner({self.agent_name!r}: {self.updates} updates{dropped}, streams: {streams})"
 
@@ -157,23 +161,9 @@ class Learner:
           context: its newest values [channels]; their history is kept here.
           stream: whose observation it is.
         """
-        mine = self._stream(stream)
-        if mine.acted:
-            raise InputError(
-                f"stream {stream!r} has acted and waits for its reward: call observe(reward) "
-                "before the next act"
-            )
-        now = mine.history.join(mine.history.read(obs, context))
-        self._rollout.streams.setdefault(stream, mine)
-        if mine.open:
-            self._close(mine, now)
-        t, i = (mine.step + mine.skipped) % self.config.rollout_length, mine.column
-        self._obs[0, i] = now
-        answer = self._functions.acting.act(self._gathered, self._obs, self._bits[t])
-        action, extra = np.asarray(answer[0])[0, i], answer[1]
-        self._rollout.act(mine, now, action, extra)
-        mine.history.pass_step()
-        return Decision(action.copy(), self.updates)
+        self._learn_if_full(self._loop.see(self._state, obs, context, stream))
+        self._state, action = self._loop.act(self._state, self._snapshot, stream)
+        return Decision(action.copy(), self._snapshot.version)
 
     def observe(
         self,
@@ -203,39 +193,14 @@ class Learner:
           elapsed: time that the step took; the discount is gamma ** elapsed.
           readings: one number for each of `spec.readings`.
         """
-        mine = self._rollout.streams.get(stream) if isinstance(stream, str) else None
-        if mine is None or not mine.acted:
-            raise InputError(f"stream {values.shown(stream)} has no action to judge: act first")
-        terminated = values.flag("terminated", terminated)
-        truncated = values.flag("truncated", truncated)
-        outcome = {
-            "reward": values.number("reward", reward),
-            "terminated": terminated,
-            "truncated": truncated,
-            "elapsed": values.number("elapsed", elapsed, 0.0),
-            "readings": self._check_readings(readings),
-        }
-        played = None if action is None else self._check_action(action)
-        if next_obs is None:
-            if terminated or truncated:
-                raise InputError(
-                    "an episode ends without next_obs: give the observation that the last action "
-                    "led to, for the next one is of another episode"
-                )
-            if next_context is not None:
-                raise InputError("next_context is given without next_obs: give both, or neither")
-            self._rollout.observe(mine, played, outcome)
-            return
-        seen = mine.history.read(next_obs, next_context, "next_obs")
-        self._rollout.observe(mine, played, outcome)
-        successor = mine.history.join(seen)
-        if terminated or truncated:
-            mine.history.end_episode()
-        self._close(mine, successor)
+        outcome = Outcome(
+            reward, next_obs, terminated, truncated, next_context, action, elapsed, readings
+        )
+        self._learn_if_full(self._loop.observe(self._state, stream, outcome))
 
     def save(self, path: str | Path) -> None:
         """Write all of the learner into one file, atomically; `load` goes on from there."""
-        saving.save(values.path("path", path), self)
+        saving.save(values.path("path", path), self._loop, self._state)
 
     @classmethod
     def load(
@@ -248,104 +213,27 @@ class Learner:
           agent: where it is none of this library's; it must be the one that was saved.
           trust: import the agent that the file names, where `agent` is not given.
         """
-        return saving.load(values.path("path", path), agent, values.flag("trust", trust), cls)
+        found = saving.load(values.path("path", path), agent, values.flag("trust", trust))
+        learner = cls.__new__(cls)
+        learner._begin(*found)
+        return learner
 
-    def _init(self, key: Any) -> Tree:
-        return self.agent.init(self.config, self.spec, key)
-
-    def adopt(self, state: Tree, source: str) -> None:
-        """Go on with the agent's state that a file held; InputError if it is of no use."""
-        if int(health.num_unusable(state)) > int(health.num_unusable(self._state)):
-            raise InputError(
-                f"the agent in {source} holds NaN or infinity: use a file that was saved earlier"
-            )
-        self._state, self._backup = state, None
-        self._prepare()
-
-    def _stream(self, name: str) -> Stream:
-        """The stream, or a new one, which has no place in the rollout before it has acted."""
-        streams, most = self._rollout.streams, self.spec.num_worlds
-        if isinstance(name, str) and name in streams:
-            return streams[name]
-        values.name("stream", name)
-        if len(streams) == most:
-            raise InputError(
-                f"stream {name!r} is one too many: spec.num_worlds = {most}, and there is "
-                f"{', '.join(map(repr, streams))}; give a spec with as many worlds as streams"
-            )
-        return self._rollout.make_stream()
-
-    def _prepare(self) -> None:
-        """What acting needs until the next update: the policy, and the random bits of its steps."""
-        index = np.int32(self.updates + self.dropped)
-        self._gathered = self._functions.acting.gather((self._traced,), (self._state,), index)
-        self._bits = np.asarray(self._functions.draws(np.array([self.seed]), index)[0])
-
-    def _close(self, mine: Stream, successor: np.ndarray) -> None:
-        self._rollout.close(mine, successor)
-        if self._rollout.is_full:
-            self._learn()
-
-    def _learn(self) -> None:
-        """Update the agent, or drop the update and keep the state before it."""
-        run = Run(self._traced, None, self.seed)  # pyright: ignore[reportArgumentType]
-        index, batch = np.int32(self.updates + self.dropped), self._rollout.batch()
-        self._backup = self._backup or Backup(self._state)
-        self._backup.follow(self._state)
+    def _learn_if_full(self, state: LearnerState) -> None:
+        """Go on with a state; where its rollout is full, learn from it or drop the update."""
+        if not self._loop.is_full(state):
+            self._state = state
+            return
+        self._backup = backup = self._backup or Backup(state.agent)
+        backup.follow(state.agent)
         try:
-            self._state, sums, packed = self._functions.learn(
-                run, self._state, batch, self._sums, index
-            )
-            names = self._functions.metrics
-            metrics = dict(zip(names, np.asarray(packed).tolist(), strict=True))
-            problem = _problem(metrics)
-        except BaseException as error:  # of the agent or the device, or Ctrl-C
-            self._state = self._backup.restore()
-            if not isinstance(error, Exception):
-                raise
-            problem = tell(error)
-        else:
-            if problem is None:
-                self._sums = [np.asarray(x) for x in sums]
-                self.metrics = health.without_signs(metrics)
-            else:
-                self._state = self._backup.restore()
-        self.updates += problem is None
-        self.dropped += problem is not None
-        self._rollout.begin()
-        self._prepare()
+            self._state, problem = self._loop.learn(state, backup)
+        except BaseException:  # such as Ctrl-C: all is as it was before the call
+            self._state = self._state._replace(agent=backup.restore())
+            raise
+        self._snapshot = self._loop.snapshot(self._state)
         if problem is not None:
             self.problem = (
                 f"update {self.updates + 1} was dropped, and the learner keeps its previous state: "
                 f"{problem}"
             )
-            warnings.warn(self.problem, RuntimeWarning, stacklevel=4)
-
-    def _check_action(self, action: Any) -> np.ndarray:
-        actions, found = self.spec.actions, np.atleast_1d(values.reals("action", action))
-        if not actions.contains(found):
-            values.refuse("action", action, f"{actions.size} number(s), one of {actions}")
-        return found.astype(actions.dtype)
-
-    def _check_readings(self, readings: Any) -> np.ndarray:
-        names = self.spec.readings
-        if readings is None and not names:
-            return _NO_READINGS
-        found = values.reals("readings", () if readings is None else readings)
-        if found.shape != (len(names),):
-            values.refuse("readings", readings, f"one number for each of {names}")
-        return found
-
-
-def _problem(metrics: Mapping[str, float]) -> str | None:
-    """Why the agent could not go on after an update with these metrics; None: it can."""
-    found = health.find({name: np.array([value]) for name, value in metrics.items()})
-    return found and f"{found[0]} is {metrics[found[0]]:g}{health.explain(found[0])}"
-
-
-def _functions(agent: AnyAgent, config: Any, spec: Spec) -> Functions:
-    """Those of a host run of one seed: of the same kind they are the same."""
-    structure = jax.tree.structure(config)
-    return functions_of(
-        Kind(Program(agent, spec), None, config.rollout_length, 1, False, structure)
-    )
+            warnings.warn(self.problem, RuntimeWarning, stacklevel=3)

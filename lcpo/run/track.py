@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from lcpo import values
 from lcpo.errors import InputError, MissingPackage
 from lcpo.names import unknown
 from lcpo.run import events
@@ -57,8 +58,8 @@ class JsonLines:
             if isinstance(event, Note):  # it may come before the plan: the folder is empty then
                 return
             self.file = open(events_file(self.out), "a", buffering=1)  # noqa: SIM115
-        values = {"time": round(time.time(), 3), **events.to_json(event)}
-        self.file.write(f"{json.dumps(_plain(values))}\n")
+        told = {"time": round(time.time(), 3), **events.to_json(event)}
+        self.file.write(f"{json.dumps(values.without_nan(told))}\n")
 
     def close(self) -> None:
         """Close the file."""
@@ -166,10 +167,3 @@ def _package(module: str, name: str, extra: str) -> Any:
 
 def _finite(event: Progress) -> dict[str, float]:
     return {name: value for name, value in event.metrics.items() if math.isfinite(value)}
-
-
-def _plain(value: Any) -> Any:
-    """NaN and infinity are no JSON: null."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

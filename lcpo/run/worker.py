@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
         pin(free_core())
 
     from lcpo.run import events, stop
-    from lcpo.run.drive import execute, saved
+    from lcpo.run.drive import execute
     from lcpo.run.plan.job import check_trust
     from lcpo.run.store import lock
     from lcpo.run.store.outputs import check_workers_folder
@@ -106,7 +106,7 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
                 with stop.on_signals():
                     execute.run_jobs(mine, out, report, options.checkpoint_seconds)
             except (stop.Asked, KeyboardInterrupt) as stopped:
-                text = f"{saved.tell_saved(mine, out)}; the same command goes on"
+                text = f"{execute.tell_saved(mine, out)}; the same command goes on"
                 raise stop.Stopped(text, out) from stopped
         return int(failed)
     if options.lock is not None:

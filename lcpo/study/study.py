@@ -77,7 +77,7 @@ class Options:
     """Run nothing: write the jobs into this folder, for another machine."""
     collect: Path | None = None
     """Run nothing: make the report of the runs that this folder holds."""
-    check: bool = dataclasses.field(default=True, metadata={"flag": False})
+    check: bool = dataclasses.field(default=True, metadata={"option": False})
     """Whether programs are tried out while planning; off: the jobs are only counted."""
 
     @property

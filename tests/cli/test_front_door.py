@@ -10,7 +10,7 @@ import pytest
 from commands import run
 
 import lcpo
-from lcpo.cli import options
+from lcpo.cli import flags
 from lcpo.cli.main import COMMANDS
 from lcpo.errors import InputError
 from lcpo.run.store.plans import planned_jobs
@@ -38,11 +38,11 @@ def test_help_of_commands_that_need_a_name(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize(("word", "value"), [("1e5", 100_000), ("400", 400), ("2.0", 2)])
 def test_whole_numbers(word: str, value: int) -> None:
-    known: list[options.Option] = [
+    known: list[flags.Option] = [
         ("steps", int | None, "", None),
         ("sizes", tuple[int, ...], "", ()),
     ]
-    found = options.parse("x", "", ["--steps", word, "--sizes", word], known)
+    found = flags.parse("x", "", ["--steps", word, "--sizes", word], known)
     assert (found.steps, found.sizes) == (value, (value,))
     assert type(found.steps) is int
 
@@ -50,7 +50,7 @@ def test_whole_numbers(word: str, value: int) -> None:
 @pytest.mark.parametrize("word", ["1.5", "1e-3", "nan", "inf", "1e400", "x", ""])
 def test_no_whole_numbers(word: str) -> None:
     with pytest.raises(InputError, match="needs a whole number"):
-        options.parse("x", "", ["--steps", word], [("steps", int, "", 1)])
+        flags.parse("x", "", ["--steps", word], [("steps", int, "", 1)])
 
 
 def test_train_alone(

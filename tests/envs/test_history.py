@@ -23,44 +23,42 @@ def test_histories_are_those_of_a_trace(advance: Advance, told: bool) -> None:
     layout, history = obs_layout(SPEC, advance), ContextHistory(SPEC, advance)
     row, features = 0, np.zeros(2)
 
-    def look() -> None:
-        obs = history.join(history.read(features, TRACE[row]))
+    def look() -> ContextHistory:
+        obs, after = history.join(history.read(features, TRACE[row]))
         np.testing.assert_array_equal(obs[2:], layout.history_at(TRACE, np.array([row]))[0])
+        return after
 
     for t in range(14):
-        look()
-        history.pass_step()
+        history = look().pass_step()
         row += advance == "step"
         if told or t % 3 == 0:
-            look()
+            history = look()
         if t in ENDS:
-            history.end_episode()
+            history = history.end_episode()
             row += advance == "episode"
 
 
 def test_a_reset_may_bring_another_context() -> None:
     history = ContextHistory(SPEC)
     for context in ([1.0, 1.0], [2.0, 2.0], [3.0, 3.0]):
-        history.join(history.read([0.0, 0.0], context))
-        history.pass_step()
-    history.join(history.read([0.0, 0.0], [4.0, 4.0]))
-    history.end_episode()
-    obs = history.join(history.read([0.0, 0.0], [5.0, 5.0]))
+        history = history.join(history.read([0.0, 0.0], context))[1].pass_step()
+    history = history.join(history.read([0.0, 0.0], [4.0, 4.0]))[1].end_episode()
+    obs, _ = history.join(history.read([0.0, 0.0], [5.0, 5.0]))
     np.testing.assert_array_equal(obs[2:], [5, 3, 2, 5, 3, 2])
 
 
 def test_whole_observations_bring_their_history() -> None:
     history, given = ContextHistory(SPEC), np.arange(8, dtype=np.float32)
-    assert history.join(history.read(given)) is given
+    whole, history = history.join(history.read(given))
     given[:] = -1.0  # a user's array, used again
-    history.pass_step()
-    obs = history.join(history.read([0.0, 0.0], [9.0, 9.0]))
+    np.testing.assert_array_equal(whole, np.arange(8))
+    obs, _ = history.pass_step().join(history.read([0.0, 0.0], [9.0, 9.0]))
     np.testing.assert_array_equal(obs[2:], [9, 2, 3, 9, 5, 6])
 
 
 def test_the_context_may_stand_in_the_middle() -> None:
     history = ContextHistory(Spec(4, ContextSlice(start=1, channels=1, lags=2), (2,)))
-    obs = history.join(history.read([1.0, 2.0], 7.0))
+    obs, _ = history.join(history.read([1.0, 2.0], 7.0))
     np.testing.assert_array_equal(obs, [1, 7, 7, 2])
 
 

@@ -25,8 +25,10 @@ from lcpo.agents import AGENTS
 from lcpo.config import config, static, traced
 from lcpo.errors import InputError
 from lcpo.live import Decision
+from lcpo.live import loop as loops
 from lcpo.live.backup import Backup
-from lcpo.live.saving import _arrays
+from lcpo.live.loop import Outcome
+from lcpo.live.settings import Settings
 from lcpo.run.store.checkpoint import flatten, without_memory
 from lcpo.run.store.files import load_arrays, save_arrays, save_bundle
 from lcpo.types import Agent, ContextSlice, Spec, Transition
@@ -51,7 +53,7 @@ def small(agent: str) -> dict[str, Any]:
 
 
 def policy_of(learner: Learner) -> dict[str, np.ndarray]:
-    return flatten(without_memory(learner._state))
+    return flatten(without_memory(learner.state.agent))
 
 
 class Loop:
@@ -163,7 +165,7 @@ def test_any_agent_of_the_library_can_be_saved_in_the_middle(agent: str, tmp_pat
     for t in range(LENGTH):
         play(other, float(t))
     assert learner.updates == other.updates == 3
-    assert_same(flatten(learner._state), flatten(other._state))
+    assert_same(flatten(learner.state.agent), flatten(other.state.agent))
 
 
 # An agent whose state is the batch that it was given last: what learners hand over can be seen.
@@ -236,7 +238,7 @@ def step(learner: Learner, x: float, stream: str = "0", **outcome: Any) -> Decis
 
 
 def batch_of(learner: Learner) -> Transition:
-    return jax.tree.map(np.asarray, learner._state.batch)
+    return jax.tree.map(np.asarray, learner.state.agent.batch)
 
 
 def test_the_next_act_brings_the_successor() -> None:
@@ -283,7 +285,7 @@ def test_contexts_may_move_by_episode(tmp_path: Path) -> None:
         for last in (False, False, True):
             learner.act([0.0], [now, -now])
             seen = [0.0, now, before, -now, -before]
-            np.testing.assert_array_equal(learner._obs[0, 0], seen)
+            np.testing.assert_array_equal(learner.state.obs[0, 0], seen)
             if not last or not end:
                 learner.observe(0.0)
             else:
@@ -373,7 +375,7 @@ def test_it_can_be_saved_between_any_two_calls(cut: int, tmp_path: Path) -> None
             forwarder.learner = Learner.load(tmp_path / "x.npz", SEES)  # pyright: ignore
     assert whole.updates == 2
     assert repr(forwarder.learner) == repr(whole)  # pyright: ignore
-    assert_same(_arrays(forwarder.learner), _arrays(whole))  # pyright: ignore
+    assert_same(forwarder.learner.state, whole.state)  # pyright: ignore
 
 
 class Forwarder:
@@ -397,7 +399,7 @@ def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
         file.write_bytes(broken)
         with contextlib.suppress(InputError):
             other = Learner.load(file, SEES)
-            assert_same(_arrays(other), _arrays(learner))  # a bit that means nothing
+            assert_same(other.state, learner.state)  # a bit that means nothing
     file.write_bytes(content)
     arrays = load_arrays(file)
     arrays["['rollout']['reward']"] = arrays["['rollout']['reward']"] + np.float32(1.0)
@@ -424,11 +426,11 @@ def test_it_begins_with_what_a_run_has_learnt(runs: Callable[[str, str], Path]) 
     out = runs("ddqn", "grid-world")
     learner, policy = Learner.from_run(out, config={"learning_rate": 0.5}), lcpo.load(out)
     assert_same(policy_of(learner), flatten(policy.state))
-    assert int(learner._state.memory.added) == 0
+    assert int(learner.state.agent.memory.added) == 0
     assert (learner.config.learning_rate, learner.config.hidden) == (0.5, (8, 8))
     Loop("grid-world").play(learner, LENGTH)
     assert learner.updates == 1
-    assert int(learner._state.num_steps) == STEPS + LENGTH
+    assert int(learner.state.agent.num_steps) == STEPS + LENGTH
 
 
 def test_an_update_that_is_not_finite_is_dropped(tmp_path: Path) -> None:
@@ -437,7 +439,7 @@ def test_an_update_that_is_not_finite_is_dropped(tmp_path: Path) -> None:
     for t in range(4):
         step(learner, 1.0 + t)
     learner.act([5.0], [0.0, 0.0])
-    good = flatten(learner._state)
+    good = flatten(learner.state.agent)
     for t in range(3):
         learner.observe(t if t else 1e6)
         learner.act([6.0 + t], [0.0, 0.0])
@@ -451,13 +453,13 @@ def test_an_update_that_is_not_finite_is_dropped(tmp_path: Path) -> None:
     learner.save(tmp_path / "x.npz")
     other = Learner.load(tmp_path / "x.npz", FRAGILE)
     assert (other.updates, other.dropped) == (1, 1)
-    assert_same(flatten(other._state), good)
+    assert_same(flatten(other.state.agent), good)
     for one in (learner, other):
         one.observe(2.0)
         for t in range(4):
             step(one, float(t))
         assert (one.updates, one.dropped) == (2, 1)
-    assert_same(_arrays(other), _arrays(learner))
+    assert_same(other.state, learner.state)
 
 
 def test_a_state_that_is_not_finite_is_dropped_though_metrics_are() -> None:
@@ -467,7 +469,7 @@ def test_a_state_that_is_not_finite_is_dropped_though_metrics_are() -> None:
     with pytest.warns(RuntimeWarning, match="agent state is nan: the agent holds NaN or infinity"):
         learner.act([4.0], [0.0, 0.0])
     assert (learner.updates, learner.dropped) == (0, 1)
-    assert np.isfinite(learner._state.total)
+    assert np.isfinite(learner.state.agent.total)
 
 
 def test_an_update_that_raises_is_dropped(tmp_path: Path) -> None:
@@ -485,8 +487,8 @@ def test_an_update_that_raises_is_dropped(tmp_path: Path) -> None:
                 learner.observe(1.0, **end)
         learner.save(tmp_path / "x.npz")
     assert (learner.updates, learner.dropped) == (2, 1)
-    assert float(learner._state.total) == 8.0
-    assert_same(_arrays(Learner.load(tmp_path / "x.npz", FRAGILE)), _arrays(learner))
+    assert float(learner.state.agent.total) == 8.0
+    assert_same(Learner.load(tmp_path / "x.npz", FRAGILE).state, learner.state)
 
 
 @pytest.mark.parametrize(
@@ -505,6 +507,81 @@ def test_the_backup_keeps_up_with_a_replay(agent: str) -> None:
         state, _ = updater(AGENTS[agent])(config, spec, state, batch, jax.random.key(i))
 
 
+@pytest.mark.parametrize("agent", ["a2c", pytest.param("ddqn", marks=pytest.mark.learn)])
+def test_a_state_is_a_value(agent: str) -> None:
+    """No later call changes it, and what follows from it is the same again."""
+    learner = Learner(agent, WORLDS["grid-world"].spec, small(agent), steps=200)
+
+    def play(steps: int) -> str:
+        rng = np.random.default_rng(learner.updates)
+        for _ in range(steps):
+            learner.act(rng.integers(0, 2, learner.spec.obs_size))
+            learner.observe(float(rng.normal()))
+        return learner.state.digest()
+
+    play(LENGTH + 5)
+    state = learner.state
+    kept = state.digest()
+    ends = [play(2 * LENGTH)]
+    assert state.digest() == kept != ends[0]
+    learner.state = state
+    assert (learner.updates, learner.state.digest()) == (1, kept)
+    ends.append(play(2 * LENGTH))
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("agent", ["a2c", pytest.param("ddqn", marks=pytest.mark.learn)])
+def test_the_functions_of_the_loop_are_pure(agent: str) -> None:
+    """A log of what was seen, and of what came of it, makes the same learner again."""
+    settings = Settings.make(agent, WORLDS["grid-world"].spec, small(agent), steps=200)
+    loop, learner = loops.Loop(settings), Learner(agent, settings.spec, settings.config)
+    rng = np.random.default_rng(0)
+    state = loop.begin()
+    for _ in range(2 * LENGTH + 3):
+        obs, outcome = rng.integers(0, 2, settings.spec.obs_size), Outcome(float(rng.normal()))
+        before, fingerprint = state, state.digest()
+        state = loop.see(state, obs, None, "0")
+        if loop.is_full(state):
+            state, problem = loop.learn(state)
+            assert problem is None
+        state, action = loop.act(state, loop.snapshot(state), "0")
+        state = loop.observe(state, "0", outcome)
+        assert before.digest() == fingerprint
+        np.testing.assert_array_equal(action, learner.act(obs).action)
+        learner.observe(outcome.reward)
+    assert learner.updates == 2
+    assert_same(learner.state, state)
+
+
+def test_an_interrupted_update_leaves_the_state_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the call that was to learn had not been made: it can be repeated."""
+    spec = WORLDS["grid-world"].spec
+    learner, other = (Learner("ddqn", spec, small("ddqn"), steps=200) for _ in range(2))
+
+    def play(one: Learner, steps: int) -> None:
+        for t in range(steps):
+            one.act(np.full(spec.obs_size, float(t % 2)))
+            one.observe(float(t))
+
+    for one in (learner, other):
+        play(one, 2 * LENGTH)
+    before, learn = learner.state.digest(), loops.Loop.learn
+
+    def interrupted(*arguments: Any) -> Any:
+        learn(*arguments)  # which uses up the replay
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loops.Loop, "learn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        learner.act(np.zeros(spec.obs_size))
+    assert learner.state.digest() == before
+    monkeypatch.undo()
+    for one in (learner, other):
+        play(one, 3)
+    assert learner.updates == 2
+    assert_same(learner.state, other.state)
+
+
 def test_a_refused_first_act_takes_no_streams_place() -> None:
     learner = Learner(SEES, SPEC)
     for stream in ("a", "b", "c"):
@@ -512,7 +589,7 @@ def test_a_refused_first_act_takes_no_streams_place() -> None:
             learner.act([NAN], [0.0, 0.0], stream)
     step(learner, 1.0, "d")
     step(learner, 1.0, "e")
-    assert list(learner._rollout.streams) == ["d", "e"]
+    assert list(learner.state.streams) == ["d", "e"]
 
 
 def test_what_a_killed_save_left_is_swept(tmp_path: Path) -> None:
@@ -569,7 +646,7 @@ def test_forged_files_are_refused(name: str, tmp_path: Path) -> None:
     step(learner, 1.0)
     learner.save(file)
     forged(file, lambda about: None)
-    assert_same(_arrays(Learner.load(file, SEES)), _arrays(learner))
+    assert_same(Learner.load(file, SEES).state, learner.state)
     forged(file, FORGED[name])
     with pytest.raises(InputError, match="no learner of this agent") as caught:
         Learner.load(file, SEES)
@@ -578,7 +655,7 @@ def test_forged_files_are_refused(name: str, tmp_path: Path) -> None:
 
 def test_a_file_with_a_state_that_is_not_finite_is_refused(tmp_path: Path) -> None:
     learner, file = Learner(FRAGILE, ONE), tmp_path / "x.npz"
-    learner._state = learner._state._replace(total=jnp.float32(NAN))
+    learner.state = learner.state._replace(agent=Total(jnp.float32(NAN)))
     learner.save(file)
     with pytest.raises(InputError, match="holds NaN or infinity: use a file that was saved earl"):
         Learner.load(file, FRAGILE)
@@ -673,4 +750,4 @@ def test_bad_input_changes_nothing() -> None:
         for one in (learner, other):
             one.observe(float(t))
     assert learner.updates == 2
-    assert_same(_arrays(learner), _arrays(other))
+    assert_same(learner.state, other.state)

@@ -19,10 +19,11 @@ from killing import files, tables
 
 from lcpo.errors import InputError
 from lcpo.run.engines import ray as on_ray
-from lcpo.run.engines.choose import make_engine
+from lcpo.run.engines.engine import make_engine
 from lcpo.run.engines.ray import RayEngine, _Tasks
 from lcpo.run.engines.ray_task import Place, serve
 from lcpo.run.events import Crashed, Event, Finished, Note, Progress, to_json
+from lcpo.run.options import RunOptions
 
 ROOT = Path(__file__).parents[2]
 STUDY = [
@@ -47,7 +48,7 @@ def command(*arguments: str) -> list[str]:
 )
 def test_what_is_no_engine(name: str, address: str | None, expected: str) -> None:
     with pytest.raises(InputError, match=expected):
-        make_engine(name, None, address)
+        make_engine(RunOptions(engine=name, address=address))
 
 
 def test_ray_that_is_not_installed_is_told(

@@ -16,7 +16,7 @@ from stopping import Stop, saved, stop_after
 import lcpo
 from lcpo.errors import InputError
 from lcpo.run.drive import execute, group
-from lcpo.run.engines.base import write_plan
+from lcpo.run.engines.engine import write_plan
 from lcpo.run.events import Crashed, Event
 from lcpo.run.plan.agents import plan_agents
 from lcpo.run.store import segments

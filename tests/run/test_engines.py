@@ -23,8 +23,8 @@ from stopping import ignore
 from lcpo.errors import InputError, RunError
 from lcpo.run import events
 from lcpo.run.drive import execute
-from lcpo.run.engines import local, process, retries
-from lcpo.run.engines.base import plan_only, run_plan
+from lcpo.run.engines import local, process
+from lcpo.run.engines.engine import plan_only, run_plan
 from lcpo.run.engines.local import LocalEngine, make_shares
 from lcpo.run.engines.process import Share, WorkerProcess
 from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress, Report
@@ -184,7 +184,7 @@ def examples_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("examples_are_found")
 def test_workers_that_misbehave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers, six runs: one is loud, four break in a way each, one must not suffer."""
-    monkeypatch.setattr(retries, "MOST", 1)
+    monkeypatch.setattr(process, "MOST_DEATHS", 1)
     loud, raises, exits, closes, quiet, dies = jobs = [
         rude("talks", "rude_examples:loud")[0],
         *(rude(manner)[0] for manner in ("raises", "exits", "closes", "", "dies")),
@@ -210,7 +210,7 @@ def test_workers_that_misbehave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert job.name in logs[told[job.name].split("; see ")[1]], "the log that is named"
     notes = [e.text for e in heard if isinstance(e, Note)]
     again = [text for text in notes if text.startswith("from the last checkpoint again")]
-    assert [dies.name in text for text in again] == [True] * retries.MOST
+    assert [dies.name in text for text in again] == [True] * process.MOST_DEATHS
     (note,) = set(notes) - set(again)
     assert note.startswith(f"after {closes.name} ended: OSError: the door is jammed (")
     everything = "".join(logs.values())
@@ -292,7 +292,7 @@ def test_a_worker_that_cannot_be_understood(
     assert not (tmp_path / "outlived").exists(), "it waited for a child process of its worker"
     (tmp_path / "end").touch()
     *notes, crash = heard
-    assert [type(note) for note in notes] == [Note] * retries.MOST
+    assert [type(note) for note in notes] == [Note] * process.MOST_DEATHS
     assert crash.reason.startswith(expected)
     assert crash.reason.endswith(f"; see {log_file(out, 0)}")
     assert jobs_of(0)[0].name in log_file(out, 0).read_text()
@@ -372,7 +372,7 @@ def test_the_second_of_two_drivers_is_refused_and_ctrl_c_stops_the_first(
 
 def test_a_worker_that_dies_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first run kills each of its workers; the second one must not suffer."""
-    monkeypatch.setattr(retries, "MOST", 1)
+    monkeypatch.setattr(process, "MOST_DEATHS", 1)
     first, second = (job.name for job in jobs_of(0, 1))
     begun = json.dumps(events.to_json(Progress(first, "run", 20, 0, 0.0)))
     ended = json.dumps(events.to_json(Finished(second)))

@@ -18,7 +18,7 @@ import lcpo
 from lcpo.errors import InputError
 from lcpo.run import further
 from lcpo.run.drive import group
-from lcpo.run.engines.base import run_plan
+from lcpo.run.engines.engine import run_plan
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Setup

@@ -14,8 +14,8 @@ from commands import run
 
 from lcpo.errors import InputError
 from lcpo.run import worker
-from lcpo.run.engines import local, retries, slurm
-from lcpo.run.engines.base import run_plan
+from lcpo.run.engines import local, process, slurm
+from lcpo.run.engines.engine import run_plan
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.engines.ray_task import Place, serve
 from lcpo.run.events import Crashed, Event
@@ -142,7 +142,7 @@ def test_workers_on_this_machine_refuse_a_plan_that_was_put_there(
         return found
 
     monkeypatch.setattr(local, "numbered", late)
-    monkeypatch.setattr(retries, "MOST", 0)
+    monkeypatch.setattr(process, "MOST_DEATHS", 0)
     run_plan(jobs_of(), out, LocalEngine(workers=1), heard.append)
     assert isinstance(heard[-1], Crashed)
     assert "its worker ended with exit code 2" in heard[-1].reason

@@ -14,7 +14,7 @@ from stopping import Stop, assert_same_results, ignore, stop_after, stops_change
 
 from lcpo.core import replay
 from lcpo.run.drive import execute, group
-from lcpo.run.drive.crash import Reporter
+from lcpo.run.drive.execute import Reporter
 from lcpo.run.drive.group import Group
 from lcpo.run.plan import budget
 from lcpo.run.plan.job import Job, Setup

@@ -19,7 +19,7 @@ from stopping import assert_same_results
 import lcpo
 from lcpo.run import events, stop
 from lcpo.run.drive import group
-from lcpo.run.engines import base, local
+from lcpo.run.engines import engine, local
 from lcpo.run.plan.plan import plan
 
 SMALL = {"config": {"hidden": [4], "rollout_length": 20}, "trace": "revisit", "steps": 400}
@@ -128,7 +128,7 @@ def test_workers_are_asked_to_save_and_those_that_compile_are_ended(
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(stop.Asked):
-        base.run_plan(jobs, tmp_path / "o", local.LocalEngine(workers=2), report)
+        engine.run_plan(jobs, tmp_path / "o", local.LocalEngine(workers=2), report)
     assert (tmp_path / "asked").read_text() == "stop\n"
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "silent").read_text()), 0)

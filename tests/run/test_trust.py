@@ -16,7 +16,7 @@ import lcpo
 from lcpo.errors import InputError
 from lcpo.run import worker
 from lcpo.run.plan.plan import plan
-from lcpo.run.store import plans, policy, results
+from lcpo.run.store import plans, policy_file, results
 from lcpo.run.store.files import load_arrays, load_json, save_arrays, save_document
 from lcpo.run.store.layout import RunFiles, run_files
 from lcpo.run.store.results import load_results
@@ -249,7 +249,7 @@ def test_a_policy_file_that_lies(folder: Path) -> None:
             lcpo.load(files.policy)
     save_arrays(files.policy, {"x": np.zeros(3)})
     with pytest.raises(InputError, match="nothing says what it holds"):
-        policy.load_policy(files.policy)
+        policy_file.load_policy(files.policy)
 
 
 def test_jobs_of_a_plan_keep_their_fields() -> None:

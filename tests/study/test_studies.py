@@ -14,7 +14,7 @@ from commands import run
 from each import for_each
 
 from lcpo import bench
-from lcpo.cli.options import class_fields
+from lcpo.cli.flags import class_fields
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan

@@ -14,6 +14,7 @@ import pytest
 
 from lcpo import api
 from lcpo.envs.probes import Place, SwitchingMDP
+from lcpo.run.options import RunOptions
 from lcpo.run.plan.check import check_env
 from lcpo.run.store.results import Result, load_results
 from lcpo.study.controls import theorem
@@ -76,7 +77,7 @@ def test_optimum_and_distances() -> None:
 def run(out: Path, seeds: int, steps: int) -> list[Result]:
     """The runs of the study, in this process."""
     jobs = theorem.plan_runs(theorem.TheoremOptions(seeds=seeds, steps=steps))
-    assert api.run(jobs, out, workers=0, progress=False) == []
+    assert api.run(jobs, RunOptions(out, workers=0, progress=False)) == []
     return load_results(out, jobs)
 
 
@@ -121,7 +122,7 @@ sys.exit(worker.main(sys.argv[1:]))
 @pytest.mark.learn
 def test_a_bare_machine_runs_the_jobs(tmp_path: Path) -> None:
     """A worker imports the agent of the study, and nothing that draws or prints."""
-    from lcpo.run.engines.base import write_plan
+    from lcpo.run.engines.engine import write_plan
 
     jobs = theorem.plan_runs(theorem.TheoremOptions(seeds=1, steps=200))[:1]
     write_plan(jobs, tmp_path)

@@ -19,8 +19,7 @@ from unittest import mock
 
 from lcpo import contexts
 from lcpo.cli import main
-from lcpo.run.engines.base import prepare
-from lcpo.run.engines.local import LocalEngine
+from lcpo.run.engines.engine import prepare
 from lcpo.run.plan.job import Job
 
 Words = list[str]
@@ -363,8 +362,7 @@ def watch() -> Iterator[None]:
     ) -> None:
         waiting = prepare(jobs, out, resume)
         engine.check(waiting)
-        local: LocalEngine = getattr(engine, "engine", engine)  # `reproduce` wraps it
-        raise Accepted(jobs=jobs, workers=local.workers, seconds=local.checkpoint_seconds)
+        raise Accepted(jobs=jobs, workers=engine.workers, seconds=engine.checkpoint_seconds)
 
     def write_plan(jobs: list[Job], out: Path, keep_state: bool = False) -> None:
         raise Accepted(jobs=jobs)
@@ -382,7 +380,7 @@ def watch() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for where, instead in {
             "lcpo.api.run_plan": run_plan,
-            "lcpo.run.engines.base.write_plan": write_plan,
+            "lcpo.run.engines.engine.write_plan": write_plan,
             "lcpo.contexts.get": get,
             "lcpo.bench.bench": work,
             "lcpo.study.advice.examine.examine": work,

@@ -10,19 +10,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
 import numpy as np
 
+from lcpo.errors import is_full, tell, trace_of
 from lcpo.run import compile_cache
 from lcpo.run.drive.base import StoppedRuns
 from lcpo.run.drive.choose import state_shapes
-from lcpo.run.drive.crash import Reporter
 from lcpo.run.drive.group import Group
-from lcpo.run.events import Crashed, Failed, Finished, Report
+from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress, Report
 from lcpo.run.plan.job import Job, Setup
+from lcpo.run.plan.phases import phase_at
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.claims import claimed
 from lcpo.run.store.layout import run_files
@@ -32,6 +34,47 @@ from lcpo.run.store.results import load_outcome
 def has_ended(out: Path, job: Job) -> bool:
     """Whether a run has ended, well or not; InputError where its folder holds another one's."""
     return load_outcome(run_files(out, job.name), job) is not None
+
+
+class Reporter:
+    """A report that knows which runs have ended, and whether it raised itself.
+
+    What breaks a run is told of that run, and the others go on.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.ended: set[str] = set()
+        self.broken = False
+
+    def __call__(self, event: Event) -> None:
+        """Pass on an event."""
+        if not isinstance(event, Progress | Note):
+            self.ended.add(event.job)
+        try:
+            self.report(event)
+        except BaseException:
+            self.broken = True
+            raise
+
+    @contextlib.contextmanager
+    def crashes_of(self, jobs: Sequence[Job]) -> Iterator[None]:
+        """Report `Crashed` for each of the jobs that has not ended where something is raised.
+
+        Not of what the report raised: that is the caller's. An environment that calls `sys.exit`
+        breaks its run like any other.
+        """
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            if self.broken:
+                raise
+            reason, details = tell(error), trace_of(error)
+            open_jobs = [job for job in jobs if job.name not in self.ended]
+            for job in open_jobs:
+                self(Crashed(job.name, reason, details, is_full(error)))
+            if not open_jobs:  # such as an environment that cannot be closed
+                self(Note(f"after {', '.join(job.name for job in jobs)} ended: {reason}"))
 
 
 def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: float) -> None:
@@ -143,3 +186,51 @@ def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
         checkpoints.check_same(found, identity, f"the checkpoint in {files.folder}")
     checkpoints.take_up(files)
     return checkpoints.load(files, identity, functools.partial(state_shapes, setup))
+
+
+def tell_saved(jobs: Sequence[Job], out: Path, reached: Mapping[str, int] | None = None) -> str:
+    """What of stopped runs is on disk: at which steps they go on, how many have ended or are lost.
+
+    `reached`: how far they had come; where that is further, what is lost is said, too.
+    """
+    saved = {job.name: step for job in jobs if (step := saved_step(job, out)) is not None}
+    ended = sum(has_ended(out, job) for job in jobs)
+    waiting = len(jobs) - ended - len(saved)
+    parts = []
+    if saved:
+        total = {job.total_steps for job in jobs if job.name in saved}
+        parts.append(
+            f"saved at {_steps(saved.values())} of {_range(total)} for {_runs(len(saved))}"
+        )
+    if ended:
+        parts.append(f"{_runs(ended)} ended before")
+    if waiting:
+        parts.append(f"nothing is saved of {_runs(waiting)}: not begun, or still compiling")
+    lost = [(reached or {}).get(job.name, 0) - saved.get(job.name, 0)
+            for job in jobs if not has_ended(out, job)]  # fmt: skip
+    if max(lost, default=0) > 0:
+        parts.append(f"lost: up to {max(lost):,} steps of a run, since its last checkpoint")
+    return "; ".join(parts)
+
+
+def saved_step(job: Job, out: Path) -> int | None:
+    """The step at which an unfinished run would go on; None where nothing is saved of it."""
+    saved = None if has_ended(out, job) else checkpoints.saved(run_files(out, job.name))
+    if saved is None:
+        return None
+    _, update = saved
+    return phase_at(Setup(job).phases, update).step_at(update)
+
+
+def _steps(steps: Iterable[int]) -> str:
+    found = set(steps)
+    return f"step{'s' if len(found) > 1 else ''} {_range(found)}"
+
+
+def _range(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count != 1 else ''}"

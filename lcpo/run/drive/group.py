@@ -24,7 +24,7 @@ from lcpo.run.store.checkpoint import Checkpoint, Saved
 from lcpo.run.store.files import save_arrays
 from lcpo.run.store.layout import run_files
 from lcpo.run.store.plans import keeps_state
-from lcpo.run.store.policy import save_policy
+from lcpo.run.store.policy_file import save_policy
 from lcpo.run.store.provenance import provenance
 from lcpo.run.store.results import save_outcome
 

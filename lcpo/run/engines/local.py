@@ -27,9 +27,7 @@ import jax
 from lcpo.errors import InputError, RunError
 from lcpo.run import stop
 from lcpo.run.drive import execute
-from lcpo.run.engines.log import Log
-from lcpo.run.engines.process import IDLE, Said, Share, WorkerProcess
-from lcpo.run.engines.retries import Retries
+from lcpo.run.engines.process import IDLE, Log, Retries, Said, Share, WorkerProcess
 from lcpo.run.events import Crashed, Event, Note, Progress, Report
 from lcpo.run.plan.budget import check_memory, largest_share
 from lcpo.run.plan.job import Job, Setup
@@ -42,7 +40,7 @@ PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 
 
 class LocalEngine:
-    """Runs jobs on this machine (`lcpo.run.engines.base.Engine`)."""
+    """Runs jobs on this machine (`lcpo.run.engines.engine.Engine`)."""
 
     def __init__(self, workers: int | None = None, checkpoint_seconds: float = 60.0) -> None:
         """`workers`: processes at a time; 0: in this process. None: one per core, on a GPU 0."""

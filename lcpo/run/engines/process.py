@@ -1,4 +1,8 @@
-"""A worker process on this machine: how it is started and fed, what it says, how it ends."""
+"""A worker process on this machine: how it is started and fed, what it says, how it ends.
+
+`Log` keeps what agents and environments print in it; `Retries` says how often runs whose worker
+died are begun again.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from lcpo.errors import InputError
 from lcpo.run.channel import STOP, Garbled, read_events
-from lcpo.run.engines.log import Log
-from lcpo.run.events import Event
+from lcpo.run.events import Crashed, Event, Note, Report
 from lcpo.run.store.layout import log_file, plan_file
-from lcpo.run.store.lock import descriptor_of
+from lcpo.run.store.lock import cannot_write, descriptor_of
 
 Share = dict[str, int]
 """What a worker runs together: names of jobs, and their numbers in the plan."""
@@ -133,3 +138,66 @@ def _how_it_ended(code: int) -> str:
         memory = ", as the system does where memory is short" if name == "SIGKILL" else ""
         return f"was ended by {name}{memory}"
     return f"was ended by signal {-code}"
+
+
+class Log:
+    """A log to which sessions append. One in which nothing but beginnings was told is not kept."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises InputError where it cannot be written."""
+        self.path = path
+        try:
+            path.parent.mkdir(exist_ok=True)
+            self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        self.before = os.fstat(self.descriptor).st_size
+        self.beginnings = 0
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Say whose text follows."""
+        self.beginnings += self.write(f"--- {time.strftime('%F %T')} {', '.join(names)}\n")
+
+    def write(self, text: str) -> int:
+        """Append text; how many bytes. A log that cannot be written stops no run."""
+        with contextlib.suppress(OSError):
+            return os.write(self.descriptor, text.encode(errors="backslashreplace"))
+        return 0
+
+    def named(self, reason: str) -> str:
+        """A reason, and where the rest is told."""
+        return f"{reason}; see {self.path}"
+
+    def close(self) -> None:
+        """Close it, and remove what tells nothing."""
+        with contextlib.suppress(OSError):  # the folder may be gone
+            if os.fstat(self.descriptor).st_size == self.before + self.beginnings:
+                os.ftruncate(self.descriptor, self.before)
+                if self.before == 0:
+                    self.path.unlink()
+                    self.path.parent.rmdir()  # if it is empty
+        os.close(self.descriptor)
+
+
+MOST_DEATHS = 3
+"""How often a run is begun again after its worker died. Then it is to blame, or its machine."""
+
+
+class Retries:
+    """Counts the deaths of workers, and tells of them."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.deaths: Counter[str] = Counter()
+
+    def after_death(self, names: Collection[str], how: str) -> bool:
+        """Whether runs whose worker died are to be begun again; if not, they have crashed."""
+        self.deaths.update(list(names))  # of a dict it would add up the values
+        deaths = max(self.deaths[name] for name in names)
+        if deaths > MOST_DEATHS:
+            for name in names:
+                self.report(Crashed(name, how))
+            return False
+        which = f"time {deaths} of at most {MOST_DEATHS}"
+        self.report(Note(f"from the last checkpoint again ({which}): {', '.join(names)}: {how}"))
+        return True

@@ -20,9 +20,8 @@ from typing import Any
 from lcpo.errors import InputError, MissingPackage, message
 from lcpo.run import events
 from lcpo.run.engines.local import make_shares
-from lcpo.run.engines.process import Share
+from lcpo.run.engines.process import Retries, Share
 from lcpo.run.engines.ray_task import DIED, Place, serve
-from lcpo.run.engines.retries import Retries
 from lcpo.run.events import Crashed, Note, Progress, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.store.plans import numbered
@@ -35,7 +34,7 @@ MOST_TASKS = 1000
 
 
 class RayEngine:
-    """Runs jobs on a cluster (`lcpo.run.engines.base.Engine`)."""
+    """Runs jobs on a cluster (`lcpo.run.engines.engine.Engine`)."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ MOST_TASKS = 1000
 
 
 class SlurmEngine:
-    """Writes an array script (`lcpo.run.engines.base.Engine`)."""
+    """Writes an array script (`lcpo.run.engines.engine.Engine`)."""
 
     def __init__(self, workers: int | None = None, checkpoint_seconds: float = 60.0) -> None:
         """`workers`: tasks of the array; None: one for each job."""

@@ -1,7 +1,7 @@
 """Does an agent or an environment keep its contract? Checked by shape, before any work.
 
 `plan` calls these for everything it is given, so a rule that a user's own agent or
-environment breaks is named before a run starts. The same holds for how runs are run.
+environment breaks is named before a run starts.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from lcpo.run.plan.budget import available_bytes
 from lcpo.run.store.record import TOTAL
 from lcpo.types import AnyAgent, ContextSlice, Guard, Metrics, Spec, Step, Transition
 
-MAX_WORKERS = 1000
-"""Processes at a time: more than the cores of any machine that this runs on."""
 MAX_ACTIONS = 10_000
 """Per dimension: the program that samples one has a line for each."""
 RECORDED = (
@@ -39,13 +37,6 @@ RESERVED = {*RECORDED, *EXPORTED, "file", "allow_pickle"}
 with which others may write a record again."""
 RESERVED_STARTS = ("tv_", TOTAL, "config.", "env_config.")
 """Of the metrics of landmarks, of readings, and of settings in an exported table."""
-
-
-def check_running(workers: int | None, checkpoint_seconds: float = 60.0) -> None:
-    """Raise InputError unless runs can be run so."""
-    if workers is not None:
-        plain_values.whole("workers", workers, 0, MAX_WORKERS)
-    plain_values.number("checkpoint seconds", checkpoint_seconds, 0.0)
 
 
 @contextlib.contextmanager

@@ -181,11 +181,15 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> str:
     return digest
 
 
+def unfinished(folder: Path) -> list[Path]:
+    """The files of a folder that are being written, or that a kill left half-written."""
+    return [file for file in folder.glob(f".*{UNFINISHED}") if is_unfinished(file)]
+
+
 def sweep(folder: Path) -> None:
     """Delete what a kill left half-written in a folder."""
-    for file in folder.glob(f".*{UNFINISHED}"):
-        if is_unfinished(file):
-            file.unlink(missing_ok=True)
+    for file in unfinished(folder):
+        file.unlink(missing_ok=True)
 
 
 def is_unfinished(path: Path) -> bool:

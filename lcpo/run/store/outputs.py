@@ -15,9 +15,8 @@ from typing import IO
 
 from lcpo import values
 from lcpo.errors import InputError
-from lcpo.run.store import layout
-from lcpo.run.store.files import REGULAR, kind_of
-from lcpo.run.store.leftovers import holds_more_than_leftovers, is_lock
+from lcpo.run.store import checkpoint, claims, layout
+from lcpo.run.store.files import REGULAR, is_unfinished, kind_of, sweep
 from lcpo.run.store.plans import planned_jobs
 
 IsOurs = Callable[[Path], bool]
@@ -157,3 +156,39 @@ def _tail(file: IO[bytes]) -> bytes:
     size = file.seek(0, os.SEEK_END)
     file.seek(max(ENDS, size - ENDS))
     return file.read(ENDS)
+
+
+def holds_more_than_leftovers(out: Path) -> bool:
+    """Whether a folder holds more than what a kill may leave before there is a plan."""
+    return not all(is_unfinished(path) or is_lock(out, path) for path in out.iterdir())
+
+
+def is_lock(out: Path, path: Path) -> bool:
+    """Whether a path is one of the two locks of a folder, and holds what we write into it.
+
+    Who was killed while it signed a lock has left a part of that.
+    """
+    if path not in (layout.lock_file(out), layout.running_file(out)) or kind_of(path) != REGULAR:
+        return False
+    with open(path, "rb") as file:
+        text = file.read(2**12).strip()
+    if path == layout.running_file(out):
+        return text == b""
+    return text in (b"", b"{", b"{}") or (
+        text[:1] == b"{" and any(f'"{name}"'.encode() in text for name in ("pid", "host", "since"))
+    )
+
+
+def sweep_folder(out: Path) -> None:
+    """Delete half-written files, and checkpoints of runs that have ended.
+
+    (What a checkpoint does not name is dropped when the next one is written.)
+    """
+    sweep(out)
+    claims.sweep(out)
+    for folder in layout.runs_folder(out).glob("*"):
+        run = layout.run_files(out, folder.name)
+        sweep(run.folder)
+        sweep(run.checkpoint.folder)
+        if run.manifest.exists():
+            checkpoint.drop(run)

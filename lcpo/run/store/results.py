@@ -15,7 +15,7 @@ from lcpo.run.store.checkpoint import check_same, goes_on
 from lcpo.run.store.files import load_arrays, load_document, save_document
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.plans import planned_jobs
-from lcpo.run.store.policy import About, load_policy
+from lcpo.run.store.policy_file import About, load_policy
 from lcpo.run.store.record import Record, lifelong_return, mean_reward
 
 SCHEMA = 2

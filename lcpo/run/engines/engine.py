@@ -1,4 +1,4 @@
-"""The protocol of engines, and what is the same for all of them: plans on disk.
+"""The protocol of engines, which one is meant, and what is the same for all: plans on disk.
 
 An engine runs jobs somewhere: in processes on this machine, on a cluster, on none at all. The
 output folder is the truth: it holds the plan, and every run leaves its files there
@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import Protocol
 
 from lcpo.errors import InputError, no_space
+from lcpo.names import unknown
 from lcpo.run.drive.execute import has_ended
+from lcpo.run.engines.local import LocalEngine
+from lcpo.run.engines.ray import RayEngine
+from lcpo.run.engines.slurm import SlurmEngine
 from lcpo.run.events import Crashed, Event, Note, Report
+from lcpo.run.options import RunOptions
 from lcpo.run.plan.job import Job
 from lcpo.run.store import claims
 from lcpo.run.store.checkpoint import check_same, goes_on
 from lcpo.run.store.layout import plan_file
-from lcpo.run.store.leftovers import sweep_folder
 from lcpo.run.store.lock import cannot_write, locked
-from lcpo.run.store.outputs import check_runs_folder
+from lcpo.run.store.outputs import check_runs_folder, sweep_folder
 from lcpo.run.store.plans import keeps_state, planned_jobs, save_plan
 
 
@@ -48,6 +52,21 @@ class Engine(Protocol):
         ended. What `report` raises is raised, and leaves nothing running.
         """
         ...
+
+
+ENGINES = ("local", "ray", "slurm")
+
+
+def make_engine(how: RunOptions) -> Engine:
+    """The engine that the options name; InputError where there is none."""
+    if how.engine not in ENGINES:
+        raise InputError(unknown("engine", how.engine, ENGINES))
+    if how.engine == "ray":
+        return RayEngine(how.address, how.workers, how.checkpoint_seconds)
+    if how.address is not None:
+        raise InputError(f"address {how.address!r} is that of a Ray cluster: it needs --engine ray")
+    kind = LocalEngine if how.engine == "local" else SlurmEngine
+    return kind(how.workers, how.checkpoint_seconds)
 
 
 def run_plan(

@@ -57,10 +57,9 @@ def parse(
     return types.SimpleNamespace(**top)
 
 
-def parse_class(cls: type[T], name: str, description: str, arguments: list[str]) -> T:
-    """An options class from the command line."""
-    found = parse(name, description, arguments, class_fields(cls))
-    return cls(**{option[0]: getattr(found, option[0]) for option in class_fields(cls)})
+def made(cls: type[T], options: Any, **rest: Any) -> T:
+    """An options class from what `parse` found, and the fields that are no options."""
+    return cls(**{option[0]: getattr(options, option[0]) for option in class_fields(cls)}, **rest)
 
 
 def _show_help(
@@ -239,7 +238,7 @@ def class_fields(cls: type) -> list[Option]:
     return [
         (field.name, hints[field.name], _help(cls, field.name), field.default)
         for field in dataclasses.fields(cls)
-        if field.metadata.get("flag", True)
+        if field.metadata.get("option", True)
     ]
 
 
