@@ -133,6 +133,8 @@ def scale_of(row: dict[str, str], made: dict[str, Any]) -> str:
     """How long a run was: "" for the paper's steps."""
     if row["env"] == "straggler":
         return "1/20"
+    if not row["trace"]:
+        return ""
     trace = TraceRef.parse(row["trace"])
     share = trace.fraction
     if str(trace.whole) in ("1", "2", "3", "4"):

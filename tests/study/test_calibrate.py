@@ -104,9 +104,9 @@ def test_a_fifth_of_the_past_must_differ() -> None:
 
 
 @pytest.mark.parametrize("name", ["2", "3", "4"])
-def test_suggested_sigma_is_used(paper: dict[str, np.ndarray], name: str) -> None:
+def test_suggested_sigma_is_used(name: str) -> None:
     """It lies above the noise, and rests in few of the updates in which the past differs."""
-    found = calibrate(paper[name])
+    found = calibrate(contexts.get(name))
     assert found.suggested is not None
     assert found.noise < found.suggested < 2.0
     assert found.activity(found.suggested) > 0.85 * found.activity(found.noise)
@@ -129,19 +129,19 @@ def test_no_sigma_where_contexts_are_alike() -> None:
     assert "no sigma suggested" in summary(constant)
 
 
-def test_warning(paper: dict[str, np.ndarray]) -> None:
-    found = calibrate(paper["3"], scale=0.125)
+def test_warning() -> None:
+    found = calibrate(contexts.get("3"), scale=0.125)
     assert inactivity_warning(found, 1.0) == (
         "active in 0.0 % of updates: sigma is above the 99th percentile of context distances; "
         f"try sigma = {found.suggested:g}"
     )
     assert inactivity_warning(found, 0.05) is None
-    assert inactivity_warning(paper["3"], 1.0) is None
-    assert inactivity_warning(paper["3"], 1.0, scale=0.125) == inactivity_warning(found, 1.0)
+    assert inactivity_warning(contexts.get("3"), 1.0) is None
+    assert inactivity_warning(contexts.get("3"), 1.0, scale=0.125) == inactivity_warning(found, 1.0)
 
 
-def test_warning_with_the_share_measured_in_a_run(paper: dict[str, np.ndarray]) -> None:
-    found = calibrate(paper["3"])
+def test_warning_with_the_share_measured_in_a_run() -> None:
+    found = calibrate(contexts.get("3"))
     assert inactivity_warning(found, 9.0, active=0.4) is None
     warning = inactivity_warning(found, 9.0, active=0.004)
     assert warning is not None
