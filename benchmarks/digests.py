@@ -23,6 +23,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.pop(0)  # this folder: numba imports the package `coverage`, and must not find ours
+
 import numpy as np
 
 import lcpo

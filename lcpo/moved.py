@@ -12,9 +12,15 @@ from types import ModuleType
 MOVED = {
     "lcpo.contexts.workloads": "lcpo.straggler.workloads",
     "lcpo.envs.straggler": "lcpo.straggler",
+    "lcpo.study.evaluate": "lcpo.study.play.evaluate",
     "lcpo.study.hedging": "lcpo.straggler.timeouts",
+    "lcpo.study.html": "lcpo.study.report.html",
+    "lcpo.study.memory": "lcpo.study.measure.memory",
+    "lcpo.study.regret": "lcpo.study.measure.regret",
+    "lcpo.study.stats": "lcpo.study.measure.stats",
+    "lcpo.study.video": "lcpo.study.play.video",
 }
-"""With all that is below them."""
+"""Those that pages have named, with all that is below them."""
 
 
 class _Finder(MetaPathFinder, Loader):

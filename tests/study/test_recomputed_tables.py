@@ -67,8 +67,10 @@ def runs_behind(row: Row, runs: Sequence[Run]) -> list[Run]:
         setting = run["setting"].removesuffix(", as published")
         if fault is not None and setting != FAULTS.get(fault, fault):
             return False
+        if f"{run['agent']}-{setting}" == agent:
+            return True
         if "=" in agent:  # settings of its own: agent[field=value]
-            return f"{run['agent']}-{setting}" == agent
+            return False
         if setting.startswith("faults="):
             return False
         variant = run["setting"].rpartition("-")[2]
