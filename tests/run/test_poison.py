@@ -107,9 +107,10 @@ def test_train_goes_on_or_says_why_not(agent: str, normalise: Any, tmp_path: Pat
             assert late_reward(results[name]) > expected - 0.3, name
             continue
         assert isinstance(event, Failed), name
-        at = float(name.rsplit("-", 1)[1])
+        poison = results[name].job.variant
+        at = float(poison.rsplit("-", 1)[1])
         assert at < event.step <= at + 2 * LENGTH + 1, (name, event)
-        if "nan" not in name and "inf" not in name:
+        if "nan" not in poison and "inf" not in poison:
             assert event.quantity in health.SIGNS, (name, event)
             assert _reason(event).startswith(f"{event.quantity} is {event.value} at step ")
             assert len(_reason(event)) > 100  # what it means, and what to do
