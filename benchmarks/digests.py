@@ -23,7 +23,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.pop(0)  # this folder: numba imports the package `coverage`, and must not find ours
+# Numba imports the package `coverage`, and must not find the module of this folder.
+sys.path = [folder for folder in sys.path if Path(folder) != Path(__file__).parent]
 
 import numpy as np
 

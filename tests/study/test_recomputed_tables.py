@@ -33,7 +33,10 @@ OTHERS = [name for name in FOLDERS if name not in {*NO_RUNS, *DRAWN, GRID_WORLD}
 RATES = {"1M": "0.0002", "3M": "7e-05", "10M": "2e-05"}
 """Online EWC's averaging rate by 1/beta, in interactions."""
 
-FAULTS = {"none": "corrected", "all but those of options": "all"}
+FAULTS = {
+    "none": "corrected", "all but those of options": "all",
+    "none, with the option of dual-algebra": "with-dual-algebra",
+}  # fmt: skip
 """Settings of `lcpo reproduce faults`, by what its table calls them."""
 
 Run = Mapping[str, str]
