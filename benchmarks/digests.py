@@ -23,13 +23,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Numba imports the package `coverage`, and must not find the module of this folder.
-sys.path = [folder for folder in sys.path if Path(folder) != Path(__file__).parent]
-
 import numpy as np
 
 import lcpo
 from lcpo.agents import AGENTS
+
+# Numba imports the package `coverage`, and must not find the module of this folder.
+sys.path = [folder for folder in sys.path if Path(folder) != Path(__file__).parent]
 
 FLIPS = "flips.npy"
 """A wind that turns round at every update, so that LCPO's constraint acts: written by `main`."""
