@@ -76,7 +76,7 @@ def worker(env_name: str, core: int, runs: int) -> None:
                         job=SimpleNamespace(seed=seed, steps=len(trace)))
         for seed in range(runs)
     ]  # fmt: skip
-    driver = HostDriver(setups, Phase("run", "", 1, 200, 1), UPDATES, trace)
+    driver = HostDriver(setups, Phase("run", "", 1, 200, 1), UPDATES, [trace])
     state, first = driver.start(), 0
     for _ in range(2):
         state, _metrics = driver.chunk(state, first, UPDATES)

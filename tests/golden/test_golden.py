@@ -57,7 +57,7 @@ def test_pendulum(case: Path) -> None:
 @cases("env_pendulum_*")
 def test_context_history(case: Path) -> None:
     """x then y, newest first; away from the ends of the trace, where we do not wrap."""
-    from lcpo.run.drive.compiled import load_contexts
+    from lcpo.run.drive.rollout import load_contexts
 
     g = load(case)
     contexts = load_contexts(g["wind"], 0, len(g["wind"]), 3)

@@ -13,7 +13,7 @@ from lcpo.agents import on_policy, tabular_a2c
 from lcpo.contexts.paper import trap_schedule
 from lcpo.core import nets, ood, optim
 from lcpo.envs.gridworld import GridWorld, State
-from lcpo.run.drive.compiled import load_contexts
+from lcpo.run.drive.rollout import load_contexts
 from lcpo.types import ContextSlice, Spec
 
 close = np.testing.assert_allclose

@@ -1151,7 +1151,7 @@ MUTANTS = (
         (PLAYED,), "agents learn from actions that a guard overrode",
     ),
     Mutant(
-        "packed-beside-its-place", "lcpo/run/drive/packing.py",
+        "packed-beside-its-place", "lcpo/run/drive/rollout.py",
         "row = jnp.where(place == i, column, row)", "row = jnp.where(place == i + 1, column, row)",
         ("tests/run/test_compiled.py::test_a_scan_whose_rows_are_chosen_as_on_a_gpu_is_the_same_scan",),
         "a GPU's rollout mixes up the entries of a step",
@@ -1251,7 +1251,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-too-long-to-tell-when", "lcpo/run/drive/group.py",
-        "record if setup.is_timed else records.shorten(record)",
+        "record if member.setup.is_timed else records.shorten(record)",
         "records.shorten(record)",
         ("tests/run/test_run.py::test_only_runs_that_are_asked_when_keep_all_rows",),
         "what a context that came back was met with is lost in means over many updates",
@@ -1395,8 +1395,8 @@ MUTANTS = (
     ),
     Mutant(
         "last-state-kept", "lcpo/run/drive/group.py",
-        "return (phase.num_updates - 1) // block * block",
-        "return phase.num_updates // block * block",
+        "kept_at = (phase.num_updates - 1) // block * block",
+        "kept_at = phase.num_updates // block * block",
         ("tests/run/test_further.py::test_it_goes_on_as_if_it_had_never_ended[a2c]",),
         "a finished run has no state to go on from",
     ),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lcpo.agents import AGENTS, a2c, lcpo
-from lcpo.run.drive import compiled, packing
+from lcpo.run.drive import compiled, rollout
 
 
 def test_short_runs_compile_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,12 +56,12 @@ def test_a_scan_whose_rows_are_chosen_as_on_a_gpu_is_the_same_scan(
 
     carry = (jnp.arange(3), jnp.arange(6.0).reshape(3, 2), jnp.array([True, False, True]))
     inputs = jnp.arange(40 * 6.0).reshape(40, 3, 2)
-    by_concatenation = packing.packed_scan(step, carry, inputs)
+    by_concatenation = rollout.packed_scan(step, carry, inputs)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    chosen = packing.packed_scan(step, carry, inputs)
+    chosen = rollout.packed_scan(step, carry, inputs)
     jax.tree.map(np.testing.assert_array_equal, chosen, by_concatenation)
     plain = jax.lax.scan(step, carry, inputs)
     jax.tree.map(np.testing.assert_array_equal, chosen[1:], tuple(plain))
-    monkeypatch.setattr(packing, "MOST_CHOSEN", 6)
-    monkeypatch.delattr(packing, "_choose")
-    jax.tree.map(np.testing.assert_array_equal, packing.packed_scan(step, carry, inputs), chosen)
+    monkeypatch.setattr(rollout, "MOST_CHOSEN", 6)
+    monkeypatch.delattr(rollout, "_choose")
+    jax.tree.map(np.testing.assert_array_equal, rollout.packed_scan(step, carry, inputs), chosen)

@@ -140,7 +140,7 @@ def drivers_agree(name: str, env: Any, mode: Mode) -> None:
     phase = Phase("run", "record.npz", UPDATES, 50, 1, mode=mode)
     mirror = Mirror(env, 50, mode)
     setups = setups_of(agent, config, mirror, seeds, len(trace))
-    driver = HostDriver(setups, phase, 8, trace)
+    driver = HostDriver(setups, phase, 8, [trace])
     state = driver.start()
     worlds: Any = state.worlds
     state, found = driver.chunk(state, 0, UPDATES)
@@ -196,7 +196,7 @@ def test_agents_learn_from_what_was_played_and_hear_what_was_read() -> None:
     check_env(env)
     ((_, _, theirs),) = compiled_runs(agent, config, env, [0], trace, ONLINE)
     setups = setups_of(agent, config, Mirror(env, 50, ONLINE), [0], 250)
-    driver = HostDriver(setups, Phase("run", "record.npz", UPDATES, 50, 1), UPDATES, trace)
+    driver = HostDriver(setups, Phase("run", "record.npz", UPDATES, 50, 1), UPDATES, [trace])
     _, ours = driver.chunk(driver.start(), 0, UPDATES)
     expected = {"learnt_from": 1.5, "counts": 0.5, "total_chosen": 50.0, "total_played": 75.0}
     for name, value in expected.items():

@@ -19,8 +19,7 @@ from lcpo.agents import lcpo as lcpo_agent
 from lcpo.config import config, static, traced
 from lcpo.envs.probes import Bandit, TwoContexts
 from lcpo.run.drive import compiled, execute, group, rollout
-from lcpo.run.drive.base import Program, Run
-from lcpo.run.drive.choose import state_shapes
+from lcpo.run.drive.base import Program, Run, state_shapes
 from lcpo.run.events import Event, Failed, Finished, Progress
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.plan.phases import Mode
@@ -248,7 +247,7 @@ def test_the_evaluation_walks_the_trace_once_with_the_trained_policy(tmp_path: P
 
     along = rollout.load_contexts(trace, 0, 4001, 3)
     program = program._replace(mode=evaluation.mode)
-    state = compiled.make_restart(program)(run, along, state.agent)
+    state = compiled.make_init(program)(run, along, state.agent)
     assert state.worlds.cursor.tolist() == [0]
     run = run._replace(config=dataclasses.replace(run.config, rollout_length=200))
     chunk = compiled.make_chunk(program, 20)

@@ -20,7 +20,7 @@ from stopping import assert_same_results, ignore, stop_after, stops_change_nothi
 
 import lcpo
 from lcpo.run.drive import base, execute, group
-from lcpo.run.drive.choose import state_shapes
+from lcpo.run.drive.base import state_shapes
 from lcpo.run.drive.group import Group
 from lcpo.run.events import Event, Failed, Finished, Progress
 from lcpo.run.plan.job import Setup

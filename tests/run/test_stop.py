@@ -37,8 +37,8 @@ def signals_at(monkeypatch: pytest.MonkeyPatch, step: int, *numbers: signal.Sign
     """Send signals to this process when a run has come to a step."""
     told = group.Group._progress
 
-    def progress(self: group.Group, phase: Any, update: int, rows: Any) -> None:
-        told(self, phase, update, rows)
+    def progress(self: group.Group, phase: Any, update: int) -> None:
+        told(self, phase, update)
         if phase.step_at(update) == step:
             for number in numbers:
                 os.kill(os.getpid(), number)

@@ -1,23 +1,27 @@
-"""What every driver shares: its protocol, the state of a run, its keys, what follows a rollout.
+"""What all drivers share: the state of a run, its keys, learning from a rollout, the base class.
 
-Lines 2 and 3 of the paper's Algorithm 1 stand here: a driver collects a rollout with the policy of
-now, then `learn` hands it to the agent. The keys of a run come from (seed, update index), so that
-all drivers draw the same numbers.
+A driver collects a rollout with the current policy, and `learn` passes it to the agent: lines 2
+and 3 of the paper's Algorithm 1. The keys of a run come from (seed, update index), so all drivers
+draw the same numbers.
 """
 
 from __future__ import annotations
 
+import abc
+import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lcpo.core import health, returns
-from lcpo.envs.base import Advance, AnyEnv, ObsLayout, landmarks_of
-from lcpo.run.plan.phases import ONLINE, Mode
-from lcpo.run.store.checkpoint import Saved
+from lcpo.envs.base import HostEnv, ObsLayout, is_host, landmarks_of, obs_layout
+from lcpo.run.plan.job import Setup
+from lcpo.run.plan.phases import ONLINE, Mode, Phase, phase_at
+from lcpo.run.store.checkpoint import Saved, without_memory
 from lcpo.run.store.record import TOTAL
 from lcpo.types import AnyAgent, Array, Metrics, Spec, Transition, Tree
 
@@ -25,7 +29,7 @@ StateT = TypeVar("StateT")
 
 
 class Program(NamedTuple):
-    """What a compiled program is made for. Hashable: programs are kept by it."""
+    """What a compiled program is made for. Hashable: programs are cached by it."""
 
     agent: AnyAgent
     spec: Spec
@@ -64,65 +68,108 @@ class RunState(NamedTuple):
 
 
 ChunkMetrics = Mapping[str, Array | np.ndarray]
-"""Metrics of some updates, [updates], or [runs, updates] where a group has more than one run."""
+"""Metrics of some updates, [updates], or [runs, updates] if a group has more than one run."""
 
 
-class Driver(Protocol[StateT]):
-    """One phase of a group of runs that differ in seeds and traced config values only.
+class Driver(abc.ABC, Generic[StateT]):
+    """One phase of a group of runs that differ in seeds, traced config values and traces only.
 
-    A driver is made as `Driver(setups, phase, chunk, trace)`: the runs, what they do, the most
-    updates at a time, and the rows of the context. It owns the form of its state, which holds all
-    runs and is used once: every method that takes a state may donate it. `lcpo.run.drive.group`
-    calls `start` or `resume`, then `chunk` again and again, `members` for a checkpoint, at the end
-    `agents`, and `close` whatever happens.
+    A driver defines the form of its state, which holds all runs. A state can be used once: every
+    method may donate the one it is given. `lcpo.run.drive.group` calls `start` or `resume`, then
+    `chunk` repeatedly, `members` for each checkpoint, `agents` at the end, and always `close`.
     """
 
-    exact_resume: bool
-    """Whether a run that is saved and resumed equals one that was never stopped."""
+    exact_resume = True
+    """Whether a resumed run equals one that was never stopped."""
 
-    def start(self, before: StateT | None = None) -> StateT:
-        """The state before the first update; `before`: at the end of the phase before."""
-        ...
+    def __init__(self, setups: Sequence[Setup], phase: Phase, chunk: int) -> None:
+        """`chunk`: most updates at a time. Subclasses also take the trace of each run."""
+        first = setups[0]
+        self.spec, self.phase, self.mode = first.spec, phase, phase.mode
+        self.program = Program(first.agent.root, first.spec, phase.mode)
+        self.max_updates, self.num_runs = chunk, len(setups)
+        self.seeds = np.array([s.job.seed for s in setups], np.int32)
+        length = {"rollout_length": phase.rollout_length}
+        self.configs = [dataclasses.replace(s.config, **length) for s in setups]
+        # Random starts are on the rows that the evaluation will see, even if the trace is longer.
+        is_cut = first.env.advance == "step" and phase.mode.random_starts
+        self.num_rows = first.job.steps // first.spec.num_worlds if is_cut else None
 
-    def start_with(self, agents: Sequence[Tree]) -> StateT:
-        """The state before the first update, with agents that have learnt elsewhere, one a run."""
-        ...
+    @abc.abstractmethod
+    def start(self, agents: Sequence[Tree] | None = None) -> StateT:
+        """The state before the first update; `agents`: trained ones, one per run."""
 
+    @abc.abstractmethod
     def resume(self, saved: Sequence[Saved], shapes: RunState) -> StateT:
         """The state of saved runs; `shapes`: the shapes and dtypes of one of them."""
-        ...
 
+    @abc.abstractmethod
     def chunk(self, state: StateT, first: int, count: int) -> tuple[StateT, ChunkMetrics]:
         """Updates first .. first + count - 1 of the phase.
 
-        Metrics are [updates], of which the first `count` count; fewer where a slow driver was
-        asked to stop, after whole rows of the record. Raises StoppedRuns where worlds cannot go on.
+        Only the first `count` metrics are valid. A slow driver that is asked to stop may return
+        fewer, which make whole rows of the record. Raises StoppedRuns if worlds cannot continue.
         """
-        ...
 
+    @abc.abstractmethod
     def members(self, state: StateT) -> list[tuple[RunState, int | None]]:
-        """For each run the state to be saved, and its place there; None where it stands alone."""
-        ...
+        """For each run the state to save, and its index in it; None if it is not stacked."""
 
+    @abc.abstractmethod
     def agents(self, state: StateT) -> list[Tree]:
-        """The agents' states of the runs, on the host, as far as acting needs them."""
-        ...
+        """The agents' states on the host, one per run, without what only learning needs."""
 
     def close(self, state: StateT) -> None:
         """Free what the state holds."""
-        ...
+        del state
 
 
 class StoppedRuns(RuntimeError):
-    """Runs that cannot go on: `causes` by their index; `details`: the traceback, if any."""
+    """Runs that cannot continue: `causes` by their index; `details`: the traceback, if any."""
 
     def __init__(self, causes: dict[int, str], details: str = "") -> None:
         self.causes, self.details = causes, details
         super().__init__("; ".join(f"run {i}: {cause}" for i, cause in causes.items()))
 
 
+def agent_shapes(setup: Setup) -> Tree:
+    """Shapes and dtypes of an agent's state, without computing it."""
+    init = functools.partial(setup.agent.init, setup.config, setup.spec)
+    return jax.eval_shape(init, jax.random.key(0))
+
+
+def state_shapes(setup: Setup, update: int = 0) -> RunState:
+    """Shapes and dtypes of a run's state after `update` updates, without computing it."""
+    env, count, agent = setup.env, setup.spec.num_worlds, agent_shapes(setup)
+    if not phase_at(setup.phases, update).mode.learns:
+        agent = without_memory(agent)
+    layout = obs_layout(setup.spec, env.advance)
+    features: Any = np.empty((count, layout.num_features), np.float32)
+    if is_host(env):
+        env_state = _saved_shapes(env)
+    else:
+        keys = jax.random.split(jax.random.key(0), count)
+        env_state, features = jax.eval_shape(jax.vmap(env.reset), keys)
+    history: Any = np.empty((count, layout.context_size), np.float32)
+    cursor: Any = np.empty(count, np.int32)
+    zeros: Any = np.empty(count, np.float32)
+    return RunState(agent, Worlds(env_state, features, history, cursor), zeros, zeros)
+
+
+@functools.cache
+def _saved_shapes(env: HostEnv) -> dict[str, np.ndarray] | None:
+    """What the worlds of one run save, or None if they cannot."""
+    count = env.spec.num_worlds
+    worlds = env.open(count, list(range(count)), 1)
+    try:
+        worlds.reset(np.ones(count, bool))
+        return worlds.get_state()
+    finally:
+        worlds.close()
+
+
 class RolloutKeys(NamedTuple):
-    """Keys of all that is random in a rollout."""
+    """The keys of a rollout."""
 
     act: Array
     step: Array
@@ -131,7 +178,7 @@ class RolloutKeys(NamedTuple):
 
 
 _NO_UPDATE, _START = 2**32 - 1, 2**32 - 2
-"""Folded into a key, they give ones that no update has."""
+"""Folded into a key, they give keys that no update has."""
 
 
 def init_keys(seed: Array) -> tuple[Array, Array]:
@@ -154,81 +201,57 @@ def update_keys(seed: Array, update: Array, mode: Mode) -> tuple[Array, Array]:
 
 
 def rollout_keys(key: Array) -> RolloutKeys:
-    """Keys of the parts of a rollout."""
+    """The keys of a rollout from its one key."""
     return RolloutKeys(*jax.random.split(key, 4))
 
 
 def first_rows(worlds_key: Array, num_rows: int, num_worlds: int, mode: Mode) -> Array:
-    """Where on the trace the worlds of a phase begin."""
+    """The rows of the trace at which the worlds of a phase start."""
     if not mode.random_starts:
         return jnp.zeros(num_worlds, jnp.int32)
-    return random_rows(jax.random.fold_in(worlds_key, _NO_UPDATE), num_rows, (num_worlds,))
-
-
-def rows_of(trace: np.ndarray, advance: Advance, mode: Mode, steps: int) -> np.ndarray:
-    """The rows of the trace that a phase may see; `steps` of a world along it.
-
-    Random starts are on the rows that the evaluation will see, be the trace longer or not.
-    """
-    return trace[:steps] if advance == "step" and mode.random_starts else trace
-
-
-def random_rows(key: Array, num_rows: int, shape: tuple[int, ...]) -> Array:
-    """Rows of a trace to start at, each as likely as the others."""
-    return jax.random.randint(key, shape, 0, num_rows, jnp.int32)
+    key = jax.random.fold_in(worlds_key, _NO_UPDATE)
+    return jax.random.randint(key, (num_worlds,), 0, num_rows, jnp.int32)
 
 
 def learn(
     program: Program, run: Run, state: RunState, batch: Transition, key: Array
 ) -> tuple[RunState, Metrics]:
-    """Count the episodes that ended in the batch and, where the mode says so, learn from it.
+    """Count the episodes that ended in the batch and, if the mode says so, learn from it.
 
-    The config of `run` is that of this update. Nothing of `state.worlds` is read. The metrics hold
-    the signs of `core.health` as well, except for that of the agent's state.
+    The config of `run` is that of this update. `state.worlds` is not read. The metrics include the
+    signs of `core.health`, except for that of the agent's state.
     """
-    state, episodes = _count_episodes(state, batch)
+    ended = (batch.terminated | batch.truncated).astype(jnp.float32)
+    ones = jnp.ones_like(batch.reward)
+    totals, carried = returns.running_returns(batch.reward, ones, ended, state.episode_return)
+    lengths, length = returns.running_returns(ones, ones, ended, state.episode_length)
+    state = state._replace(episode_return=carried, episode_length=length)
+    agent, spec, mode = program
     metrics = {
-        **episodes,
-        **_landmarks(program, run.config, run.env, state.agent),
+        "episodes": jnp.sum(ended),
+        "episode_return_sum": jnp.sum(ended * totals),
+        "episode_length_sum": jnp.sum(ended * lengths),
+        **_landmarks(program, run, state.agent),
         "reward": jnp.mean(batch.reward),
         "largest_obs": jnp.max(jnp.abs(batch.obs)),
-        **_totals(program.spec, batch),
     }
-    if not program.mode.learns:
+    for i, name in enumerate(spec.readings):
+        metrics[f"{TOTAL}{name}"] = jnp.sum(batch.readings[..., i])
+    if not mode.learns:
         return state, metrics
-    agent, spec, _ = program
     agent_state, learnt = agent.update(run.config, spec, state.agent, batch, key)
     signs = health.signs(batch, learnt, reads_obs=not agent.raw)
     return state._replace(agent=agent_state), {**learnt, **metrics, **signs}
 
 
-def _count_episodes(state: RunState, batch: Transition) -> tuple[RunState, Metrics]:
-    ended = (batch.terminated | batch.truncated).astype(jnp.float32)
-    ones = jnp.ones_like(batch.reward)
-    totals, carried = returns.running_returns(batch.reward, ones, ended, state.episode_return)
-    lengths, length = returns.running_returns(ones, ones, ended, state.episode_length)
-    episodes = {
-        "episodes": jnp.sum(ended),
-        "episode_return_sum": jnp.sum(ended * totals),
-        "episode_length_sum": jnp.sum(ended * lengths),
-    }
-    return state._replace(episode_return=carried, episode_length=length), episodes
-
-
-def _totals(spec: Spec, batch: Transition) -> Metrics:
-    """Sums of what the environment tells beside the observation."""
-    names = spec.readings
-    return {f"{TOTAL}{name}": jnp.sum(batch.readings[..., i]) for i, name in enumerate(names)}
-
-
-def _landmarks(program: Program, config: Tree, env: AnyEnv | None, agent_state: Tree) -> Metrics:
+def _landmarks(program: Program, run: Run, agent_state: Tree) -> Metrics:
     """Total-variation distance of the policy to the best action at the environment's landmarks."""
-    marks = landmarks_of(env) if env is not None else {}
+    marks = landmarks_of(run.env)
     probabilities = program.agent.probabilities
     if probabilities is None or not marks:
         return {}
     obs = jnp.array([mark.obs for mark in marks.values()], jnp.float32)
     best = jnp.array([mark.action for mark in marks.values()])
-    probs = probabilities(config, program.spec, agent_state, obs)
+    probs = probabilities(run.config, program.spec, agent_state, obs)
     right = jnp.take_along_axis(probs, best[..., None], axis=-1)[..., 0].prod(-1)
     return {f"tv_{name}": 1.0 - right[i] for i, name in enumerate(marks)}

@@ -1,8 +1,8 @@
 """Run jobs in this process: those that have not ended, from their checkpoints or the start.
 
 One job alone, or a group that differs only in seeds and traced config values. On a GPU a group is
-one vmapped program. On a CPU vmap gains nothing (give each core a process of its own:
-`lcpo.run.engines.local`), but the worlds of a host environment are stepped together everywhere.
+one vmapped program. On a CPU vmap gains nothing (`lcpo.run.engines.local` gives each core a process
+of its own), but the worlds of a host environment step together everywhere.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import numpy as np
 
 from lcpo.errors import is_full, tell, trace_of
 from lcpo.run import compile_cache
-from lcpo.run.drive.base import StoppedRuns
-from lcpo.run.drive.choose import state_shapes
+from lcpo.run.drive.base import StoppedRuns, state_shapes
 from lcpo.run.drive.group import Group
 from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress, Report
 from lcpo.run.plan.job import Job, Setup
@@ -32,15 +31,12 @@ from lcpo.run.store.results import load_outcome
 
 
 def has_ended(out: Path, job: Job) -> bool:
-    """Whether a run has ended, well or not; InputError where its folder holds another one's."""
+    """Whether a run has finished or failed; InputError if its folder holds another run."""
     return load_outcome(run_files(out, job.name), job) is not None
 
 
 class Reporter:
-    """A report that knows which runs have ended, and whether it raised itself.
-
-    What breaks a run is told of that run, and the others go on.
-    """
+    """A report that knows which runs have ended, and whether it raised an exception itself."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -48,7 +44,6 @@ class Reporter:
         self.broken = False
 
     def __call__(self, event: Event) -> None:
-        """Pass on an event."""
         if not isinstance(event, Progress | Note):
             self.ended.add(event.job)
         try:
@@ -59,10 +54,10 @@ class Reporter:
 
     @contextlib.contextmanager
     def crashes_of(self, jobs: Sequence[Job]) -> Iterator[None]:
-        """Report `Crashed` for each of the jobs that has not ended where something is raised.
+        """Report an exception as `Crashed` for each of the jobs that has not ended.
 
-        Not of what the report raised: that is the caller's. An environment that calls `sys.exit`
-        breaks its run like any other.
+        What the report itself raises is the caller's to handle. An environment that calls
+        `sys.exit` crashes its run like any other exception.
         """
         try:
             yield
@@ -78,44 +73,39 @@ class Reporter:
 
 
 def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: float) -> None:
-    """Run all jobs that have not ended yet, in groups where that pays; tell of the others how.
+    """Run all jobs that have not ended yet, in groups if that pays; report the outcome of all.
 
-    Whatever breaks a run is reported as `Crashed`, and the others go on. Raises `stop.Asked` where
-    it is asked to stop: what was running is saved then.
+    An exception in a run is reported as `Crashed`, and the other runs continue. Raises `stop.Asked`
+    if it is asked to stop, after the current runs are saved.
     """
     compile_cache.use()
     reporter, waiting = Reporter(report), []
     held: list[np.ndarray | None] = []
     for job in jobs:
         with reporter.crashes_of([job]):
-            waiting += [] if _tell_end(job, out, reporter) else [Setup(job)]
+            waiting += [] if _report_end(job, out, reporter) else [Setup(job)]
     while waiting:
         first = waiting[0]
         group = [first]
         if first.is_host or jax.default_backend() != "cpu":
             group = [s for s in waiting if s.statics() == first.statics()]
-        taken = {id(setup) for setup in group}
+        taken, names = {id(setup) for setup in group}, [setup.job.name for setup in group]
         waiting = [s for s in waiting if id(s) not in taken]
-        with reporter.crashes_of([setup.job for setup in group]):
+        with reporter.crashes_of([s.job for s in group]), claimed(out, names) as mine:
+            for name in names:
+                if name not in mine:
+                    reporter(Crashed(name, "another process runs it: wait for it, or stop it"))
+            # Another process may have ended a run while this one waited for its claim.
+            group = [s for s in group if s.job.name in mine]
+            group = [s for s in group if not _report_end(s.job, out, reporter)]
             # The traces of a group are held until the next one has its own: most share them.
-            held = _run_claimed(group, out, reporter, checkpoint_seconds)
+            held = _load_traces(group)
+            _run_group(group, out, reporter, checkpoint_seconds)
     del held
 
 
-def _run_claimed(
-    group: list[Setup], out: Path, report: Reporter, checkpoint_seconds: float
-) -> list[np.ndarray | None]:
-    """Run those of a group that nobody else runs, or has run meanwhile."""
-    with claimed(out, [setup.job.name for setup in group]) as mine:
-        for setup in group:
-            if setup.job.name not in mine:
-                report(Crashed(setup.job.name, "another process runs it: wait for that, or end it"))
-        free = [s for s in group if s.job.name in mine and not _tell_end(s.job, out, report)]
-        return _run_group(free, out, report, checkpoint_seconds) if free else []
-
-
-def _tell_end(job: Job, out: Path, report: Report) -> bool:
-    """Whether a run has ended; then it is told how."""
+def _report_end(job: Job, out: Path, report: Report) -> bool:
+    """Whether a run has ended; its outcome is reported."""
     outcome = load_outcome(run_files(out, job.name), job)
     if outcome is None:
         return False
@@ -124,15 +114,12 @@ def _tell_end(job: Job, out: Path, report: Report) -> bool:
     return True
 
 
-def _run_group(
-    group: list[Setup], out: Path, report: Reporter, checkpoint_seconds: float
-) -> list[np.ndarray | None]:
-    """Runs of a group that were stopped at different updates go on separately.
+def _run_group(group: list[Setup], out: Path, report: Reporter, checkpoint_seconds: float) -> None:
+    """Run a group; runs that were stopped at different updates are resumed separately.
 
-    Runs whose worlds cannot go on are left; the others go on from their last checkpoints, which
-    gives the same result: no run depends on those beside it. Returns the traces of all.
+    Runs whose worlds cannot continue are dropped. The others resume from their last checkpoints,
+    which gives the same result: no run depends on those beside it.
     """
-    traces = _load_traces(group)
     saved: dict[str, checkpoints.Checkpoint | None] = {}
     for setup in group:
         with report.crashes_of([setup.job]):
@@ -141,12 +128,18 @@ def _run_group(
     for start in sorted(set(starts.values())):
         part = [s for s in group if starts.get(s.job.name) == start]
         with report.crashes_of([s.job for s in part]):
-            _run_part(part, out, report, checkpoint_seconds, saved)
-    return traces
+            try:
+                found = [saved[s.job.name] for s in part]
+                Group(part, out, report, checkpoint_seconds).run(found)
+            except StoppedRuns as stopped:
+                for i, cause in stopped.causes.items():
+                    report(Crashed(part[i].job.name, cause, stopped.details))
+                rest = [s for i, s in enumerate(part) if i not in stopped.causes]
+                _run_group(rest, out, report, checkpoint_seconds)
 
 
 def _load_traces(group: list[Setup]) -> list[np.ndarray | None]:
-    """The traces of a group, several at a time. One that cannot be loaded is told to its runs."""
+    """The traces of a group, several at a time. Runs report those that cannot be loaded."""
 
     def attempt(setup: Setup) -> np.ndarray | None:
         with contextlib.suppress(Exception):
@@ -157,25 +150,8 @@ def _load_traces(group: list[Setup]) -> list[np.ndarray | None]:
         return list(pool.map(attempt, different.values()))
 
 
-def _run_part(
-    part: list[Setup],
-    out: Path,
-    report: Reporter,
-    checkpoint_seconds: float,
-    saved: dict[str, checkpoints.Checkpoint | None],
-) -> None:
-    try:
-        Group(part, out, report, checkpoint_seconds).run([saved[s.job.name] for s in part])
-    except StoppedRuns as stop:
-        for i, cause in stop.causes.items():
-            report(Crashed(part[i].job.name, cause, stop.details))
-        rest = [s for i, s in enumerate(part) if i not in stop.causes]
-        if rest:
-            _run_group(rest, out, report, checkpoint_seconds)
-
-
 def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
-    """Where a run goes on, be it that it was planned for fewer steps."""
+    """The checkpoint of a run, even if it was planned with fewer steps."""
     files, identity = run_files(out, setup.job.name), setup.identity()
     saved = checkpoints.saved(files)
     if saved is not None:
@@ -189,46 +165,34 @@ def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
 
 
 def tell_saved(jobs: Sequence[Job], out: Path, reached: Mapping[str, int] | None = None) -> str:
-    """What of stopped runs is on disk: at which steps they go on, how many have ended or are lost.
+    """What is on disk of stopped runs: at which steps they resume, how many have ended.
 
-    `reached`: how far they had come; where that is further, what is lost is said, too.
+    `reached`: the last step of each run; what is lost since its last checkpoint is reported, too.
     """
-    saved = {job.name: step for job in jobs if (step := saved_step(job, out)) is not None}
-    ended = sum(has_ended(out, job) for job in jobs)
-    waiting = len(jobs) - ended - len(saved)
+    saved: dict[str, int] = {}
+    waiting = [job for job in jobs if not has_ended(out, job)]
+    for job in waiting:
+        if found := checkpoints.saved(run_files(out, job.name)):
+            _, update = found
+            saved[job.name] = phase_at(Setup(job).phases, update).step_at(update)
     parts = []
     if saved:
-        total = {job.total_steps for job in jobs if job.name in saved}
-        parts.append(
-            f"saved at {_steps(saved.values())} of {_range(total)} for {_runs(len(saved))}"
-        )
-    if ended:
+        at, total = _range(saved.values()), _range(j.total_steps for j in jobs if j.name in saved)
+        steps = "steps" if " to " in at else "step"
+        parts.append(f"saved at {steps} {at} of {total} for {_runs(len(saved))}")
+    if ended := len(jobs) - len(waiting):
         parts.append(f"{_runs(ended)} ended before")
-    if waiting:
-        parts.append(f"nothing is saved of {_runs(waiting)}: not begun, or still compiling")
-    lost = [(reached or {}).get(job.name, 0) - saved.get(job.name, 0)
-            for job in jobs if not has_ended(out, job)]  # fmt: skip
+    if unsaved := len(waiting) - len(saved):
+        parts.append(f"nothing is saved of {_runs(unsaved)}: not begun, or still compiling")
+    lost = [(reached or {}).get(job.name, 0) - saved.get(job.name, 0) for job in waiting]
     if max(lost, default=0) > 0:
         parts.append(f"lost: up to {max(lost):,} steps of a run, since its last checkpoint")
     return "; ".join(parts)
 
 
-def saved_step(job: Job, out: Path) -> int | None:
-    """The step at which an unfinished run would go on; None where nothing is saved of it."""
-    saved = None if has_ended(out, job) else checkpoints.saved(run_files(out, job.name))
-    if saved is None:
-        return None
-    _, update = saved
-    return phase_at(Setup(job).phases, update).step_at(update)
-
-
-def _steps(steps: Iterable[int]) -> str:
-    found = set(steps)
-    return f"step{'s' if len(found) > 1 else ''} {_range(found)}"
-
-
-def _range(numbers: set[int]) -> str:
-    low, high = min(numbers), max(numbers)
+def _range(numbers: Iterable[int]) -> str:
+    found = sorted(numbers)
+    low, high = found[0], found[-1]
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 

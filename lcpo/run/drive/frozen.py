@@ -1,8 +1,7 @@
-"""Policies of finished runs that only act: on other seeds, another trace, for as long as one likes.
+"""Frozen policies of finished runs: on other seeds, on another trace, for any number of steps.
 
-An evaluation of this kind is what the last phase of a prescient run is: epochs in which nothing is
-learnt, with the actions drawn as at the end of learning. Its keys are those that would come after
-the run's own.
+This is an evaluation as in the last phase of a prescient run: epochs in which nothing is learnt,
+with actions drawn as at the end of learning. Its keys are those that would follow the run's own.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import numpy as np
 
 from lcpo.contexts import paper
 from lcpo.errors import InputError, RunError
-from lcpo.run.drive.base import StoppedRuns
-from lcpo.run.drive.choose import agent_shapes, make_driver
+from lcpo.run.drive.base import StoppedRuns, agent_shapes
+from lcpo.run.drive.group import make_driver
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Mode, Phase
 from lcpo.run.plan.plan import find_context
@@ -33,11 +32,11 @@ from lcpo.types import Tree
 EPOCH = 200
 """Steps of each world between two rows of metrics."""
 CHUNK = 50_000
-"""Steps at a time: between two reports."""
+"""Steps between two reports."""
 
 
 def load_agent(result: Result) -> tuple[Setup, Tree]:
-    """The objects that a finished run names, and its agent as far as acting needs it."""
+    """The setup of a finished run, and its agent's state without what only learning needs."""
     setup, (_, arrays) = Setup(result.job), result.policy()
     template = checkpoints.without_memory(agent_shapes(setup))
     return setup, jax.tree.map(jnp.asarray, checkpoints.unflatten(template, arrays))
@@ -48,7 +47,7 @@ def elsewhere(
 ) -> Setup:
     """A run's setup on another trace, or for another number of steps; None: as it was.
 
-    The scale that a user gave goes with the policy; one that the paper has goes with its traces.
+    A scale that the user chose belongs to the policy; a default of the paper to its traces.
     """
     job = setup.job
     if trace is None and job.trace is not None:
@@ -60,20 +59,17 @@ def elsewhere(
     found = find_context(setup.env, job.env, trace, scale, steps, Fraction(1))
     rows = steps if setup.env.advance == "step" else None
     digest = found.trace and found.trace.file_digest(rows, found.scale)
-    return Setup(
-        dataclasses.replace(
-            job, trace=found.trace, scale=found.scale, steps=steps, trace_digest=digest
-        )
-    )
+    context = {"trace": found.trace, "scale": found.scale, "trace_digest": digest}
+    return Setup(dataclasses.replace(job, steps=steps, **context))
 
 
 def act_only(
     setup: Setup, agent: Tree, seeds: Sequence[int], first_update: int, report: Callable[[int], Any]
 ) -> list[Record]:
-    """The records of runs along the trace of `setup` in which nothing is learnt, one per seed.
+    """The records of a frozen agent along the trace of `setup`, one per seed.
 
-    `first_update`: the number of updates of the run that the agent is from. `report` is called
-    again and again, with the number of steps since the last time.
+    `first_update`: the number of updates that trained the agent. `report` is called repeatedly,
+    with the number of steps since its last call.
     """
     job, num_worlds = setup.job, setup.spec.num_worlds
     num_updates = job.steps // (EPOCH * num_worlds)
@@ -86,20 +82,16 @@ def act_only(
     driver = make_driver(setups, phase, size, [setup.trace()] * len(seeds))
     parts: list[dict[str, np.ndarray]] = []
     try:
-        # Copies: a driver may give away the arrays of a state.
-        state = driver.start_with([jax.tree.map(jnp.array, agent) for _ in seeds])
+        state = driver.start([agent] * len(seeds))
         for first in range(0, num_updates, size):
             count = min(size, num_updates - first)
             state, metrics = driver.chunk(state, first, count)
-            part = {k: np.atleast_2d(np.asarray(v))[:, :count] for k, v in metrics.items()}
-            parts.append(part)
+            parts.append({k: np.atleast_2d(np.asarray(v))[:, :count] for k, v in metrics.items()})
             report(count * phase.steps_per_update * len(seeds))
         driver.close(state)
     except StoppedRuns as stop:
         raise RunError(f"{job.name}: {stop}") from stop
     whole = {k: np.concatenate([part[k] for part in parts], axis=1) for k in parts[0]}
     block, length = records.block_size(num_updates), phase.steps_per_update
-    return [
-        records.thin({k: v[i] for k, v in whole.items()}, 0, block, length)
-        for i in range(len(seeds))
-    ]
+    each = ({k: v[i] for k, v in whole.items()} for i in range(len(seeds)))
+    return [records.thin(mine, 0, block, length) for mine in each]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,19 +23,14 @@ Sums = tuple[Array, Array]
 
 
 class Kind(NamedTuple):
-    """What runs must share to share compiled functions. Hashable: functions are kept by it."""
+    """What runs must share to share compiled functions. Hashable: functions are cached by it."""
 
     program: Program
-    env: HostEnv | None
-    """The environment, if it has landmarks: all that is read of it."""
-    num_steps: int
-    """Of a rollout."""
-    num_rows: int
-    """Of the trace, where episodes begin at random ones; else 1."""
-    together: bool
-    """`init` and `learn` are of all runs at once, leaves [R, ...]."""
-    structure: Any
-    """Of a config: its static fields."""
+    env: HostEnv | None  # if it has landmarks: nothing else of it is read
+    num_steps: int  # of a rollout
+    num_rows: int  # of the trace, if episodes begin at random rows; else 1
+    together: bool  # whether `init` and `learn` are of all runs at once, leaves [R, ...]
+    structure: Any  # of a config, with its static fields
 
 
 class Functions:
@@ -61,18 +56,17 @@ class Functions:
 
     def _first_rows(self, seed: Array, restarted: Array) -> Array:
         _, spec, mode = self.kind.program
-        rows = [
+        new, later = (
             base.first_rows(key, self.kind.num_rows, spec.num_worlds, mode)
             for key in (base.init_keys(seed)[1], base.restart_key(seed))
-        ]
-        return jnp.where(restarted, rows[1], rows[0])
+        )
+        return jnp.where(restarted, later, new)
 
     def _draws(self, seed: Array, update: Array) -> tuple[Array, Array]:
         num_steps, (_, spec, mode) = self.kind.num_steps, self.kind.program
         keys = base.rollout_keys(base.update_keys(seed, update, mode)[0])
-        starts = jnp.zeros((num_steps, 0), jnp.int32)
-        if mode.random_starts:
-            starts = base.random_rows(keys.start, self.kind.num_rows, (num_steps, spec.num_worlds))
+        each = num_steps, spec.num_worlds if mode.random_starts else 0
+        starts = jax.random.randint(keys.start, each, 0, self.kind.num_rows, jnp.int32)
         return random.scan_bits(keys.act, (num_steps,)), starts
 
     def _learn(
@@ -81,8 +75,7 @@ class Functions:
         """Learn from the batch: (agent's state, sums, packed metrics)."""
         program = self.kind.program
         _, key = base.update_keys(run.seed, update, program.mode)
-        config = config_at(program.mode, run.config, update)
-        run = Run(config, self.kind.env, run.seed)
+        run = Run(config_at(program.mode, run.config, update), self.kind.env, run.seed)
         state = RunState(agent_state, None, *sums)  # pyright: ignore[reportArgumentType]
         unusable = health.num_unusable(agent_state)
         state, metrics = base.learn(program, run, state, batch, key)
@@ -95,9 +88,8 @@ class Functions:
     @functools.cached_property
     def acting(self) -> Acting:
         """`act` of these runs."""
-        config = jax.tree.unflatten(
-            self.kind.structure, [jnp.float32(0.0)] * self.kind.structure.num_leaves
-        )
+        structure = self.kind.structure
+        config = jax.tree.unflatten(structure, [jnp.float32(0.0)] * structure.num_leaves)
         state = jax.eval_shape(self._init, config, jnp.int32(0))
         if not self.kind.program.mode.learns:
             state = without_memory(state)
@@ -113,8 +105,9 @@ def functions_of(kind: Kind) -> Functions:
 class Acting:
     """`act` of many runs in one call.
 
-    A call costs by the arrays that it is given. An agent's state has dozens of them, of which
-    acting reads a few: only those are gathered after an update, all of a dtype in one array.
+    The cost of a call grows with the number of arrays that it is given. An agent's state has
+    dozens, of which acting reads a few: only those are gathered after an update, all of a dtype in
+    one array.
     """
 
     def __init__(self, program: Program, config: Tree, state: Tree) -> None:
@@ -125,7 +118,11 @@ class Acting:
         self.shapes = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in shapes]
         obs = jax.ShapeDtypeStruct((spec.num_worlds, spec.obs_size), jnp.float32)
         bits = jax.ShapeDtypeStruct((2,), jnp.uint32)
-        self.read = _which_are_read(self._act, self.shapes, obs, bits)
+        traced = jax.make_jaxpr(self._act)(self.shapes, obs, bits).jaxpr
+        used = {id(x) for equation in traced.eqns for x in equation.invars}
+        used |= {id(x) for x in traced.outvars}
+        self.read = [id(x) in used for x in traced.invars[: len(self.shapes)]]
+        """Which leaves of the config and the state `act` may depend on."""
         read = [x.dtype for x, read in zip(self.shapes, self.read, strict=True) if read]
         self.dtypes = list(dict.fromkeys(read))
         self.act = jax.jit(jax.vmap(self._act_with))
@@ -150,24 +147,11 @@ class Acting:
         return self.agent.act(config, self.spec, state, obs, random.from_bits(bits))
 
     def _act_with(self, gathered: list[Array], obs: Array, bits: Array) -> tuple[Array, Tree]:
-        rest = dict(zip(self.dtypes, gathered, strict=True))
-
-        def take(shape: tuple[int, ...], dtype: Any) -> Array:
-            size = math.prod(shape)
-            taken, rest[dtype] = rest[dtype][:size], rest[dtype][size:]
-            return taken.reshape(shape)
-
-        pairs = zip(self.shapes, self.read, strict=True)
-        # What is not read is not computed either.
-        leaves = [
-            take(x.shape, x.dtype) if read else jnp.zeros(x.shape, x.dtype) for x, read in pairs
-        ]
+        rest, leaves = dict(zip(self.dtypes, gathered, strict=True)), []
+        for x, read in zip(self.shapes, self.read, strict=True):
+            size, leaf = math.prod(x.shape), jnp.zeros(x.shape, x.dtype)
+            if read:  # what is not read is not computed either
+                leaf = rest[x.dtype][:size].reshape(x.shape)
+                rest[x.dtype] = rest[x.dtype][size:]
+            leaves.append(leaf)
         return self._act(leaves, obs, bits)
-
-
-def _which_are_read(function: Callable, leaves: Sequence[Tree], *rest: Tree) -> list[bool]:
-    """Which of the leaves `function(leaves, *rest)` may depend on."""
-    program = jax.make_jaxpr(function)(leaves, *rest).jaxpr
-    read = {id(x) for equation in program.eqns for x in equation.invars}
-    read |= {id(x) for x in program.outvars}
-    return [id(x) in read for x in program.invars[: len(leaves)]]

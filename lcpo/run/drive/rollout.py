@@ -1,31 +1,40 @@
 """A run of a compiled environment as pure functions: start, collect, update.
 
 A run is a pure function of (seed, config, environment, trace). Its keys come from (seed, update
-index) and its contexts from the step index, so nothing of a run depends on how it was cut into
-chunks, stopped or resumed.
+index) and its contexts from the step index, so a run does not depend on how it is cut into chunks,
+stopped or resumed.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lcpo.core import random
-from lcpo.envs.base import AnyEnv, CompiledEnv, ObsLayout, entries, obs_layout, select, trace_rows
+from lcpo.envs.base import AnyEnv, ObsLayout, entries, obs_layout, select, trace_rows
 from lcpo.run.drive import base
 from lcpo.run.drive.base import Program, Run, RunState, Worlds
-from lcpo.run.drive.packing import computed_once, packed_scan
 from lcpo.run.plan.phases import config_at
 from lcpo.types import Array, Metrics, Spec, Step, Transition, Tree
+
+C = TypeVar("C")
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+
+UNROLL = {"cpu": 1, "gpu": 20}
+"""Steps per iteration of a rollout's loop: on a GPU this saves most of the loop's own cost."""
+MOST_CHOSEN = 64
+"""Most columns that `_choose` puts side by side: its work grows with their square."""
 
 
 class Contexts(NamedTuple):
     """Rows of a trace on the device, [rows, channels].
 
-    Row `r` of the trace stands at `r - first + lags - 1`: the rows before it are its history.
+    Row `r` of the trace is at `r - first + lags - 1`: the rows before it are its history.
     """
 
     rows: Array
@@ -51,33 +60,27 @@ def load_contexts(trace: np.ndarray, first: int, count: int, lags: int) -> Conte
     return Contexts(np.asarray(rows, np.float32), np.int32(first))  # pyright: ignore
 
 
-def init_run(program: Program, run: Run, contexts: Contexts) -> RunState:
-    """State before the first update of a run."""
-    agent_key, key = base.init_keys(run.seed)
-    agent_state = program.agent.init(run.config, program.spec, agent_key)
-    return _start_worlds(program, run.env, key, contexts, agent_state)
-
-
-def restart_run(program: Program, run: Run, contexts: Contexts, agent_state: Tree) -> RunState:
-    """State before the first update of a later phase: the agent as it is, in fresh worlds."""
-    return _start_worlds(program, run.env, base.restart_key(run.seed), contexts, agent_state)
-
-
-def _start_worlds(
-    program: Program, env: CompiledEnv[Tree], key: Array, contexts: Contexts, agent_state: Tree
+def init_run(
+    program: Program, run: Run, contexts: Contexts, agent_state: Tree | None = None
 ) -> RunState:
+    """State before the first update of a run or, with its agent's state, of a later phase."""
     spec, num_worlds = program.spec, program.spec.num_worlds
-    env_state, features = jax.vmap(env.reset)(jax.random.split(key, num_worlds))
+    agent_key, key = base.init_keys(run.seed)
+    if agent_state is None:
+        agent_state = program.agent.init(run.config, spec, agent_key)
+    else:
+        key = base.restart_key(run.seed)
+    env_state, features = jax.vmap(run.env.reset)(jax.random.split(key, num_worlds))
     num_rows = contexts.length(spec.context.lags)
     cursor = base.first_rows(key, num_rows, num_worlds, program.mode)
-    worlds = Worlds(env_state, features, _history(env, spec, contexts, cursor), cursor)
+    worlds = Worlds(env_state, features, _history(run.env, spec, contexts, cursor), cursor)
     return RunState(agent_state, worlds, jnp.zeros(num_worlds), jnp.zeros(num_worlds))
 
 
 def run_update(
     program: Program, run: Run, state: RunState, contexts: Contexts, update: Array
 ) -> tuple[RunState, Metrics]:
-    """One rollout and, where the mode says so, one update; `update` is its index in the phase."""
+    """One rollout and, if the mode says so, one update; `update` is its index in the phase."""
     run = run._replace(config=config_at(program.mode, run.config, update))
     rollout_key, learn_key = base.update_keys(run.seed, update, program.mode)
     first_step = update * run.config.rollout_length
@@ -90,8 +93,8 @@ def rollout(
 ) -> tuple[Worlds, Transition]:
     """Collect `rollout_length` steps.
 
-    With random starts, `contexts` is the whole trace: every episode begins at a random row of it,
-    and after its last row comes its first one, with the history that it has there.
+    With random starts, `contexts` is the whole trace: every episode starts at a random row of it,
+    and its first row follows its last one, with the history that it has there.
     """
     (agent, spec, mode), (config, env, _) = program, run
     num_steps, num_worlds = config.rollout_length, spec.num_worlds
@@ -104,16 +107,18 @@ def rollout(
     act_keys = random.scan_keys(keys.act, (num_steps,))
     step_keys = random.scan_keys(keys.step, each)
     resets = jax.vmap(jax.vmap(env.reset))(jax.random.split(keys.reset, each))
-    starts = base.random_rows(keys.start, rows, each) if mode.random_starts else None
+    starts = None
+    if mode.random_starts:
+        starts = jax.random.randint(keys.start, each, 0, rows, jnp.int32)
 
-    known = None  # rows and their histories, where they do not depend on what happens
+    known = None  # rows and their histories, if they do not depend on what happens
     if by_step and not mode.random_starts:
         ahead = first_step + 1 + jnp.arange(num_steps)
         cursors = jnp.broadcast_to(ahead[:, None], each)
         known = cursors, jax.vmap(lambda cursor: _history(env, spec, contexts, cursor))(cursors)
 
     def next_row(cursor: Array) -> tuple[Array, Array]:
-        """The row of the transition that begins now. It is not visible before it has acted."""
+        """The row of the transition that starts now. The agent does not see it before it acts."""
         cursor = (cursor + 1) % rows if by_step else cursor
         return cursor, _history(env, spec, contexts, cursor)
 
@@ -121,7 +126,9 @@ def rollout(
         """One step: where the next one starts, and the rest of the transition."""
         act_key, step_keys, (fresh_state, fresh_features), start, known = inputs
         # On a GPU a step is two kernels: the policy with its draw, then all the rest.
-        action, extra = computed_once(agent.act(config, spec, state.agent, worlds.obs, act_key))
+        action, extra = jax.lax.optimization_barrier(
+            agent.act(config, spec, state.agent, worlds.obs, act_key)
+        )
         cursor, history = known or next_row(worlds.cursor)
         step: Step
         env_state, step = jax.vmap(env.step)(worlds.env, action, layout.newest(history), step_keys)
@@ -156,3 +163,69 @@ def _history(env: AnyEnv, spec: Spec, contexts: Contexts, cursor: Array) -> Arra
     if env.advance == "own":
         return jnp.zeros((spec.num_worlds, 0))
     return jax.vmap(lambda c: entries(contexts.history(c, spec.context.lags)))(cursor)
+
+
+def packed_scan(
+    step: Callable[[C, Input], tuple[C, Output]], carry: C, inputs: Input
+) -> tuple[C, C, Output]:
+    """Scan `step(carry, input) -> (carry, output)` over leaves [N, ...], packed into one array.
+
+    `lax.scan` copies each array that it carries and writes each array that it returns with
+    operations of their own. In a rollout, where the arrays are tiny, those cost more than the
+    network. Returns (the carries before each step [T, N, ...], the last carry, the outputs
+    [T, N, ...]).
+    """
+    shapes = jax.eval_shape(step, carry, jax.tree.map(lambda x: x[0], inputs))
+    leaves, structure = jax.tree.flatten(shapes)
+    sizes = [x.size // x.shape[0] for x in leaves]
+    ends = np.cumsum(sizes)
+
+    def pack(tree: Tree) -> Array:
+        """Leaves [N, ...] as one int32 array [N, M], bit for bit."""
+        parts = [_cast(x.reshape(x.shape[0], -1), jnp.int32) for x in jax.tree.leaves(tree)]
+        if jax.default_backend() == "cpu" or ends[-1] > MOST_CHOSEN:
+            return jnp.concatenate(parts, axis=-1)
+        return _choose(parts)
+
+    def unpack(row: Array) -> Tree:
+        # As floats before it is cut: neighbours that are joined again are then one slice.
+        floats = jax.lax.bitcast_convert_type(row, jnp.float32)
+        parts = []
+        for like, size, end in zip(leaves, sizes, ends, strict=True):
+            part = (floats if like.dtype == jnp.float32 else row)[..., end - size : end]
+            parts.append(_cast(part.reshape(like.shape), like.dtype))
+        return jax.tree.unflatten(structure, parts)
+
+    def body(row: Array, given: Input) -> tuple[Array, Array]:
+        before, _ = unpack(jax.lax.optimization_barrier(row))  # else XLA computes it again
+        row = pack(step(before, given))
+        return row, row
+
+    # The first row has no output yet: zeros.
+    first = pack((carry, jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes[1])))
+    last, rows = jax.lax.scan(body, first, inputs, unroll=UNROLL.get(jax.default_backend(), 1))
+    carries, outputs = jax.vmap(unpack)(rows)
+    before = jax.tree.map(lambda c, later: jnp.concatenate([c[None], later[:-1]]), carry, carries)
+    return before, unpack(last)[0], outputs
+
+
+def _cast(x: Array, dtype: jnp.dtype) -> Array:
+    """Bit for bit between types of 4 bytes; bool and small integers by value."""
+    if x.dtype.itemsize == jnp.dtype(dtype).itemsize == 4:
+        return x if x.dtype == dtype else jax.lax.bitcast_convert_type(x, dtype)
+    return x.astype(dtype)
+
+
+def _choose(leaves: list[Array]) -> Array:
+    """`concatenate(leaves, axis=-1)` of [N, M_i], in which each entry looks at all columns.
+
+    On a GPU the threads of a concatenation diverge, and run one after the other. Here all threads
+    compute all columns at once, and each keeps its own, so that XLA can fuse this with the step
+    before it into one kernel.
+    """
+    columns = [leaf[:, i : i + 1] for leaf in leaves for i in range(leaf.shape[1])]
+    place = jnp.arange(len(columns))[None]
+    row = jnp.broadcast_to(columns[-1], (columns[-1].shape[0], len(columns)))
+    for i, column in enumerate(columns[:-1]):
+        row = jnp.where(place == i, column, row)
+    return row

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from lcpo.errors import InputError
-from lcpo.run.drive.choose import state_shapes
+from lcpo.run.drive.base import state_shapes
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store import segments
 
