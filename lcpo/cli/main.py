@@ -14,7 +14,7 @@ from lcpo.cli.flags import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
 from lcpo.errors import InputError, RunError, is_full, no_space
 from lcpo.names import unknown
 from lcpo.run import stop
-from lcpo.run.channel import open_standard_streams
+from lcpo.run.worker import open_standard_streams
 
 COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
     "train": runs.train,

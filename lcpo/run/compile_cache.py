@@ -1,13 +1,12 @@
-"""What was compiled once is kept for later processes, in the user's cache folder.
+"""A compilation cache for later processes, in the user's cache folder.
 
     $XDG_CACHE_HOME/lcpo/jax/MACHINE/*.xla        without that variable: ~/.cache/lcpo/jax/...
 
-JAX has such a cache, and decides what may be found again: its key covers the program, the compiler,
-its options and the device. Its files, though, are not written at once: a process that reads while
-another writes, or a kill, leaves it with half of one. So JAX is given a folder that keeps each
-entry whole, with a digest of it and its key, and no more than `MAX_BYTES` of them. A cache that
-cannot be read or written is none, and stops no run. `LCPO_COMPILE_CACHE=0` turns it off; who has
-set JAX_COMPILATION_CACHE_DIR has a cache of JAX's own, which is left alone.
+JAX has such a cache, and computes its keys from the program, the compiler, its options and the
+device. But it does not write files atomically: a concurrent reader, or a kill, meets half of one.
+Here each entry is whole, with a digest of it and its key, and all have at most `MAX_BYTES`. If the
+folder cannot be read or written, runs continue without it. `LCPO_COMPILE_CACHE=0` turns it off; if
+JAX_COMPILATION_CACHE_DIR is set, JAX's own cache is used as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from pathlib import Path
 import jax
 
 MAX_BYTES = 2**29
-"""Of all entries; those that were not used for the longest time are dropped."""
+"""Of all entries; the least recently used ones are dropped."""
 SWITCH = "LCPO_COMPILE_CACHE"
 _SUFFIX = ".xla"
 
@@ -36,10 +35,13 @@ class Folder:
         self._written = MAX_BYTES  # since the sizes of all entries were last added up
 
     def get(self, key: str) -> bytes | None:
-        """What was put there; None where there is nothing whole."""
+        """The entry; None if there is none, or it is damaged."""
         file = self._file(key)
         try:
-            content = _read(file)
+            info = file.lstat()
+            if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_BYTES:
+                return None
+            content = file.read_bytes()
             digest, value = content[:32], content[32:]
             if _digest(key, value) != digest:
                 file.unlink()
@@ -50,7 +52,7 @@ class Folder:
             return None
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep it, if the disk lets us."""
+        """Keep an entry, if it can be written."""
         file, unfinished = self._file(key), None
         try:
             descriptor, unfinished = tempfile.mkstemp(dir=self._path)
@@ -70,9 +72,13 @@ class Folder:
         return self._path / f"{hashlib.sha256(key.encode()).hexdigest()}{_SUFFIX}"
 
     def _shrink(self) -> None:
-        """Drop what was not used for long; others may do so at the same time."""
-        found = [(info.st_mtime, info.st_size, path) for path in self._path.iterdir()
-                 if (info := _info(path)) is not None]  # fmt: skip
+        """Drop the least recently used entries; other processes may do so at the same time."""
+        found = []
+        for path in self._path.iterdir():
+            with contextlib.suppress(OSError):
+                info = path.lstat()
+                if stat.S_ISREG(info.st_mode):
+                    found.append((info.st_mtime, info.st_size, path))
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
             if total <= MAX_BYTES:
@@ -82,31 +88,14 @@ class Folder:
 
 
 def _digest(key: str, value: bytes) -> bytes:
-    """Of an entry and its key: a program under another's name is as wrong as a damaged one."""
+    """Of an entry and its key: the program of another key is as wrong as a damaged one."""
     return hashlib.sha256(hashlib.sha256(key.encode()).digest() + value).digest()
 
 
-def _read(file: Path) -> bytes:
-    """What an entry holds; nothing where it is no file of ours, such as a pipe."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-    with open(file, "rb", opener=lambda path, _: os.open(path, flags)) as opened:
-        info = os.fstat(opened.fileno())
-        is_ours = stat.S_ISREG(info.st_mode) and info.st_size <= MAX_BYTES
-        return opened.read() if is_ours else b""
-
-
-def _info(path: Path) -> os.stat_result | None:
-    """Of a regular file; None of anything else, and of one that is gone."""
-    with contextlib.suppress(OSError):
-        info = path.lstat()
-        return info if stat.S_ISREG(info.st_mode) else None
-    return None
-
-
 def folder() -> Path | None:
-    """Where entries of this machine are; None where the user wants none, or there is no place.
+    """The folder of this machine; None if the cache is off, or the folder cannot be used.
 
-    They are code that will be run: a folder that somebody else owns, or may write to, is not used.
+    Entries are code that will be run: a folder that others own, or can write to, is not used.
     """
     if os.environ.get(SWITCH, "1") == "0":
         return None
@@ -124,7 +113,7 @@ def folder() -> Path | None:
 
 
 def _machine() -> str:
-    """A folder may be shared by machines: code for one's instructions is not for all of them."""
+    """Machines may share a folder, and code for one processor does not run on all of them."""
     words = [platform.machine(), platform.system()]
     with contextlib.suppress(OSError), open("/proc/cpuinfo", errors="replace") as lines:
         for line in lines:
@@ -139,13 +128,11 @@ _in_use = False
 
 
 def use() -> None:
-    """Let this process keep what it compiles, and find what others have."""
+    """Use the cache in this process, on a CPU. (On a GPU it is not measured.)"""
     global _in_use
     if _in_use or jax.config.jax_compilation_cache_dir is not None:  # pyright: ignore
         return
-    if jax.default_backend() != "cpu":  # there it is not measured: JAX's own will do
-        return
-    path = folder()
+    path = folder() if jax.default_backend() == "cpu" else None
     if path is None:
         return
     with contextlib.suppress(ImportError, AttributeError):  # another version of JAX: no cache

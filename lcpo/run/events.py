@@ -1,15 +1,19 @@
-"""What is heard of runs while they run: typed events, which travel between processes as JSON."""
+"""Events of runs while they run, and how they travel between processes: as lines of JSON.
+
+driver -> worker    job numbers, a share per line; `STOP`: save what runs, and end
+worker -> driver    events, and `IDLE` after each share
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """A run has come further."""
+    """A run has advanced."""
 
     job: str
     phase: str
@@ -18,7 +22,7 @@ class Progress:
     resumed_at: int
     """The step that this session began with."""
     mean_return: float
-    """Over the newest updates; NaN where no episode ended."""
+    """Over the newest updates; NaN if no episode ended."""
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
     """Of the newest updates: the mean of each metric, sums over the episodes that ended."""
 
@@ -44,15 +48,15 @@ class Failed:
 
 @dataclasses.dataclass(frozen=True)
 class Crashed:
-    """A run could not go on, because its environment or its process broke. It can be resumed."""
+    """A run stopped because its environment or its process broke. It can be resumed."""
 
     job: str
     reason: str
     """One line: what broke, and where in the user's code."""
     details: str = ""
-    """The traceback, for a log; empty where no exception was raised."""
+    """The traceback, for a log; empty if no exception was raised."""
     no_space: bool = False
-    """Whether the disk is full: no other run can go on either."""
+    """Whether the disk is full: no other run can continue either."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,15 +70,16 @@ Event = Progress | Finished | Failed | Crashed | Note
 Report = Callable[[Event], None]
 """Called with every event, in the process that waits for the runs."""
 
-_KINDS: dict[str, type[Event]] = {
-    "progress": Progress, "finished": Finished, "failed": Failed, "crashed": Crashed, "note": Note,
-}  # fmt: skip
-_NAMES = {kind: name for name, kind in _KINDS.items()}
+IDLE = {"event": "idle"}
+"""What a worker says when it has run its share."""
+STOP = b"stop\n"
+
+_KINDS: dict[str, type[Event]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
 
 
 def to_json(event: Event) -> dict[str, Any]:
     """Plain values; `from_json(to_json(event)) == event`."""
-    return {"event": _NAMES[type(event)], **dataclasses.asdict(event)}
+    return {"event": type(event).__name__.lower(), **dataclasses.asdict(event)}
 
 
 def from_json(values: Any) -> Event:

@@ -1,8 +1,8 @@
-"""Runs that go on: by the plan of their folder alone, and for more steps than it says.
+"""Resumed runs: by the plan of their folder alone, and extended beyond it.
 
 What depends on the number of steps (a reservoir of 1 % of them, a replay of all, how long a phase
-of random actions lasts) stays as the first plan has it: buffers cannot be made larger in the
-middle. A run that has finished goes on from the state that `keep_state` left of it.
+of random actions lasts) stays as the first plan has it: buffers cannot grow during a run. A
+finished run is extended from the state that `keep_state` has kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ Tell = Callable[[str], None]
 
 
 def from_plan(out: Path, steps: int | None, trust: bool, tell: Tell) -> list[Job]:
-    """The jobs in the plan of a folder; with `steps`, for so many."""
+    """The jobs in the plan of a folder; with `steps`, extended to as many."""
     jobs = planned_jobs(out)
     if not jobs:
         raise InputError(
@@ -39,7 +39,7 @@ def from_plan(out: Path, steps: int | None, trust: bool, tell: Tell) -> list[Job
     steps = plain_values.whole("steps", steps)
     if longest := next((job for job in jobs if job.steps > steps), None):
         raise _other_steps(longest, steps, out)
-    return _told(jobs, [_lengthen(job, steps, out, tell) for job in jobs], tell)
+    return _extended([(job, steps) for job in jobs], out, tell)
 
 
 def resumed(
@@ -51,56 +51,48 @@ def resumed(
 ) -> list[Job]:
     """The jobs of a resumed command as the plan of the folder has them, extended to `steps`.
 
-    A resume may add seeds to the runs of the folder, which then have the settings of those runs,
-    and nothing else. `steps`: as the user gave them. `again(steps)`: the same jobs, planned for
-    other steps.
+    A resume may only add seeds to the runs of the folder, with the same settings. `steps`: as the
+    user gave them. `again(steps)`: the same jobs, planned for other steps.
     """
     planned = {job.name: job for job in planned_jobs(out)}
     if not planned:
         return jobs
     kinds = {job.stem: job for job in planned.values()}
-    _check_kinds(jobs, kinds, out)
+    others = dict.fromkeys(job.stem for job in jobs if job.stem not in kinds)
+    if others:
+        raise InputError(
+            f"{out} holds {_listed(kinds)}, and no {_listed(others)}: a resume runs "
+            f"what the folder's plan holds (--resume --out {shlex.quote(str(out))}, and nothing "
+            "that says which runs), or more seeds of it, with every option that it was begun with; "
+            "for other runs give another folder"
+        )
     before = [
         planned.get(job.name) or dataclasses.replace(kinds[job.stem], seed=job.seed) for job in jobs
     ]
     named = {(_sized_for(job), job.name): job for job in jobs}
-    others = {_sized_for(old) for old in before if (_sized_for(old), old.name) not in named}
-    named |= {(length, job.name): job for length in others for job in again(length)}
+    lengths = {_sized_for(old) for old in before if (_sized_for(old), old.name) not in named}
+    named |= {(length, job.name): job for length in lengths for job in again(length)}
     for old, job in zip(before, jobs, strict=True):
         if job.steps < old.steps if steps is not None else job.steps != old.steps:
             raise _other_steps(old, job.steps, out)
-        now = _at_steps(named[_sized_for(old), old.name], old.steps)
+        # The same run for as many steps as before, with the sizes that it has.
+        job = dataclasses.replace(
+            named[_sized_for(old), old.name], steps=old.steps, trace_digest=None
+        )
+        digest = job.trace and job.trace.file_digest(Setup(job).trace_rows, job.scale)
+        now = dataclasses.replace(job, trace_digest=digest)
         check_same(old.to_json(), now.to_json(), f"{old.name} in {out}")
-    longer = [_lengthen(old, job.steps, out, tell) for old, job in zip(before, jobs, strict=True)]
-    return _told(before, longer, tell)
+    pairs = zip(before, jobs, strict=True)
+    return _extended([(old, job.steps) for old, job in pairs], out, tell)
 
 
 def _sized_for(job: Job) -> int:
     return job.sized_for or job.steps
 
 
-def _at_steps(job: Job, steps: int) -> Job:
-    """The same run for so many steps, with the sizes that it has."""
-    longer = dataclasses.replace(job, steps=steps, trace_digest=None)
-    digest = job.trace and job.trace.file_digest(Setup(longer).trace_rows, job.scale)
-    return dataclasses.replace(longer, trace_digest=digest)
-
-
-def _check_kinds(jobs: Sequence[Job], kinds: Mapping[str, Job], out: Path) -> None:
-    """Raise InputError where a resume names runs that differ from those of the folder."""
-    others = dict.fromkeys(job.stem for job in jobs if job.stem not in kinds)
-    if others:
-        raise InputError(
-            f"{out} holds {_listed(list(kinds))}, and no {_listed(list(others))}: a resume runs "
-            f"what the folder's plan holds (--resume --out {shlex.quote(str(out))}, and nothing "
-            "that says which runs), or more seeds of it, with every option that it was begun with; "
-            "for other runs give another folder"
-        )
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+def _listed(names: Iterable[str]) -> str:
+    first, rest = list(names)[:3], len(list(names)) - 3
+    return ", ".join(first) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _other_steps(job: Job, steps: int, out: Path) -> InputError:
@@ -110,20 +102,21 @@ def _other_steps(job: Job, steps: int, out: Path) -> InputError:
     )
 
 
-def _told(before: list[Job], after: list[Job], tell: Tell) -> list[Job]:
-    """Say of the runs that go on what stays."""
-    pairs = zip(before, after, strict=True)
-    changes = Counter((old.steps, new.steps) for old, new in pairs if old.steps < new.steps)
+def _extended(jobs: list[tuple[Job, int]], out: Path, tell: Tell) -> list[Job]:
+    """The jobs, each extended to a number of steps; `tell` is called with what changes."""
+    longer = [_lengthen(job, steps, out, tell) for job, steps in jobs]
+    changes = Counter((old.steps, new.steps) for (old, _), new in zip(jobs, longer, strict=True))
     for (old, new), count in changes.items():
-        tell(
-            f"{count} run(s) go on from {old:,} to {new:,} steps; sizes that depend on the steps "
-            "stay as they were planned first"
-        )
-    return after
+        if old < new:
+            tell(
+                f"{count} run(s) go on from {old:,} to {new:,} steps; sizes that depend on the "
+                "steps stay as they were planned first"
+            )
+    return longer
 
 
 def _lengthen(job: Job, steps: int, out: Path, tell: Tell) -> Job:
-    """The same run for more steps; InputError where it cannot go on exactly as if never ended."""
+    """The same run for more steps; InputError unless the result is that of one longer run."""
     setup = Setup(job)
     steps -= steps % setup.phases[-1].steps_per_update
     if steps <= job.steps:
@@ -133,28 +126,23 @@ def _lengthen(job: Job, steps: int, out: Path, tell: Tell) -> Job:
             f"{job.name} has trained on the {job.steps:,} steps that it was judged on, and cannot "
             "go on with more: plan it anew in another folder"
         )
-    outcome = load_outcome(run_files(out, job.name))
+    files = run_files(out, job.name)
+    outcome = load_outcome(files)
     if outcome is not None and outcome["status"] == "failed":
         tell(f"{job.name} failed, and stays as it is")
         return job
-    if outcome is not None and not run_files(out, job.name).kept.manifest.exists():
+    if outcome is not None and not files.kept.manifest.exists():
         raise InputError(
             f"{job.name} has finished, and its buffers and worlds were not kept: to go on, a run "
             "needs --keep-state (keep_state=True) from its start; give another folder"
         )
     longer = dataclasses.replace(job, steps=steps, sized_for=_sized_for(job), trace_digest=None)
-    return dataclasses.replace(longer, trace_digest=_digest(setup, Setup(longer)))
-
-
-def _digest(before: Setup, after: Setup) -> str | None:
-    """Of the longer trace, if it is a file; InputError where it does not begin as the shorter."""
-    job, rows = before.job, before.trace_rows
-    if job.trace is None or rows is None:
-        return job.trace_digest
-    longer = job.trace.load(after.trace_rows, job.scale)
-    if not np.array_equal(longer[:rows], before.trace()[:rows]):
-        raise InputError(
-            f"trace {job.trace!r} of {after.job.steps:,} rows does not begin as that of "
-            f"{job.steps:,}: {job.name} cannot go on along it"
-        )
-    return job.trace.file_digest(after.trace_rows, job.scale)
+    rows, after, digest = setup.trace_rows, Setup(longer).trace_rows, job.trace_digest
+    if job.trace is not None and rows is not None:
+        if not np.array_equal(job.trace.load(after, job.scale)[:rows], setup.trace()[:rows]):
+            raise InputError(
+                f"trace {job.trace!r} of {steps:,} rows does not begin as that of "
+                f"{job.steps:,}: {job.name} cannot go on along it"
+            )
+        digest = job.trace.file_digest(after, job.scale)
+    return dataclasses.replace(longer, trace_digest=digest)

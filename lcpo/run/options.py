@@ -22,12 +22,12 @@ PYTHON_ONLY = {"option": False}
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
-    """Where the results go, what runs the jobs, and what is heard of them."""
+    """Where the results go, what runs the jobs, and what it reports."""
 
     out: Path | None = None
     """Folder for results; default: out/ and a name."""
     resume: bool = False
-    """Go on with the runs that the folder holds; with it, --out alone says which runs."""
+    """Resume the runs in the folder; with --out alone, the folder says which runs."""
     workers: int | None = None
     """Processes at a time; default: one per core, and on a GPU none beside this one. With --engine
     slurm: tasks of the array."""
@@ -38,9 +38,9 @@ class RunOptions:
     checkpoint_seconds: float = 60.0
     """Time between checkpoints."""
     keep_state: bool = False
-    """Keep the last checkpoint of each run: with it, --resume with more --steps goes on."""
+    """Keep the last checkpoint of each run, so that --resume with more --steps can extend it."""
     track: tuple[str, ...] = ()
-    """Tell of the runs while they run: jsonl, tensorboard, wandb, or several."""
+    """Report the runs while they run: jsonl, tensorboard, wandb, or several."""
     progress: bool = dataclasses.field(default=True, metadata=PYTHON_ONLY)
     """Show a progress bar."""
     callbacks: Sequence[Callable[[Event], Any]] = dataclasses.field(
@@ -50,23 +50,31 @@ class RunOptions:
 
     @classmethod
     def of(cls, **given: Any) -> RunOptions:
-        """From what a user gave; InputError where it cannot be used."""
+        """From what a user gave; InputError if it cannot be used."""
         return cls(**given).checked()
 
     def checked(self) -> RunOptions:
-        """The same as plain values; InputError where one of them cannot be used."""
+        """The same as plain values; InputError if one of them cannot be used."""
         if self.workers is not None:
             values.whole("workers", self.workers, 0, MAX_WORKERS)
         values.number("checkpoint seconds", self.checkpoint_seconds, 0.0)
-        flags = {
-            name: values.flag(name, getattr(self, name))
-            for name in ("resume", "progress", "keep_state")
-        }
+        track: Any = [self.track] if isinstance(self.track, str) else self.track
+        if not isinstance(track, (list, tuple)) or not all(isinstance(x, str) for x in track):
+            values.refuse("track", track, "a name, or a list of names, such as 'tensorboard'")
+        callbacks: Any = self.callbacks
+        if isinstance(callbacks, Mapping) or not isinstance(callbacks, Iterable):
+            values.refuse("callbacks", callbacks, "a list of functions of one event")
+        callbacks = list(callbacks)
+        for each in callbacks:
+            if not callable(each):
+                values.refuse("callbacks", each, "functions of one event")
         return dataclasses.replace(
             self,
-            **flags,
-            callbacks=_check_callbacks(self.callbacks),
-            track=tuple(_check_track(self.track)),
+            resume=values.flag("resume", self.resume),
+            progress=values.flag("progress", self.progress),
+            keep_state=values.flag("keep_state", self.keep_state),
+            callbacks=callbacks,
+            track=tuple(read_names(track)),
             out=None if self.out is None else values.path("out", self.out),
         )
 
@@ -77,22 +85,5 @@ class RunOptions:
     @property
     def folder(self) -> Path:
         """Where the results go, once that is known."""
-        assert self.out is not None, "`at` says where"
+        assert self.out is not None, "`at` sets it"
         return self.out
-
-
-def _check_callbacks(callbacks: Any) -> list[Callable[[Event], Any]]:
-    if isinstance(callbacks, Mapping) or not isinstance(callbacks, Iterable):
-        values.refuse("callbacks", callbacks, "a list of functions of one event")
-    found = list(callbacks)
-    for each in found:
-        if not callable(each):
-            values.refuse("callbacks", each, "functions of one event")
-    return found
-
-
-def _check_track(track: Any) -> list[str]:
-    words = [track] if isinstance(track, str) else track
-    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-        values.refuse("track", track, "a name, or a list of names, such as 'tensorboard'")
-    return read_names(words)

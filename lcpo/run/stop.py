@@ -1,6 +1,6 @@
-"""A wish to stop. Ctrl-C and SIGTERM ask for it; runs are saved at the end of their chunk.
+"""Stop requests. Ctrl-C and SIGTERM make one; runs are saved at the end of their chunk.
 
-A chunk is about a second of work, so that nobody waits long. A second signal does not wait.
+A chunk is about a second of work. A second signal stops at once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SAME_SECONDS = 0.3
-"""`timeout` and some queues send one wish twice, to the process and to its group."""
+"""`timeout` and some queues send one signal twice, to the process and to its group."""
 _NOTICE = b"\nstopping: runs are saved at their next chunk (a second signal does not wait)\n"
 
-_asked = threading.Event()
+asked = threading.Event()
+"""Set if the runs of this process are to stop at their next chunk."""
 
 
 class Asked(BaseException):
-    """What runs in this process was asked to stop, and is saved as far as it can be."""
+    """The runs of this process were asked to stop, and are saved as far as possible."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -33,28 +34,18 @@ class Stopped(KeyboardInterrupt):
         self.out = out
 
 
-def ask() -> None:
-    """Let the runs of this process stop at their next chunk."""
-    _asked.set()
-
-
-def is_asked() -> bool:
-    """Whether they are to stop."""
-    return _asked.is_set()
-
-
 def check() -> None:
-    """Raise Asked where they are to stop."""
-    if _asked.is_set():
+    """Raise Asked if runs are to stop."""
+    if asked.is_set():
         raise Asked
 
 
 @contextlib.contextmanager
-def on_signals(ask: Callable[[], None] = ask) -> Iterator[None]:
+def on_signals(ask: Callable[[], None] = asked.set) -> Iterator[None]:
     """In this block the first signal calls `ask`, and the second raises KeyboardInterrupt.
 
-    `ask` is called between any two lines of the main thread. In another thread nothing is done:
-    signals are the main thread's.
+    `ask` may run between any two lines of the main thread. In other threads this does nothing:
+    signals go to the main thread.
     """
     first: float | None = None
 
@@ -63,7 +54,7 @@ def on_signals(ask: Callable[[], None] = ask) -> Iterator[None]:
         now = time.monotonic()
         if first is None:
             first = now
-            with contextlib.suppress(OSError):  # nobody reads on
+            with contextlib.suppress(OSError):  # stderr is closed
                 os.write(2, _NOTICE)
             ask()
         elif now - first > SAME_SECONDS:
@@ -76,4 +67,4 @@ def on_signals(ask: Callable[[], None] = ask) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        _asked.clear()
+        asked.clear()

@@ -270,7 +270,7 @@ FAKES = {
     "no event": ("echo '{}'; exec sleep 600", "its worker said something that is no event: {}"),
     "half a line": ("printf '{\"event\"'", "its worker ended with exit code 0"),
     "silent": ("exit 3", "its worker ended with exit code 3"),
-    "signal": ("kill -9 $$", "its worker was ended by SIGKILL, as the system does where memory"),
+    "signal": ("kill -9 $$", "its worker was ended by SIGKILL, as the system does when memory"),
     "heir": ("$HEIR & exit 4", "its worker ended with exit code 4"),
 }
 # It lives until it is told to end, and long enough to tell a driver that waits for it by its mark.

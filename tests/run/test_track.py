@@ -160,10 +160,9 @@ def test_trackers_write_into_the_folder_only(
 def test_events_are_added_to_events_only(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_text("of my own\n")
     with pytest.raises(InputError, match="says that --track jsonl wrote it"):
-        track.JsonLines([], tmp_path)
+        track.json_lines([], tmp_path).__enter__()
     (tmp_path / "events.jsonl").write_text("")
     for _ in range(2):
-        told = track.JsonLines([], tmp_path)
-        told(Finished("a"))
-        told.close()
+        with track.json_lines([], tmp_path) as hear:
+            hear(Finished("a"))
     assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 2

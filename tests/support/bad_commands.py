@@ -352,13 +352,7 @@ def watch() -> Iterator[None]:
     """Work raises `Accepted` instead of being done, after the last check before it."""
 
     def run_plan(
-        jobs: list[Job],
-        out: Path,
-        engine: Any,
-        report: Any,
-        resume: bool = False,
-        keep_state: bool = False,
-        begin: Any = None,
+        jobs: list[Job], out: Path, engine: Any, report: Any, resume: bool = False, *_: Any
     ) -> None:
         waiting = prepare(jobs, out, resume)
         engine.check(waiting)

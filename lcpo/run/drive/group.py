@@ -180,7 +180,7 @@ class Group:
 
     def _save_if_due(self, driver: Driver[Any], state: Any, update: int, is_kept: bool) -> None:
         """Save a checkpoint from time to time, where one will be kept, and before stopping."""
-        now, asked = time.monotonic(), stop.is_asked()
+        now, asked = time.monotonic(), stop.asked.is_set()
         late = now - self.last_saved > self.checkpoint_seconds
         if late or asked or is_kept:
             for member, (part, index) in zip(self.members, driver.members(state), strict=True):

@@ -106,7 +106,7 @@ class HostDriver(Driver[HostState]):
         rows: dict[str, np.ndarray] = {}
         block = block_size(self.phase.num_updates)
         for update in range(first, first + count):
-            if update > first and (update - first) % block == 0 and stop.is_asked():
+            if update > first and (update - first) % block == 0 and stop.asked.is_set():
                 rows = {name: table[:, : update - first] for name, table in rows.items()}
                 break
             state, metrics = self._update(state, update)

@@ -1,9 +1,8 @@
-"""The protocol of engines, which one is meant, and what is the same for all: plans on disk.
+"""Engines: their protocol, which one the options name, and what all share: plans on disk.
 
-An engine runs jobs somewhere: in processes on this machine, on a cluster, on none at all. The
-output folder is the truth: it holds the plan, and every run leaves its files there
-(`lcpo.run.store.layout`), so that a run which ended once is never run again, whichever engine
-comes next.
+An engine runs jobs somewhere: in processes on this machine, or on a cluster. All state lives in the
+output folder: it holds the plan and the files of every run (`lcpo.run.store.layout`), so a run that
+has ended is never run again, whichever engine comes next.
 """
 
 from __future__ import annotations
@@ -32,11 +31,9 @@ from lcpo.run.store.plans import keeps_state, planned_jobs, save_plan
 class Engine(Protocol):
     """Runs jobs. To build one, write a class with these two methods.
 
-    `python -m lcpo.run.worker OUT/plan.json` runs what has not ended of a plan, from checkpoints
-    where there are some, and says every event as a line of JSON (`lcpo.run.channel.read_events`):
-    most engines start such processes somewhere and pass on what they say. Nothing else is on their
-    standard output; what agents and environments print is on their standard error. `run_plan` holds
-    the lock of the folder while an engine runs.
+    Most engines start `python -m lcpo.run.worker OUT/plan.json` somewhere, which runs or resumes
+    what has not ended of a plan, and pass on the events that it prints, one JSON object a line
+    (`lcpo.run.engines.process.read_events`). `run_plan` holds the lock of the folder meanwhile.
     """
 
     def check(self, jobs: list[Job]) -> None:
@@ -44,12 +41,12 @@ class Engine(Protocol):
         ...
 
     def run(self, jobs: list[Job], out: Path, report: Report) -> None:
-        """Run `jobs`, none of which has ended; all stand in the plan of the folder `out`.
+        """Run `jobs`, none of which has ended; all are in the plan of the folder `out`.
 
-        `report` is called, in this process and one call at a time, with `Progress` now and then
-        and with exactly one `Finished`, `Failed` or `Crashed` for each job that was begun. Returns
-        when all have ended; raises RunError where some could not be begun, after the others have
-        ended. What `report` raises is raised, and leaves nothing running.
+        `report` is called, in this process and one call at a time, with `Progress` from time to
+        time and with exactly one `Finished`, `Failed` or `Crashed` for each job that was begun.
+        Returns when all have ended; raises RunError if some could not be begun, after the others
+        have ended. What `report` raises is raised, and leaves nothing running.
         """
         ...
 
@@ -58,7 +55,7 @@ ENGINES = ("local", "ray", "slurm")
 
 
 def make_engine(how: RunOptions) -> Engine:
-    """The engine that the options name; InputError where there is none."""
+    """The engine that the options name; InputError if there is none."""
     if how.engine not in ENGINES:
         raise InputError(unknown("engine", how.engine, ENGINES))
     if how.engine == "ray":
@@ -78,19 +75,18 @@ def run_plan(
     keep_state: bool = False,
     begin: Callable[[list[Job]], None] = lambda waiting: None,
 ) -> None:
-    """Let an engine run what has not ended yet, while nobody else works in the folder.
+    """Let an engine run what has not ended yet, while no other process uses the folder.
 
-    `keep_state`: the last checkpoint of each run stays, so that it can go on for more steps.
-    `begin` is called with the jobs that are left to run.
-
-    Raises InputError before any work where the folder is in use, cannot be written or holds
-    something else, or where the engine cannot; RunError where the disk is full.
+    `keep_state`: the last checkpoint of each run stays, so that it can be extended. `begin` is
+    called with the jobs that are left to run. Raises InputError before any work if the folder is in
+    use, cannot be written or holds something else, or if the engine cannot run the jobs; RunError
+    if the disk is full.
     """
 
     def hear(event: Event) -> None:
         report(event)
         if isinstance(event, Crashed) and event.no_space:
-            raise no_space(out)  # which ends the engine's work: the other runs need space, too
+            raise no_space(out)  # which stops the engine: the other runs need space, too
 
     check_runs_folder(out)
     with locked(out, lambda text: report(Note(text))):
@@ -102,17 +98,13 @@ def run_plan(
             try:
                 engine.run(waiting, out, hear)
             finally:
-                claims.sweep(out)  # workers are ended without a warning
+                claims.sweep(out)  # workers may have been killed
 
 
 def plan_only(
-    jobs: list[Job],
-    out: Path,
-    tell: Callable[[str], None],
-    resume: bool,
-    keep_state: bool = False,
+    jobs: list[Job], out: Path, tell: Callable[[str], None], resume: bool, keep_state: bool = False
 ) -> None:
-    """Write a plan that somebody else will run; raises InputError as `run_plan` does."""
+    """Write a plan for another process to run; raises InputError as `run_plan` does."""
     check_runs_folder(out)
     with locked(out, tell):
         prepare(jobs, out, resume)
@@ -120,20 +112,20 @@ def plan_only(
 
 
 def prepare(jobs: list[Job], out: Path, resume: bool) -> list[Job]:
-    """The jobs that have not ended yet, after a look at what the folder holds."""
+    """The jobs that have not ended yet, after checking what the folder holds."""
     check_runs_folder(out, [job.name for job in jobs])
     check_resumed(out, resume)
-    known = {job.name: job for job in planned_jobs(out)}
+    known = {job.name: job.to_json() for job in planned_jobs(out)}
     for job in jobs:
-        before = known[job.name].to_json() if job.name in known else None
-        if before is not None and not goes_on(before, job.to_json()):
-            check_same(before, job.to_json(), f"{job.name} in {out}")
+        before, now = known.get(job.name), job.to_json()
+        if before is not None and not goes_on(before, now):
+            check_same(before, now, f"{job.name} in {out}")
     sweep_folder(out)
     return [job for job in jobs if not has_ended(out, job)]
 
 
 def check_resumed(out: Path, resume: bool) -> None:
-    """Raise InputError where a folder holds runs that nobody asked to resume."""
+    """Raise InputError if a folder holds runs, and the user did not ask to resume them."""
     if plan_file(out).exists() and not resume:
         raise InputError(
             f"{out} holds runs already: go on with them (--resume) or give another folder"
@@ -141,7 +133,7 @@ def check_resumed(out: Path, resume: bool) -> None:
 
 
 def write_plan(jobs: list[Job], out: Path, keep_state: bool = False) -> None:
-    """Write the plan: the jobs planned before, of which some may go on, then the new ones."""
+    """Write the plan: the jobs planned before, some of them extended, then the new ones."""
     keep_state = keep_state or keeps_state(out)
     every = {job.name: job for job in [*planned_jobs(out), *jobs]}
     try:

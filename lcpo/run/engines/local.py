@@ -1,14 +1,14 @@
 """The engine of this machine: one process per core, or on a GPU one program after the other.
 
-On a CPU vmap over seeds gains nothing, so each core gets a worker of its own, pinned to it, that is
-fed one share of the jobs after another: a single job, or its part of the runs of a host
-environment, which step together. A worker behaves the same whether it is alone or one of many, so
-a seed gives the same result alone and in a group. What workers print is kept in logs. A worker that
-dies is replaced, and the next one goes on with its share.
+On a CPU vmap over seeds gains nothing, so each core gets a worker of its own, pinned to it, that
+runs one share of the jobs after another: a single job, or its part of the runs of a host
+environment, which step together. A worker behaves the same alone and beside others, so a seed
+gives the same result alone and in a group. What workers print goes to logs. A worker that dies is
+replaced, and its share retried.
 
 On a GPU the runs of a program are one share, and by default this process runs all of them. A
-program of some fifty runs leaves most of a large GPU idle: where a number of workers is asked for,
-as many programs run beside each other, each in a worker.
+program of some fifty runs leaves most of a large GPU idle: with `--workers`, as many programs run
+beside each other, each in a worker.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import jax
 from lcpo.errors import InputError, RunError
 from lcpo.run import stop
 from lcpo.run.drive import execute
-from lcpo.run.engines.process import IDLE, Log, Retries, Said, Share, WorkerProcess
-from lcpo.run.events import Crashed, Event, Note, Progress, Report
+from lcpo.run.engines.process import Log, Said, Shares, WorkerProcess
+from lcpo.run.events import Crashed, Event, Progress, Report
 from lcpo.run.plan.budget import check_memory, largest_share
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.layout import log_file
@@ -36,7 +36,7 @@ from lcpo.run.store.plans import numbered
 from lcpo.run.worker import cores
 
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
-"""Variable by which a process is told whether to take most of a GPU's memory at once."""
+"""Environment variable: whether a process takes most of a GPU's memory at once."""
 
 
 class LocalEngine:
@@ -47,7 +47,7 @@ class LocalEngine:
         self.workers, self.checkpoint_seconds = workers, checkpoint_seconds
 
     def check(self, jobs: list[Job]) -> None:
-        """Raise InputError where memory is short, or taken by this process."""
+        """Raise InputError if memory is short, or taken by this process."""
         shares, count = self._shares(jobs)
         if count > 0 and _on_gpu() and os.environ.get(PREALLOCATE) != "false":
             raise InputError(
@@ -69,7 +69,7 @@ class LocalEngine:
                 execute.run_jobs(share, out, here, self.checkpoint_seconds)
 
     def _shares(self, jobs: list[Job]) -> tuple[list[list[Job]], int]:
-        """What is run together, and in how many processes; 0: in this one."""
+        """What runs together, and in how many processes; 0: in this one."""
         if _on_gpu():
             count = self.workers or 0
             shares = make_shares(jobs, 1, on_gpus=True) if count else [jobs]
@@ -84,27 +84,26 @@ def _on_gpu() -> bool:
 
 
 def make_shares(jobs: list[Job], processes: int, on_gpus: bool = False) -> list[list[Job]]:
-    """What is run together on a CPU: a job alone, or host runs in as many parts as processes.
+    """What runs together on a CPU: a job alone, or host runs in as many parts as processes.
 
-    `on_gpus`: each process has one: all runs that share a program, in as many parts.
+    `on_gpus`: each process has a GPU: all runs that share a program, in as many parts.
     """
     groups: dict[Hashable, list[Setup]] = {}
     for setup in map(Setup, jobs):
         groups.setdefault(setup.statics(), []).append(setup)
-    alone = [group for group in groups.values() if not (on_gpus or group[0].is_host)]
+    alone, together = [], []
+    for group in groups.values():
+        (together if on_gpus or group[0].is_host else alone).append([s.job for s in group])
     # One of each program in turn: processes that start together compile different programs, and
     # find each other's in the cache.
     turns = itertools.zip_longest(*alone)
-    shares = [[setup.job] for turn in turns for setup in turn if setup is not None]
-    for group in groups.values():
-        if not (on_gpus or group[0].is_host):
-            continue
-        members = [setup.job for setup in group]
-        size = -(-len(members) // processes)
+    shares = [[job] for turn in turns for job in turn if job is not None]
+    for group in together:
+        size = -(-len(group) // processes)
         if not on_gpus:
-            size = min(size, largest_share(members[0], processes))
-        parts = -(-len(members) // size)
-        shares += [members[i::parts] for i in range(parts)]  # of equal size, or one less
+            size = min(size, largest_share(group[0], processes))
+        parts = -(-len(group) // size)
+        shares += [group[i::parts] for i in range(parts)]  # of equal size, or one less
     return shares
 
 
@@ -120,34 +119,33 @@ def _report_and_log(report: Report, out: Path, event: Event) -> None:
     report(event)
 
 
-class _Workers:
-    """Worker processes, each fed one share of the jobs after another."""
+class _Workers(Shares):
+    """Worker processes, each of which runs one share of the jobs after another."""
 
     def __init__(
         self, shares: list[list[Job]], out: Path, report: Report, checkpoint_seconds: float
     ) -> None:
-        self.report, self.out, self.checkpoint_seconds = report, out, checkpoint_seconds
-        # Not Queue: what a signal's handler puts into one may find it locked by its own thread.
-        self.heard: queue.SimpleQueue[tuple[WorkerProcess, Said] | None] = queue.SimpleQueue()
-        self.waiting, self.digest = numbered(shares, out)
-        self.patient = {job.name for share in shares for job in share if Setup(job).is_host}
-        self.begun: set[str] = set()
+        waiting, self.digest = numbered(shares, out)
+        super().__init__(waiting, report)
+        self.out, self.checkpoint_seconds = out, checkpoint_seconds
+        # Not Queue: a signal handler that puts into one may find it locked by its own thread.
+        self.queue: queue.SimpleQueue[tuple[WorkerProcess, Said] | None] = queue.SimpleQueue()
+        # Runs to be saved on a stop: a host run can stop within its first chunk, others after it.
+        self.stoppable = {job.name for share in shares for job in share if Setup(job).is_host}
         self.is_stopping, self.unfinished = False, False
-        self.retries = Retries(report)
-        self.current: dict[WorkerProcess, Share] = {}  # what each has not ended yet
         self.processes: dict[int | str, WorkerProcess] = {}
 
     def run(self, count: int) -> None:
         try:
-            with stop.on_signals(lambda: self.heard.put(None)):
+            with stop.on_signals(lambda: self.queue.put(None)):
                 for number in range(count):
                     self._start(number)
-                while self.current:
-                    heard = self.heard.get()
-                    if heard is None:
+                while self.running:
+                    said = self.queue.get()
+                    if said is None:
                         self._stop()
                     else:
-                        self._hear(*heard)
+                        self._hear(*said)
             if self.unfinished:
                 raise stop.Asked
         finally:
@@ -160,62 +158,50 @@ class _Workers:
             raise RunError(f"not begun, since no worker is left: {lost}; --resume begins them")
 
     def _start(self, number: int | str) -> None:
-        """Start a worker, in the place of the one before, and feed it."""
+        """Start a worker, or replace it, and feed it."""
         if number in self.processes:
             self.processes[number].close()
         process = WorkerProcess(
-            self.out, self.digest, number, lambda *heard: self.heard.put(heard),
+            self.out, self.digest, number, lambda *said: self.queue.put(said),
             self.checkpoint_seconds, one_core=not _on_gpu(),
         )  # fmt: skip
         self.processes[number] = process
         self._feed(process)
 
-    def _stop(self) -> None:
-        """Let every worker save what it runs, and end; one that still compiles has nothing.
+    def _feed(self, process: WorkerProcess) -> None:
+        self.running.pop(process, None)
+        if self.waiting:
+            self.running[process] = self.waiting.pop(0)
+            process.feed(self.running[process])
 
-        A slow simulator may not have told of its first chunk, and can be stopped within it.
-        """
+    def _stop(self) -> None:
+        """Let every worker save what it runs, and end; one that still compiles is killed."""
         self.is_stopping, self.unfinished, self.waiting = True, bool(self.waiting), []
-        for process, share in self.current.items():
-            if not (self.begun | self.patient).isdisjoint(share):
-                process.stop()
-            else:
+        for process, share in self.running.items():
+            if self.stoppable.isdisjoint(share):
                 process.kill()
+            else:
+                process.stop()
 
     def _hear(self, process: WorkerProcess, said: Said) -> None:
-        if said == IDLE:
+        if said is None:
             self._feed(process)
         elif isinstance(said, str):
             self._died(process, said)
         else:
-            if isinstance(said, Crashed) and said.details:  # the worker has logged them
-                said = dataclasses.replace(said, reason=process.log.named(said.reason))
             if isinstance(said, Progress):
-                self.begun.add(said.job)
-            elif not isinstance(said, Note):
-                self.current.get(process, {}).pop(said.job, None)
-            self.report(said)
-
-    def _feed(self, process: WorkerProcess) -> None:
-        self.current.pop(process, None)
-        if self.waiting:
-            self.current[process] = self.waiting.pop(0)
-            process.feed(self.current[process])
+                self.stoppable.add(said.job)
+            self.heard(process, said)
 
     def _died(self, process: WorkerProcess, how: str) -> None:
-        """Let another worker go on with what this one has not ended, unless that was tried enough.
+        """Let another worker retry what this one has not ended, unless it was tried enough.
 
-        Where a worker never said a word, the next one will not either: its place stays empty.
+        A worker that exited before it reported anything is replaced for a retry only.
         """
-        share = self.current.pop(process, {})
-        if not share:
-            return
-        if self.is_stopping:
+        share = self.running.pop(process, {})
+        if share and self.is_stopping:
             self.unfinished = True
-            return
-        process.log.write(f"{', '.join(share)} stopped: {how}\n")
-        again = self.retries.after_death(share, process.log.named(how))
-        if again:
-            self.waiting.insert(0, share)
-        if again or (process.spoke and self.waiting):
-            self._start(process.number)
+        elif share:
+            again = self.retry(share, process.log_end(share, how))
+            if again or (process.spoke and self.waiting):
+                self._start(process.number)

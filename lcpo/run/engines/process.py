@@ -1,12 +1,10 @@
-"""A worker process on this machine: how it is started and fed, what it says, how it ends.
-
-`Log` keeps what agents and environments print in it; `Retries` says how often runs whose worker
-died are begun again.
-"""
+"""Worker processes on this machine, their logs, and the shares of a plan's jobs that they run."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -14,28 +12,27 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from lcpo.errors import InputError
-from lcpo.run.channel import STOP, Garbled, read_events
-from lcpo.run.events import Crashed, Event, Note, Report
+from lcpo.run import events
+from lcpo.run.events import IDLE, STOP, Crashed, Event, Note, Progress, Report
 from lcpo.run.store.layout import log_file, plan_file
 from lcpo.run.store.lock import cannot_write, descriptor_of
 
 Share = dict[str, int]
-"""What a worker runs together: names of jobs, and their numbers in the plan."""
-Said = Event | str
-"""An event, `IDLE`, or how the process ended or became useless, in words."""
-IDLE = ""
-"""It has run its share."""
+"""Jobs that a worker runs together: their names, and their numbers in the plan."""
+Said = Event | str | None
+"""An event; how the process ended or became useless, in words; None: it has run its share."""
 
 _LAST_WORDS_SECONDS = 5.0
 """How long the pipe of a worker that has ended may stay open: child processes may hold it."""
 
 
 class WorkerProcess:
-    """`python -m lcpo.run.worker --feed`. `hear` is called with what it says, in other threads."""
+    """`python -m lcpo.run.worker --feed`. It calls `hear` with what it says, in other threads."""
 
     def __init__(
         self,
@@ -50,18 +47,16 @@ class WorkerProcess:
     ) -> None:
         """`digest`: of the plan that it runs, and trusts: `numbered` has compared it with the jobs.
 
-        `number`: of its log; `folder`: where it runs; `env`: variables that it has beside ours.
+        `number`: of its log; `folder`: where it runs; `env`: further environment variables.
 
-        Raises InputError where it cannot be started.
+        Raises InputError if it cannot be started.
         """
         self.number, self.hear, self.spoke = number, hear, False
         lock = descriptor_of(out)
         command = [sys.executable, "-m", "lcpo.run.worker", str(plan_file(out)), "--feed"]
-        command += ["--checkpoint-seconds", str(checkpoint_seconds)]
-        command += ["--plan-digest", digest]
+        command += ["--checkpoint-seconds", str(checkpoint_seconds), "--plan-digest", digest]
         command += ["--one-core"] * one_core
-        if lock is not None:
-            command += ["--lock", str(lock)]
+        command += [] if lock is None else ["--lock", str(lock)]
         self.log = Log(log_file(out, number))
         try:
             self.process = subprocess.Popen(
@@ -81,19 +76,19 @@ class WorkerProcess:
     def feed(self, share: Share) -> None:
         """Let it run a share."""
         self.log.begin(share)
-        assert self.process.stdin is not None
-        # A broken pipe: the worker died; `_watch` tells.
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(f"{' '.join(map(str, share.values()))}\n".encode())
+        self._tell(f"{' '.join(map(str, share.values()))}\n".encode())
 
     def stop(self) -> None:
         """Let it save what it runs, and end."""
+        self._tell(STOP)
+
+    def _tell(self, line: bytes) -> None:
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(STOP)
+        with contextlib.suppress(BrokenPipeError):  # the worker died: `_watch` reports it
+            self.process.stdin.write(line)
 
     def kill(self) -> None:
-        """End it."""
+        """End it at once."""
         self.process.kill()
 
     def close(self) -> None:
@@ -105,8 +100,13 @@ class WorkerProcess:
         self.watch.join()
         self.log.close()
 
+    def log_end(self, share: Share, how: str) -> str:
+        """Note in the log that it ended while it ran a share; how, and which log."""
+        self.log.write(f"{', '.join(share)} stopped: {how}\n")
+        return self.log.named(how)
+
     def _watch(self) -> None:
-        """Wait for its end, which is told after all that it said."""
+        """Wait for its end, which is reported after all that it said."""
         reader = threading.Thread(target=self._read, daemon=True)
         reader.start()
         code = self.process.wait()
@@ -121,12 +121,36 @@ class WorkerProcess:
             try:
                 for event in read_events(stdout.fileno()):
                     self.spoke = True
-                    self.hear(self, IDLE if event is None else event)
+                    if isinstance(event, Crashed) and event.details:  # the worker has logged them
+                        event = dataclasses.replace(event, reason=self.log.named(event.reason))
+                    self.hear(self, event)
             except Exception as error:  # whatever it is, the driver must not wait for more
                 self.process.kill()
                 garbled = isinstance(error, Garbled)
                 what = "said something that is no event" if garbled else "is silent"
                 self.hear(self, f"its worker {what}: {error}")
+
+
+class Garbled(Exception):
+    """A line that is no event; the text is the line."""
+
+
+def read_events(descriptor: int) -> Iterator[Event | None]:
+    """What a worker says until it ends; None: it is idle. Raises Garbled.
+
+    A last line without an end is incomplete, since its worker died, and is ignored.
+    """
+    with open(descriptor, "rb", buffering=0, closefd=False) as stream:
+        rest = b""
+        while part := stream.read(1 << 16):
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                try:
+                    values = json.loads(line)
+                    event = None if values == IDLE else events.from_json(values)
+                except ValueError:
+                    raise Garbled(line[:200].decode(errors="backslashreplace")) from None
+                yield event
 
 
 def _how_it_ended(code: int) -> str:
@@ -135,16 +159,16 @@ def _how_it_ended(code: int) -> str:
         return f"ended with exit code {code}"
     with contextlib.suppress(ValueError):
         name = signal.Signals(-code).name
-        memory = ", as the system does where memory is short" if name == "SIGKILL" else ""
+        memory = ", as the system does when memory is short" if name == "SIGKILL" else ""
         return f"was ended by {name}{memory}"
     return f"was ended by signal {-code}"
 
 
 class Log:
-    """A log to which sessions append. One in which nothing but beginnings was told is not kept."""
+    """A log to which sessions append. It is removed if it holds nothing but their headers."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InputError where it cannot be written."""
+        """Raises InputError if it cannot be written."""
         self.path = path
         try:
             path.parent.mkdir(exist_ok=True)
@@ -152,26 +176,25 @@ class Log:
         except OSError as error:
             raise cannot_write(path, error) from error
         self.before = os.fstat(self.descriptor).st_size
-        self.beginnings = 0
+        self.headers = 0
 
     def begin(self, names: Iterable[str]) -> None:
-        """Say whose text follows."""
-        self.beginnings += self.write(f"--- {time.strftime('%F %T')} {', '.join(names)}\n")
+        """Write the header of what follows."""
+        self.headers += self.write(f"--- {time.strftime('%F %T')} {', '.join(names)}\n")
 
     def write(self, text: str) -> int:
-        """Append text; how many bytes. A log that cannot be written stops no run."""
+        """Append text; the number of bytes. A log that cannot be written stops no run."""
         with contextlib.suppress(OSError):
             return os.write(self.descriptor, text.encode(errors="backslashreplace"))
         return 0
 
     def named(self, reason: str) -> str:
-        """A reason, and where the rest is told."""
+        """A reason, with a reference to this log."""
         return f"{reason}; see {self.path}"
 
     def close(self) -> None:
-        """Close it, and remove what tells nothing."""
         with contextlib.suppress(OSError):  # the folder may be gone
-            if os.fstat(self.descriptor).st_size == self.before + self.beginnings:
+            if os.fstat(self.descriptor).st_size == self.before + self.headers:
                 os.ftruncate(self.descriptor, self.before)
                 if self.before == 0:
                     self.path.unlink()
@@ -180,24 +203,35 @@ class Log:
 
 
 MOST_DEATHS = 3
-"""How often a run is begun again after its worker died. Then it is to blame, or its machine."""
+"""How often a run is retried after its worker died. Then the run or its machine is to blame."""
 
 
-class Retries:
-    """Counts the deaths of workers, and tells of them."""
+class Shares:
+    """Shares of a plan: those that wait, those that a worker runs, and how often runs are retried.
 
-    def __init__(self, report: Report) -> None:
-        self.report = report
+    Engines derive from it. A worker is whatever they run a share with.
+    """
+
+    def __init__(self, waiting: list[Share], report: Report) -> None:
+        self.waiting, self.report = waiting, report
+        self.running: dict[Any, Share] = {}  # by worker: the jobs that have not ended yet
         self.deaths: Counter[str] = Counter()
 
-    def after_death(self, names: Collection[str], how: str) -> bool:
-        """Whether runs whose worker died are to be begun again; if not, they have crashed."""
-        self.deaths.update(list(names))  # of a dict it would add up the values
-        deaths = max(self.deaths[name] for name in names)
+    def heard(self, worker: Any, event: Event) -> None:
+        """Pass on an event of a worker."""
+        if not isinstance(event, Progress | Note):
+            self.running.get(worker, {}).pop(event.job, None)
+        self.report(event)
+
+    def retry(self, share: Share, how: str) -> bool:
+        """Whether the runs of a worker that died wait again; if not, they have crashed."""
+        self.deaths.update(list(share))  # the names: of a dict it would add up the values
+        deaths = max(self.deaths[name] for name in share)
         if deaths > MOST_DEATHS:
-            for name in names:
+            for name in share:
                 self.report(Crashed(name, how))
             return False
         which = f"time {deaths} of at most {MOST_DEATHS}"
-        self.report(Note(f"from the last checkpoint again ({which}): {', '.join(names)}: {how}"))
+        self.report(Note(f"from the last checkpoint again ({which}): {', '.join(share)}: {how}"))
+        self.waiting.insert(0, share)
         return True

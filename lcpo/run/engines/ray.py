@@ -1,9 +1,8 @@
 """The engine of a Ray cluster: a task for each share of the jobs, on a folder that all share.
 
-A thin adapter. Ray finds a machine with a free core, or GPU, and tells when it is lost; a task runs
-the same worker process as on one machine (`ray_task`), and what it says comes back as the task's
-own stream of small messages. Everything else is in the folder: a task whose machine is lost is
-begun again elsewhere, from the checkpoints that it left there.
+Ray finds a machine with a free core, or GPU, and reports if it is lost. A task runs the same worker
+process as on one machine (`ray_task`), and streams back what it says in small messages. All state
+is in the folder: the share of a lost machine is retried elsewhere, from its checkpoints.
 """
 
 from __future__ import annotations
@@ -14,21 +13,22 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from lcpo.errors import InputError, MissingPackage, message
 from lcpo.run import events
 from lcpo.run.engines.local import make_shares
-from lcpo.run.engines.process import Retries, Share
+from lcpo.run.engines.process import Share, Shares
 from lcpo.run.engines.ray_task import DIED, Place, serve
-from lcpo.run.events import Crashed, Note, Progress, Report
+from lcpo.run.events import Crashed, Report
 from lcpo.run.plan.job import Job
 from lcpo.run.store.plans import numbered
 from lcpo.values import current_folder
 
 HEALTH_SECONDS = 20.0
-"""How long a cluster may take to answer. (Ray itself would wait for minutes.)"""
+"""How long a cluster may take to answer; Ray itself would wait for minutes."""
 MOST_TASKS = 1000
 """Tasks at a time, running and waiting for a free core."""
 
@@ -48,10 +48,10 @@ class RayEngine:
         """
         self.address, self.workers = address, workers
         self.checkpoint_seconds = checkpoint_seconds
-        self.joined = False  # by us: a user's own connection stays
+        self.joined = False  # whether to disconnect: a user's own connection stays
 
     def check(self, jobs: list[Job]) -> None:
-        """Raise InputError where there is no cluster, or it can run nothing."""
+        """Raise InputError if there is no cluster, or it has no core."""
         current_folder()
         ray = self._connect()
         if ray.cluster_resources().get("CPU", 0) < 1:
@@ -79,7 +79,7 @@ class RayEngine:
                 ray.shutdown()
 
     def _connect(self) -> Any:
-        """Ray, connected to the cluster; InputError where there is none."""
+        """Ray, connected to the cluster; InputError if there is none."""
         try:
             import ray
         except ImportError as error:
@@ -107,7 +107,7 @@ class RayEngine:
 
 
 def _answers(address: str | None) -> bool:
-    """Whether a cluster is there, asked by a process that can be ended."""
+    """Whether a cluster answers, asked by a process that can be killed."""
     if address is not None:
         host, _, port = address.rpartition(":")
         try:
@@ -121,55 +121,44 @@ def _answers(address: str | None) -> bool:
     return False
 
 
-class _Tasks:
-    """Tasks, each of which has a share of the jobs."""
+class _Tasks(Shares):
+    """Tasks, each of which runs a share. Their streams of messages are the workers."""
 
-    def __init__(self, ray: Any, submit: Any, report: Report) -> None:
-        self.ray, self.submit, self.report = ray, submit, report
-        self.retries = Retries(report)
-        self.current: dict[Any, Share] = {}  # streams of messages, and what has not ended yet
-        self.waiting: list[Share] = []
+    def __init__(self, ray: Any, submit: Callable[[Share], Any], report: Report) -> None:
+        super().__init__([], report)
+        self.ray, self.submit = ray, submit
 
     def run(self, shares: list[Share], count: int) -> None:
         self.waiting = shares
         try:
-            while self.current or self.waiting:
-                while self.waiting and len(self.current) < count:
+            while self.running or self.waiting:
+                while self.waiting and len(self.running) < count:
                     share = self.waiting.pop(0)
-                    self.current[self.submit(share)] = share
-                streams = list(self.current)
+                    self.running[self.submit(share)] = share
+                streams = list(self.running)
                 ready, _ = self.ray.wait(
                     streams, num_returns=len(streams), timeout=0.2, fetch_local=False
                 )
                 for stream in ready:
                     self._hear(stream)
         finally:
-            for stream in self.current:
+            for stream in self.running:
                 self.ray.cancel(stream, force=True)
 
     def _hear(self, stream: Any) -> None:
         try:
             said = self.ray.get(next(stream))
         except StopIteration:
-            self.current.pop(stream)
+            self.running.pop(stream)
             return
         except self.ray.exceptions.RayTaskError as error:  # raised by `serve`, or before it
             hint = "is lcpo installed on every machine, in the same version?"
-            for name in self.current.pop(stream):
+            for name in self.running.pop(stream):
                 self.report(Crashed(name, f"its task could not be run: {message(error)} ({hint})"))
             return
         except self.ray.exceptions.RayError as error:
-            self._died(stream, f"its task was lost: {message(error).split('. ')[0]}")
-            return
-        if DIED in said:
-            self._died(stream, said[DIED])
-            return
-        event = events.from_json(said)
-        if not isinstance(event, Progress | Note):
-            self.current[stream].pop(event.job, None)
-        self.report(event)
-
-    def _died(self, stream: Any, how: str) -> None:
-        share = self.current.pop(stream)
-        if share and self.retries.after_death(share, how):
-            self.waiting.insert(0, share)
+            said = {DIED: f"its task was lost: {message(error).split('. ')[0]}"}
+        if DIED not in said:
+            self.heard(stream, events.from_json(said))
+        elif share := self.running.pop(stream):
+            self.retry(share, said[DIED])

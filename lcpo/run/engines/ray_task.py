@@ -1,6 +1,6 @@
-"""What a task of Ray's does, on whichever machine it is: run a share in a worker process.
+"""A task of Ray's, on any machine: it runs a share in a worker process.
 
-The object store holds nothing but what the worker says, one small message each.
+It imports little, and the object store holds nothing but what the worker says, in small messages.
 """
 
 from __future__ import annotations
@@ -13,23 +13,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lcpo.run import events
-from lcpo.run.engines.process import IDLE, Said, Share, WorkerProcess
+from lcpo.run.engines.process import Said, Share, WorkerProcess
 from lcpo.run.events import Crashed
 from lcpo.run.store.layout import plan_file
 
 DIED = "died"
-"""Name of a message that is no event: how the worker ended."""
+"""Key of a message that is no event: how the worker ended."""
 
 
 class Place(NamedTuple):
-    """Where and how a share is run; the same for all of a plan."""
+    """Where and how a share is run; the same for all shares of a plan."""
 
-    out: str
-    """The output folder, which all machines share."""
-    digest: str
-    """Of the plan in it."""
-    folder: str
-    """The driver's own folder: names of trace files and modules are looked for there."""
+    out: str  # the output folder, which all machines share
+    digest: str  # of the plan in it
+    folder: str  # the driver's working directory: trace files and modules are looked up there
     python_path: str
     checkpoint_seconds: float
     one_core: bool
@@ -56,19 +53,10 @@ def serve(place: Place, share: Share) -> Iterator[dict[str, Any]]:
     )
     try:
         process.feed(share)
-        while (said := heard.get()) != IDLE:
+        while (said := heard.get()) is not None:
             if isinstance(said, str):
-                process.log.write(f"{', '.join(share)} stopped: {said}\n")
-                yield {DIED: process.log.named(f"{said} on {host}")}
+                yield {DIED: process.log_end(share, f"{said} on {host}")}
                 return
-            yield _message(said, process)
+            yield events.to_json(said)
     finally:
         process.close()
-
-
-def _message(event: events.Event, process: WorkerProcess) -> dict[str, Any]:
-    """Without tracebacks, which are in the log."""
-    message = events.to_json(event)
-    if isinstance(event, Crashed) and event.details:
-        message |= {"reason": process.log.named(event.reason), "details": ""}
-    return message

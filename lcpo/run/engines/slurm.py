@@ -1,7 +1,7 @@
-"""The engine of a Slurm cluster: it runs nothing, and writes a script that does.
+"""The engine of a Slurm cluster: it runs nothing, but writes a script that does.
 
-The script is an array of tasks; each runs the worker on its part of the plan, on a folder that all
-machines share. Submitted again, it goes on with what has not ended.
+The script is an array of tasks; each runs the worker on its part of the plan, in a folder that all
+machines share. Submitted again, it resumes what has not ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lcpo.run.store.plans import numbered, planned_jobs
 from lcpo.values import current_folder, has_control, refuse
 
 MOST_TASKS = 1000
-"""Of an array, where nobody says: what Slurm allows unless its administrator does otherwise."""
+"""Default size of an array: the most that Slurm allows unless its administrator changed it."""
 
 
 class SlurmEngine:
@@ -33,12 +33,17 @@ class SlurmEngine:
         self.workers, self.checkpoint_seconds = workers, checkpoint_seconds
 
     def check(self, jobs: list[Job]) -> None:
-        """Raise InputError where tasks could not change to the current folder."""
+        """Raise InputError if tasks could not change to the current folder."""
         _check_line(current_folder())
 
     def run(self, jobs: list[Job], out: Path, report: Report) -> None:
-        """Write the script, show it, and say what to do with it. No job is begun."""
-        _check_others(jobs, out)
+        """Write the script, print it, and say how to submit it. No job is begun."""
+        # The script runs all of the plan: jobs that this command does not name may not bring
+        # other code.
+        named, code = {job.name for job in jobs}, {name for job in jobs for name in outside(job)}
+        others = [job for job in planned_jobs(out) if job.name not in named]
+        brought = [job for job in others if not outside(job).keys() <= code]
+        check_trust([job for job in brought if not has_ended(out, job)], False, str(plan_file(out)))
         parts = min(len(jobs), self.workers or MOST_TASKS)
         digest = numbered([jobs], out).digest
         file, text = out / "slurm.sh", script(out, digest, parts, self.checkpoint_seconds)
@@ -56,14 +61,6 @@ class SlurmEngine:
         )
 
 
-def _check_others(jobs: list[Job], out: Path) -> None:
-    """The script runs all of the plan: what this command does not name may bring no other code."""
-    named, code = {job.name for job in jobs}, {name for job in jobs for name in outside(job)}
-    others = [job for job in planned_jobs(out) if job.name not in named]
-    brought = [job for job in others if not outside(job).keys() <= code]
-    check_trust([job for job in brought if not has_ended(out, job)], False, str(plan_file(out)))
-
-
 def _check_line(path: Path) -> None:
     """Raise InputError for a path that would not stay in its line of the script."""
     if has_control(str(path)):
@@ -71,7 +68,7 @@ def _check_line(path: Path) -> None:
 
 
 def script(out: Path, digest: str, parts: int, checkpoint_seconds: float) -> str:
-    """An array of `parts` tasks, which run the plan of a folder, if it has this digest."""
+    """An array of `parts` tasks that run the plan of a folder, if it has this digest."""
     out, here = out.absolute(), current_folder()
     _check_line(out)
     log = shlex.quote(str(out / "logs").replace("%", "%%") + "/slurm-%a.txt")
@@ -84,9 +81,9 @@ def script(out: Path, digest: str, parts: int, checkpoint_seconds: float) -> str
 #SBATCH --requeue
 #SBATCH --output={log}
 #SBATCH --open-mode=append
-# Add what your cluster wants: --time, --mem, --partition, --account. On GPUs: --gpus-per-task=1,
-# and leave out --one-core below. Every task runs its part of the plan; what has ended is not run
-# again, what was stopped goes on: submit this file again after a time limit.
+# Add what your cluster needs: --time, --mem, --partition, --account. On GPUs: --gpus-per-task=1,
+# and remove --one-core below. Every task runs its part of the plan. Submit this file again after a
+# time limit: runs that have ended are skipped, and runs that were stopped are resumed.
 cd {shlex.quote(str(here))} || exit
 export PYTHONPATH={shlex.quote(os.environ.get("PYTHONPATH", ""))}
 exec {command} --part "$SLURM_ARRAY_TASK_ID/{parts}" \\
