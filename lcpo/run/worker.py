@@ -66,7 +66,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, channel: Channel) -> int:
-    """Run the jobs; the exit code."""
     part = read_part(options.part)
     if options.one_core:
         pin(free_core())
@@ -170,7 +169,6 @@ class Channel:
             yield numbers.get()
 
     def close(self) -> None:
-        """Close both descriptors, if they are open."""
         for descriptor in (self.source, self.target):
             if descriptor >= 0:
                 os.close(descriptor)

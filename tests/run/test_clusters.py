@@ -18,10 +18,10 @@ from commands import run
 from killing import files, tables
 
 from lcpo.errors import InputError
-from lcpo.run.engines import ray as on_ray
+from lcpo.run.engines import clusters
+from lcpo.run.engines.clusters import RayEngine, _Tasks
 from lcpo.run.engines.engine import make_engine
-from lcpo.run.engines.ray import RayEngine, _Tasks
-from lcpo.run.engines.ray_task import Place, serve
+from lcpo.run.engines.process import serve
 from lcpo.run.events import Crashed, Event, Finished, Note, Progress, to_json
 from lcpo.run.options import RunOptions
 
@@ -62,13 +62,13 @@ def test_ray_that_is_not_installed_is_told(
 
 def test_a_task_tells_how_its_worker_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be on a machine that does not see the folder, too."""
-    place = Place(str(tmp_path), "", str(tmp_path), "", 60.0, True)
-    (said,) = serve(place, {"a-s0": 0})
+    how: dict[str, Any] = {"digest": "", "checkpoint_seconds": 60.0}
+    (said,) = serve({"a-s0": 0}, tmp_path, tmp_path, **how)
     assert said["event"] == "crashed"
     assert f"does not see {tmp_path}: give a folder" in said["reason"]
     (tmp_path / "plan.json").write_text("{}")
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    (said,) = serve(place, {"a-s0": 0})
+    (said,) = serve({"a-s0": 0}, tmp_path, tmp_path, **how)
     assert said["died"].startswith("its worker ended with exit code 1 on ")
 
 
@@ -138,7 +138,7 @@ def test_what_stops_the_driver_cancels_its_tasks() -> None:
 def test_a_cluster_that_is_not_there_is_told_soon(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_ray, "HEALTH_SECONDS", 5.0)
+    monkeypatch.setattr(clusters, "HEALTH_SECONDS", 5.0)
     monkeypatch.setitem(sys.modules, "ray", type(sys)("ray"))
     monkeypatch.setattr(sys.modules["ray"], "is_initialized", lambda: False, raising=False)
     with pytest.raises(InputError, match=f"no Ray cluster answers at {address}"):

@@ -14,10 +14,10 @@ from commands import run
 
 from lcpo.errors import InputError
 from lcpo.run import worker
-from lcpo.run.engines import local, process, slurm
+from lcpo.run.engines import clusters, local, process
 from lcpo.run.engines.engine import run_plan
 from lcpo.run.engines.local import LocalEngine
-from lcpo.run.engines.ray_task import Place, serve
+from lcpo.run.engines.process import serve
 from lcpo.run.events import Crashed, Event
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
@@ -95,7 +95,7 @@ def test_the_script_brings_no_code_that_nobody_named(tmp_path: Path) -> None:
     (own,), out = jobs_of(), tmp_path / "o"
     plans.save_plan(out, [own, dataclasses.replace(own, agent="foreign:agent")])
     with pytest.raises(InputError, match=r"names the agent 'foreign:agent', which is no part of"):
-        run_plan([own], out, slurm.SlurmEngine(), lambda event: None, resume=True)
+        run_plan([own], out, clusters.SlurmEngine(), lambda event: None, resume=True)
     assert not (out / "slurm.sh").exists()
 
 
@@ -115,18 +115,18 @@ def test_no_path_becomes_code_of_the_script(
     assert "needs no control characters, where Slurm" in capsys.readouterr().err
     assert list(Path.cwd().iterdir()) == []
     with pytest.raises(InputError, match="needs no control characters"):
-        slurm.script(tmp_path / odd, "0", 1, 60.0)
+        clusters.script(tmp_path / odd, "0", 1, 60.0)
 
 
 def test_every_line_of_the_script_is_one_that_we_wrote(tmp_path: Path) -> None:
     """Whatever is printable in a path stays within its quotes."""
     odd = tmp_path / "$(touch mark) `touch mark` \"'; # 50 %a"
-    text = slurm.script(odd, "0", 1, 60.0)
+    text = clusters.script(odd, "0", 1, 60.0)
     quoted = shlex.quote(str(odd / "logs").replace("%", "%%") + "/slurm-%a.txt")
     assert f"#SBATCH --output={quoted}\n" in text
     words = shlex.split(text, comments=True)
     assert str(odd / "plan.json") in words
-    assert len(text.splitlines()) == len(slurm.script(tmp_path, "0", 1, 60.0).splitlines())
+    assert len(text.splitlines()) == len(clusters.script(tmp_path, "0", 1, 60.0).splitlines())
 
 
 def test_workers_on_this_machine_refuse_a_plan_that_was_put_there(
@@ -155,8 +155,8 @@ def test_a_task_of_rays_refuses_a_plan_that_was_put_there(tmp_path: Path, replac
     plans.save_plan(out, jobs_of())
     digest = plans.load_plan(plan_file(out)).digest
     mark = replace(out)
-    place = Place(str(out), digest, str(tmp_path), os.environ.get("PYTHONPATH", ""), 60.0, True)
-    (said,) = serve(place, {jobs_of()[0].name: 0})
+    share = {jobs_of()[0].name: 0}
+    (said,) = serve(share, out, tmp_path, digest=digest, checkpoint_seconds=60.0)
     assert said["died"].startswith("its worker ended with exit code 2 on ")
     assert not mark.exists()
 

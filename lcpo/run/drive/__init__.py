@@ -1,4 +1,1 @@
-"""How runs advance: drivers (`base.Driver`) for compiled and for host environments.
-
-`execute.run_jobs` runs jobs in this process, `group` those that advance together, phase by phase.
-"""
+"""How runs advance: `execute.run_jobs` runs jobs in this process, with drivers (`base.Driver`)."""

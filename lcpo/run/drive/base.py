@@ -21,7 +21,7 @@ from lcpo.core import health, returns
 from lcpo.envs.base import HostEnv, ObsLayout, is_host, landmarks_of, obs_layout
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import ONLINE, Mode, Phase, phase_at
-from lcpo.run.store.checkpoint import Saved, without_memory
+from lcpo.run.store.checkpoint import Saved, member_of, without_memory
 from lcpo.run.store.record import TOTAL
 from lcpo.types import AnyAgent, Array, Metrics, Spec, Transition, Tree
 
@@ -54,7 +54,6 @@ class Worlds(NamedTuple):
 
     @property
     def obs(self) -> Array:
-        """[N, D]."""
         return ObsLayout.join(self.features, self.history)
 
 
@@ -115,9 +114,9 @@ class Driver(abc.ABC, Generic[StateT]):
     def members(self, state: StateT) -> list[tuple[RunState, int | None]]:
         """For each run the state to save, and its index in it; None if it is not stacked."""
 
-    @abc.abstractmethod
     def agents(self, state: StateT) -> list[Tree]:
         """The agents' states on the host, one per run, without what only learning needs."""
+        return [member_of(without_memory(run.agent), i) for run, i in self.members(state)]
 
     def close(self, state: StateT) -> None:
         """Free what the state holds."""

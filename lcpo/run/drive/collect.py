@@ -20,14 +20,6 @@ Act = Callable[[np.ndarray, int], tuple[np.ndarray, Tree]]
 """act(obs [N, D], t) -> (actions [N, A], extra)"""
 
 
-class Rollout(NamedTuple):
-    """What was collected, and the worlds' state after it."""
-
-    batch: Transition  # NumPy, leaves [T, N, ...]; those of `extra` as `act` gave them, [T, ...]
-    obs: np.ndarray  # [N, D]
-    cursor: np.ndarray  # [N]
-
-
 class Buffers(NamedTuple):
     """The fields of a `Transition` while they are written, leaves [T, N, ...]."""
 
@@ -79,12 +71,13 @@ class Collector:
         num_steps: int,
         first: int,
         starts: np.ndarray | None = None,
-    ) -> Rollout:
+    ) -> tuple[Transition, np.ndarray, np.ndarray]:
         """Steps number first .. first + num_steps - 1 of the phase, from obs [N, D].
 
         `cursor` [N]: rows of the trace; if all worlds are at the same row, it is the number of the
         step. `starts` [T, N]: where an episode that begins after step t begins, if starts are
-        random. Raises StoppedRuns if worlds cannot continue.
+        random. Returns the batch in NumPy, leaves [T, N, ...] but for `extra`, [T, ...] as `act`
+        gave it; then obs and cursor after it. Raises StoppedRuns if worlds cannot continue.
         """
         batch, extras = make_buffers(self.spec, num_steps, self.num_worlds), []
         history, context, ahead = None, self.no_context, ()
@@ -126,7 +119,7 @@ class Collector:
         extra = jax.tree.map(lambda *x: np.stack(x), *extras) if extras else ()
         *rest, readings = batch
         readings = readings if self.spec.readings else ()
-        return Rollout(Transition(*rest, extra, readings), obs, cursor)  # pyright: ignore
+        return Transition(*rest, extra, readings), obs, cursor  # pyright: ignore
 
     def _history(self, cursor: np.ndarray) -> np.ndarray:
         return self.layout.history_at(self.trace, cursor)

@@ -91,10 +91,6 @@ class CompiledDriver(Driver[RunState]):
         fetched = segments.on_host(state, self.many)
         return [(fetched, i if self.many else None) for i in range(self.num_runs)]
 
-    def agents(self, state: RunState) -> list[Tree]:
-        slim = jax.device_get(checkpoints.without_memory(state.agent))
-        return [checkpoints.member_of(slim, i if self.many else None) for i in range(self.num_runs)]
-
     def _contexts(self, first: int) -> Contexts:
         """The rows that a chunk from update `first` on will see."""
         if self.whole is not None:
@@ -133,13 +129,10 @@ def _over_runs(function: Callable, *axes: Any) -> Callable:
     return of_many
 
 
-Chunk = Callable[[Run, RunState, Contexts, Array, Array], tuple[RunState, Metrics]]
-
-
 @functools.cache
 def make_chunk(
     program: Program, max_updates: int, many: bool = False, options: Options = ()
-) -> Chunk:
+) -> Callable[..., tuple[RunState, Metrics]]:
     """Compile `chunk(run, state, contexts, first, count)`.
 
     It runs updates first .. first + count - 1 (count <= max_updates) and returns the new state

@@ -89,8 +89,7 @@ def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: flo
         group = [first]
         if first.is_host or jax.default_backend() != "cpu":
             group = [s for s in waiting if s.statics() == first.statics()]
-        taken, names = {id(setup) for setup in group}, [setup.job.name for setup in group]
-        waiting = [s for s in waiting if id(s) not in taken]
+        waiting, names = [s for s in waiting if s not in group], [s.job.name for s in group]
         with reporter.crashes_of([s.job for s in group]), claimed(out, names) as mine:
             for name in names:
                 if name not in mine:

@@ -66,9 +66,7 @@ class Group:
         self.setups, self.report = setups, report
         self.phases = setups[0].phases
         self.checkpoint_seconds, self.keep_state = checkpoint_seconds, keeps_state(out)
-        named = {(s.job.trace, s.job.scale): s for s in setups}
-        loaded = {name: setup.trace() for name, setup in named.items()}
-        self.traces = [loaded[s.job.trace, s.job.scale] for s in setups]
+        self.traces = [setup.trace() for setup in setups]  # runs share what is loaded
         self.members = [Member(s, run_files(out, s.job.name), s.identity()) for s in setups]
 
     def run(self, found: Sequence[Checkpoint | None]) -> None:

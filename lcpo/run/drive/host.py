@@ -177,15 +177,10 @@ class HostDriver(Driver[HostState]):
             features, history = self.collector.layout.split(state.obs[mine])
             worlds: Any = env, features, history, state.cursor[mine]
             sums: Any = state.episode_return[i], state.episode_length[i]
-            out.append((RunState(self._agent(state, i), Worlds(*worlds), *sums), None))
+            held = state.agent
+            agent = jax.tree.map(lambda x, i=i: x[i], held) if self.together else held[i]
+            out.append((RunState(agent, Worlds(*worlds), *sums), None))
         return out
-
-    def _agent(self, state: HostState, i: int) -> Tree:
-        return jax.tree.map(lambda x: x[i], state.agent) if self.together else state.agent[i]
-
-    def agents(self, state: HostState) -> list[Tree]:
-        each = (self._agent(state, i) for i in range(self.num_runs))
-        return [checkpoints.member_of(checkpoints.without_memory(agent), None) for agent in each]
 
     def close(self, state: HostState) -> None:
         state.worlds.close()

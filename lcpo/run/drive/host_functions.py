@@ -96,10 +96,8 @@ class Functions:
         return Acting(self.kind.program, config, state)
 
 
-@functools.cache
-def functions_of(kind: Kind) -> Functions:
-    """`Functions`, compiled once per process."""
-    return Functions(kind)
+functions_of = functools.cache(Functions)
+"""The functions of a kind, compiled once per process."""
 
 
 class Acting:

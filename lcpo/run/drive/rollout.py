@@ -8,7 +8,7 @@ stopped or resumed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +20,6 @@ from lcpo.run.drive import base
 from lcpo.run.drive.base import Program, Run, RunState, Worlds
 from lcpo.run.plan.phases import config_at
 from lcpo.types import Array, Metrics, Spec, Step, Transition, Tree
-
-C = TypeVar("C")
-Input = TypeVar("Input")
-Output = TypeVar("Output")
 
 UNROLL = {"cpu": 1, "gpu": 20}
 """Steps per iteration of a rollout's loop: on a GPU this saves most of the loop's own cost."""
@@ -117,11 +113,6 @@ def rollout(
         cursors = jnp.broadcast_to(ahead[:, None], each)
         known = cursors, jax.vmap(lambda cursor: _history(env, spec, contexts, cursor))(cursors)
 
-    def next_row(cursor: Array) -> tuple[Array, Array]:
-        """The row of the transition that starts now. The agent does not see it before it acts."""
-        cursor = (cursor + 1) % rows if by_step else cursor
-        return cursor, _history(env, spec, contexts, cursor)
-
     def advance(worlds: Worlds, inputs: tuple) -> tuple[Worlds, tuple]:
         """One step: where the next one starts, and the rest of the transition."""
         act_key, step_keys, (fresh_state, fresh_features), start, known = inputs
@@ -129,7 +120,12 @@ def rollout(
         action, extra = jax.lax.optimization_barrier(
             agent.act(config, spec, state.agent, worlds.obs, act_key)
         )
-        cursor, history = known or next_row(worlds.cursor)
+        # The row of the transition that starts now. The agent does not see it before it acts.
+        if known:
+            cursor, history = known
+        else:
+            cursor = (worlds.cursor + 1) % rows if by_step else worlds.cursor
+            history = _history(env, spec, contexts, cursor)
         step: Step
         env_state, step = jax.vmap(env.step)(worlds.env, action, layout.newest(history), step_keys)
         ended = step.terminated | step.truncated
@@ -165,9 +161,7 @@ def _history(env: AnyEnv, spec: Spec, contexts: Contexts, cursor: Array) -> Arra
     return jax.vmap(lambda c: entries(contexts.history(c, spec.context.lags)))(cursor)
 
 
-def packed_scan(
-    step: Callable[[C, Input], tuple[C, Output]], carry: C, inputs: Input
-) -> tuple[C, C, Output]:
+def packed_scan(step: Callable, carry: Tree, inputs: Tree) -> tuple[Tree, Tree, Tree]:
     """Scan `step(carry, input) -> (carry, output)` over leaves [N, ...], packed into one array.
 
     `lax.scan` copies each array that it carries and writes each array that it returns with
@@ -196,7 +190,7 @@ def packed_scan(
             parts.append(_cast(part.reshape(like.shape), like.dtype))
         return jax.tree.unflatten(structure, parts)
 
-    def body(row: Array, given: Input) -> tuple[Array, Array]:
+    def body(row: Array, given: Tree) -> tuple[Array, Array]:
         before, _ = unpack(jax.lax.optimization_barrier(row))  # else XLA computes it again
         row = pack(step(before, given))
         return row, row

@@ -1,1 +1,1 @@
-"""Where jobs are run. `base` has the protocol and `run_plan`; `choose` finds engines by name."""
+"""Where jobs run. `engine` has the protocol, finds engines by name, and runs a plan."""

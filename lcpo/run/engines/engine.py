@@ -14,9 +14,8 @@ from typing import Protocol
 from lcpo.errors import InputError, no_space
 from lcpo.names import unknown
 from lcpo.run.drive.execute import has_ended
+from lcpo.run.engines.clusters import RayEngine, SlurmEngine
 from lcpo.run.engines.local import LocalEngine
-from lcpo.run.engines.ray import RayEngine
-from lcpo.run.engines.slurm import SlurmEngine
 from lcpo.run.events import Crashed, Event, Note, Report
 from lcpo.run.options import RunOptions
 from lcpo.run.plan.job import Job

@@ -2,9 +2,8 @@
 
 On a CPU vmap over seeds gains nothing, so each core gets a worker of its own, pinned to it, that
 runs one share of the jobs after another: a single job, or its part of the runs of a host
-environment, which step together. A worker behaves the same alone and beside others, so a seed
-gives the same result alone and in a group. What workers print goes to logs. A worker that dies is
-replaced, and its share retried.
+environment, which step together. A seed gives the same result alone and in a group. What workers
+print goes to logs. A worker that dies is replaced, and its share retried.
 
 On a GPU the runs of a program are one share, and by default this process runs all of them. A
 program of some fifty runs leaves most of a large GPU idle: with `--workers`, as many programs run
@@ -49,7 +48,7 @@ class LocalEngine:
     def check(self, jobs: list[Job]) -> None:
         """Raise InputError if memory is short, or taken by this process."""
         shares, count = self._shares(jobs)
-        if count > 0 and _on_gpu() and os.environ.get(PREALLOCATE) != "false":
+        if count > 0 and jax.default_backend() != "cpu" and os.environ.get(PREALLOCATE) != "false":
             raise InputError(
                 f"--workers {self.workers} on a GPU: this process has taken most of its memory: "
                 f"set {PREALLOCATE}=false, and start NVIDIA's MPS (nvidia-cuda-mps-control -d), "
@@ -58,7 +57,6 @@ class LocalEngine:
         check_memory(shares, max(count, 1))
 
     def run(self, jobs: list[Job], out: Path, report: Report) -> None:
-        """Run the jobs; `check` has been called."""
         shares, count = self._shares(jobs)
         if count > 0:
             _Workers(shares, out, report, self.checkpoint_seconds).run(count)
@@ -70,17 +68,13 @@ class LocalEngine:
 
     def _shares(self, jobs: list[Job]) -> tuple[list[list[Job]], int]:
         """What runs together, and in how many processes; 0: in this one."""
-        if _on_gpu():
+        if jax.default_backend() != "cpu":
             count = self.workers or 0
             shares = make_shares(jobs, 1, on_gpus=True) if count else [jobs]
         else:
             count = len(cores()) if self.workers is None else self.workers
             shares = make_shares(jobs, max(count, 1))
         return shares, min(count, len(shares))
-
-
-def _on_gpu() -> bool:
-    return jax.default_backend() != "cpu"
 
 
 def make_shares(jobs: list[Job], processes: int, on_gpus: bool = False) -> list[list[Job]]:
@@ -163,7 +157,7 @@ class _Workers(Shares):
             self.processes[number].close()
         process = WorkerProcess(
             self.out, self.digest, number, lambda *said: self.queue.put(said),
-            self.checkpoint_seconds, one_core=not _on_gpu(),
+            self.checkpoint_seconds, one_core=jax.default_backend() == "cpu",
         )  # fmt: skip
         self.processes[number] = process
         self._feed(process)

@@ -1,4 +1,7 @@
-"""Worker processes on this machine, their logs, and the shares of a plan's jobs that they run."""
+"""Worker processes on this machine, their logs, and the shares of a plan's jobs that they run.
+
+A task of Ray's is `serve`, on any machine: this module imports neither JAX nor agents.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import contextlib
 import dataclasses
 import json
 import os
+import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -114,7 +119,6 @@ class WorkerProcess:
         self.hear(self, f"its worker {_how_it_ended(code)}")
 
     def _read(self) -> None:
-        """Pass on what it says."""
         stdout = self.process.stdout
         assert stdout is not None
         with stdout:
@@ -126,42 +130,65 @@ class WorkerProcess:
                     self.hear(self, event)
             except Exception as error:  # whatever it is, the driver must not wait for more
                 self.process.kill()
-                garbled = isinstance(error, Garbled)
-                what = "said something that is no event" if garbled else "is silent"
+                is_line = isinstance(error, ValueError)
+                what = "said something that is no event" if is_line else "is silent"
                 self.hear(self, f"its worker {what}: {error}")
 
 
-class Garbled(Exception):
-    """A line that is no event; the text is the line."""
-
-
 def read_events(descriptor: int) -> Iterator[Event | None]:
-    """What a worker says until it ends; None: it is idle. Raises Garbled.
-
-    A last line without an end is incomplete, since its worker died, and is ignored.
-    """
-    with open(descriptor, "rb", buffering=0, closefd=False) as stream:
-        rest = b""
-        while part := stream.read(1 << 16):
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines:
-                try:
-                    values = json.loads(line)
-                    event = None if values == IDLE else events.from_json(values)
-                except ValueError:
-                    raise Garbled(line[:200].decode(errors="backslashreplace")) from None
-                yield event
+    """What a worker says until it ends; None: it is idle. ValueError: a line that is no event."""
+    with open(descriptor, "rb", closefd=False) as lines:
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return  # incomplete, since its worker died
+            try:
+                values = json.loads(line)
+                event = None if values == IDLE else events.from_json(values)
+            except ValueError:
+                raise ValueError(line[:200].decode(errors="backslashreplace").rstrip()) from None
+            yield event
 
 
 def _how_it_ended(code: int) -> str:
     """In words, from the return code of a process."""
     if code >= 0:
         return f"ended with exit code {code}"
-    with contextlib.suppress(ValueError):
+    try:
         name = signal.Signals(-code).name
-        memory = ", as the system does when memory is short" if name == "SIGKILL" else ""
-        return f"was ended by {name}{memory}"
-    return f"was ended by signal {-code}"
+    except ValueError:
+        name = f"signal {-code}"
+    memory = ", as the system does when memory is short" if name == "SIGKILL" else ""
+    return f"was ended by {name}{memory}"
+
+
+DIED = "died"
+"""Key of a message of `serve` that is no event: how the worker ended."""
+
+
+def serve(share: Share, out: Path, folder: Path, **how: Any) -> Iterator[dict[str, Any]]:
+    """Run a share in a worker; messages for the driver, until it has ended.
+
+    `out`: the output folder, which all machines share; `folder`: the driver's working directory, in
+    which trace files and modules are looked up; `how`: the other arguments of `WorkerProcess`.
+    """
+    host = socket.gethostname()
+    if not plan_file(out).exists():
+        for name in share:
+            reason = f"{host} does not see {out}: give a folder (--out) that all machines share"
+            yield events.to_json(Crashed(name, reason))
+        return
+    heard: queue.Queue[Said] = queue.Queue()
+    how |= {"number": f"{host}-{os.getpid()}", "folder": folder if folder.is_dir() else None}
+    process = WorkerProcess(out, hear=lambda _, said: heard.put(said), **how)
+    try:
+        process.feed(share)
+        while (said := heard.get()) is not None:
+            if isinstance(said, str):
+                yield {DIED: process.log_end(share, f"{said} on {host}")}
+                return
+            yield events.to_json(said)
+    finally:
+        process.close()
 
 
 class Log:
@@ -218,7 +245,6 @@ class Shares:
         self.deaths: Counter[str] = Counter()
 
     def heard(self, worker: Any, event: Event) -> None:
-        """Pass on an event of a worker."""
         if not isinstance(event, Progress | Note):
             self.running.get(worker, {}).pop(event.job, None)
         self.report(event)

@@ -2,7 +2,7 @@
 
 OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
 OUT/study.json                                whose plan it is (`lcpo.study.folder`)
-OUT/slurm.sh                                  with `--engine slurm` (`lcpo.run.engines.slurm`)
+OUT/slurm.sh                                  with `--engine slurm` (`lcpo.run.engines.clusters`)
 OUT/importing.json                            what an import has begun (`lcpo.study.report.imports`)
 OUT/.lock                                     who works in the folder (`lcpo.run.store.lock`)
 OUT/.running                                  which runs are run now (`lcpo.run.store.claims`)

@@ -1,8 +1,12 @@
-"""The engine of a Ray cluster: a task for each share of the jobs, on a folder that all share.
+"""The engines of clusters, whose machines share the output folder: Ray and Slurm.
 
-Ray finds a machine with a free core, or GPU, and reports if it is lost. A task runs the same worker
-process as on one machine (`ray_task`), and streams back what it says in small messages. All state
-is in the folder: the share of a lost machine is retried elsewhere, from its checkpoints.
+A Ray engine submits a task for each share of the jobs. Ray finds a machine with a free core, or
+GPU, and reports if it is lost. A task runs the same worker process as on one machine
+(`process.serve`), and streams back what it says in small messages. The share of a lost machine is
+retried elsewhere, from its checkpoints.
+
+A Slurm engine runs nothing, but writes a script that does: an array of tasks, each of which runs
+the worker on its part of the plan. Submitted again, it resumes what has not ended.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -17,20 +22,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lcpo.errors import InputError, MissingPackage, message
+from lcpo.errors import InputError, MissingPackage, message, printable
 from lcpo.run import events
+from lcpo.run.drive.execute import has_ended
 from lcpo.run.engines.local import make_shares
-from lcpo.run.engines.process import Share, Shares
-from lcpo.run.engines.ray_task import DIED, Place, serve
-from lcpo.run.events import Crashed, Report
-from lcpo.run.plan.job import Job
-from lcpo.run.store.plans import numbered
-from lcpo.values import current_folder
+from lcpo.run.engines.process import DIED, Share, Shares, serve
+from lcpo.run.events import Crashed, Note, Report
+from lcpo.run.plan.job import Job, check_trust, outside
+from lcpo.run.store.files import save_bytes
+from lcpo.run.store.layout import plan_file
+from lcpo.run.store.lock import cannot_write
+from lcpo.run.store.plans import numbered, planned_jobs
+from lcpo.values import current_folder, has_control, refuse
 
 HEALTH_SECONDS = 20.0
 """How long a cluster may take to answer; Ray itself would wait for minutes."""
 MOST_TASKS = 1000
-"""Tasks at a time, running and waiting for a free core."""
+"""Default limit: of Ray's tasks that run or wait for a core, and of a Slurm array, as in Slurm."""
 
 
 class RayEngine:
@@ -58,21 +66,24 @@ class RayEngine:
             raise InputError("the Ray cluster has no core for tasks: add a machine (`ray start`)")
 
     def run(self, jobs: list[Job], out: Path, report: Report) -> None:
-        """Run the jobs; `check` has been called."""
         ray = self._connect()
         try:
             resources = ray.cluster_resources()
             gpus = 0 if os.environ.get("JAX_PLATFORMS") == "cpu" else int(resources.get("GPU", 0))
             shares = make_shares(jobs, gpus or int(resources["CPU"]), on_gpus=gpus > 0)
             waiting, digest = numbered(shares, out)
-            place = Place(
-                str(out.absolute()), digest, str(current_folder()),
-                os.environ.get("PYTHONPATH", ""), self.checkpoint_seconds, one_core=gpus == 0,
-            )  # fmt: skip
+            how = {
+                "out": out.absolute(),
+                "folder": current_folder(),
+                "digest": digest,
+                "checkpoint_seconds": self.checkpoint_seconds,
+                "one_core": gpus == 0,
+                "env": {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+            }
             task = ray.remote(serve).options(
                 num_cpus=1, num_gpus=min(gpus, 1), max_retries=0, num_returns="streaming"
             )
-            tasks = _Tasks(ray, lambda share: task.remote(place, share), report)
+            tasks = _Tasks(ray, lambda share: task.remote(share, **how), report)
             tasks.run(waiting, self.workers or MOST_TASKS)
         finally:
             if self.joined:
@@ -162,3 +173,69 @@ class _Tasks(Shares):
             self.heard(stream, events.from_json(said))
         elif share := self.running.pop(stream):
             self.retry(share, said[DIED])
+
+
+class SlurmEngine:
+    """Writes an array script (`lcpo.run.engines.engine.Engine`)."""
+
+    def __init__(self, workers: int | None = None, checkpoint_seconds: float = 60.0) -> None:
+        """`workers`: tasks of the array; None: one for each job."""
+        self.workers, self.checkpoint_seconds = workers, checkpoint_seconds
+
+    def check(self, jobs: list[Job]) -> None:
+        """Raise InputError if tasks could not change to the current folder."""
+        _check_line(current_folder())
+
+    def run(self, jobs: list[Job], out: Path, report: Report) -> None:
+        """Write the script, print it, and say how to submit it. No job is begun."""
+        # The script runs all of the plan: jobs that this command does not name may not bring
+        # other code.
+        named, code = {job.name for job in jobs}, {name for job in jobs for name in outside(job)}
+        others = [job for job in planned_jobs(out) if job.name not in named]
+        brought = [job for job in others if not outside(job).keys() <= code]
+        check_trust([job for job in brought if not has_ended(out, job)], False, str(plan_file(out)))
+        parts = min(len(jobs), self.workers or MOST_TASKS)
+        digest = numbered([jobs], out).digest
+        file, text = out / "slurm.sh", script(out, digest, parts, self.checkpoint_seconds)
+        try:
+            (out / "logs").mkdir(exist_ok=True)  # Slurm makes no folders
+            save_bytes(file, os.fsencode(text))
+        except OSError as error:
+            raise cannot_write(file, error) from error
+        print(printable(text))
+        report(
+            Note(
+                f"{len(jobs)} runs are to be run: sbatch {shlex.quote(str(file))}; when they have "
+                "ended, this command with --resume reports them"
+            )
+        )
+
+
+def _check_line(path: Path) -> None:
+    """Raise InputError for a path that would not stay in its line of the script."""
+    if has_control(str(path)):
+        refuse("path", str(path), "no control characters, where Slurm is to read it")
+
+
+def script(out: Path, digest: str, parts: int, checkpoint_seconds: float) -> str:
+    """An array of `parts` tasks that run the plan of a folder, if it has this digest."""
+    out, here = out.absolute(), current_folder()
+    _check_line(out)
+    log = shlex.quote(str(out / "logs").replace("%", "%%") + "/slurm-%a.txt")
+    command = shlex.join([sys.executable, "-m", "lcpo.run.worker", str(plan_file(out))])
+    return f"""\
+#!/bin/bash
+#SBATCH --job-name=lcpo
+#SBATCH --array=1-{parts}
+#SBATCH --cpus-per-task=1
+#SBATCH --requeue
+#SBATCH --output={log}
+#SBATCH --open-mode=append
+# Add what your cluster needs: --time, --mem, --partition, --account. On GPUs: --gpus-per-task=1,
+# and remove --one-core below. Every task runs its part of the plan. Submit this file again after a
+# time limit: runs that have ended are skipped, and runs that were stopped are resumed.
+cd {shlex.quote(str(here))} || exit
+export PYTHONPATH={shlex.quote(os.environ.get("PYTHONPATH", ""))}
+exec {command} --part "$SLURM_ARRAY_TASK_ID/{parts}" \\
+    --plan-digest {digest} --one-core --checkpoint-seconds {checkpoint_seconds} > /dev/null
+"""
