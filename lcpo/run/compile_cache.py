@@ -73,18 +73,13 @@ class Folder:
 
     def _shrink(self) -> None:
         """Drop the least recently used entries; other processes may do so at the same time."""
-        found = []
-        for path in self._path.iterdir():
-            with contextlib.suppress(OSError):
-                info = path.lstat()
-                if stat.S_ISREG(info.st_mode):
-                    found.append((info.st_mtime, info.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
+        entries = [x for x in os.scandir(self._path) if x.is_file(follow_symlinks=False)]
+        total = sum(entry.stat().st_size for entry in entries)
+        for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime):
             if total <= MAX_BYTES:
                 return
-            path.unlink(missing_ok=True)
-            total -= size
+            Path(entry).unlink(missing_ok=True)
+            total -= entry.stat().st_size
 
 
 def _digest(key: str, value: bytes) -> bytes:

@@ -31,7 +31,7 @@ def from_plan(out: Path, steps: int | None, trust: bool, tell: Tell) -> list[Job
     jobs = planned_jobs(out)
     if not jobs:
         raise InputError(
-            f"{out} holds no plan to go on with: say what is to be run, or which --out"
+            f"{out} holds no plan to resume: give another --out, or say which runs to start"
         )
     check_trust(jobs, trust, str(plan_file(out)))
     if steps is None:
@@ -61,10 +61,10 @@ def resumed(
     others = dict.fromkeys(job.stem for job in jobs if job.stem not in kinds)
     if others:
         raise InputError(
-            f"{out} holds {_listed(kinds)}, and no {_listed(others)}: a resume runs "
-            f"what the folder's plan holds (--resume --out {shlex.quote(str(out))}, and nothing "
-            "that says which runs), or more seeds of it, with every option that it was begun with; "
-            "for other runs give another folder"
+            f"{out} holds {_listed(kinds)}, and no {_listed(others)}: resume what the folder's "
+            f"plan holds (--resume --out {shlex.quote(str(out))}, and nothing that says which "
+            "runs), or add seeds with every option of the first command; for other runs give "
+            "another folder"
         )
     before = [
         planned.get(job.name) or dataclasses.replace(kinds[job.stem], seed=job.seed) for job in jobs
@@ -97,7 +97,7 @@ def _listed(names: Iterable[str]) -> str:
 
 def _other_steps(job: Job, steps: int, out: Path) -> InputError:
     return InputError(
-        f"steps = {steps:,}: {job.name} in {out} has {job.steps:,}; say --steps {job.steps} or "
+        f"steps = {steps:,}: {job.name} in {out} has {job.steps:,}; give --steps {job.steps} or "
         "more, or give another folder"
     )
 
@@ -109,8 +109,8 @@ def _extended(jobs: list[tuple[Job, int]], out: Path, tell: Tell) -> list[Job]:
     for (old, new), count in changes.items():
         if old < new:
             tell(
-                f"{count} run(s) go on from {old:,} to {new:,} steps; sizes that depend on the "
-                "steps stay as they were planned first"
+                f"extending {count} run(s) from {old:,} to {new:,} steps; sizes that depend on the "
+                "steps stay as first planned"
             )
     return longer
 
@@ -123,26 +123,26 @@ def _lengthen(job: Job, steps: int, out: Path, tell: Tell) -> Job:
         return job
     if job.training:
         raise InputError(
-            f"{job.name} has trained on the {job.steps:,} steps that it was judged on, and cannot "
-            "go on with more: plan it anew in another folder"
+            f"{job.name} was trained on the {job.steps:,} steps of its evaluation, and cannot be "
+            "extended: plan it with more steps in another folder"
         )
     files = run_files(out, job.name)
     outcome = load_outcome(files)
     if outcome is not None and outcome["status"] == "failed":
-        tell(f"{job.name} failed, and stays as it is")
+        tell(f"{job.name} failed, and is not extended")
         return job
     if outcome is not None and not files.kept.manifest.exists():
         raise InputError(
-            f"{job.name} has finished, and its buffers and worlds were not kept: to go on, a run "
-            "needs --keep-state (keep_state=True) from its start; give another folder"
+            f"{job.name} has finished without --keep-state (keep_state=True), and cannot be "
+            "extended: start it with that option in another folder"
         )
     longer = dataclasses.replace(job, steps=steps, sized_for=_sized_for(job), trace_digest=None)
     rows, after, digest = setup.trace_rows, Setup(longer).trace_rows, job.trace_digest
     if job.trace is not None and rows is not None:
         if not np.array_equal(job.trace.load(after, job.scale)[:rows], setup.trace()[:rows]):
             raise InputError(
-                f"trace {job.trace!r} of {steps:,} rows does not begin as that of "
-                f"{job.steps:,}: {job.name} cannot go on along it"
+                f"trace {job.trace!r} of {steps:,} rows starts with other values than that of "
+                f"{job.steps:,}: {job.name} cannot be extended along it"
             )
         digest = job.trace.file_digest(after, job.scale)
     return dataclasses.replace(longer, trace_digest=digest)

@@ -25,8 +25,7 @@ from typing import Any
 from lcpo import values
 from lcpo.errors import InputError, MissingPackage
 from lcpo.names import unknown
-from lcpo.run import events
-from lcpo.run.events import Event, Failed, Finished, Note, Progress, Report
+from lcpo.run.events import Event, Failed, Finished, Note, Progress, Report, to_json
 from lcpo.run.plan.job import Job
 from lcpo.run.store.layout import events_file, tensorboard_folder
 from lcpo.run.store.outputs import check_file, ends
@@ -49,7 +48,7 @@ def json_lines(jobs: Sequence[Job], out: Path) -> Iterator[Report]:
                 if isinstance(event, Note):  # before the plan: the folder is still empty
                     return
                 opened.append(stack.enter_context(open(path, "a", buffering=1)))
-            line = {"time": round(time.time(), 3), **events.to_json(event)}
+            line = {"time": round(time.time(), 3), **to_json(event)}
             opened[0].write(f"{json.dumps(values.without_nan(line))}\n")
 
         yield hear

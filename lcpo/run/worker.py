@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from lcpo.errors import InputError, RunError, no_space
-from lcpo.run import events, stop
-from lcpo.run.events import Crashed, Event, Failed, Note
+from lcpo.run import stop
+from lcpo.run.events import IDLE, STOP, Crashed, Event, Failed, Note, to_json
 
 STOPPED, NOT_READ = 130, 141
 """Exit codes, as those of the command: Ctrl-C, and events that nobody reads any more."""
@@ -103,7 +103,7 @@ def _run(options: argparse.Namespace, channel: Channel) -> int:
                 with stop.on_signals():
                     execute.run_jobs(mine, out, report, options.checkpoint_seconds)
             except (stop.Asked, KeyboardInterrupt) as stopped:
-                text = f"{execute.tell_saved(mine, out)}; the same command goes on"
+                text = f"{execute.tell_saved(mine, out)}; the same command resumes"
                 raise stop.Stopped(text, out) from stopped
         return int(failed)
     if options.lock is not None:
@@ -142,7 +142,7 @@ class Channel:
 
     def send(self, event: Event | None) -> None:
         """Pass an event to the driver; None asks for the next share."""
-        values = events.IDLE if event is None else events.to_json(event)
+        values = IDLE if event is None else to_json(event)
         line = f"{json.dumps(values)}\n".encode()
         while line:
             line = line[os.write(self.target, line) :]
@@ -155,7 +155,7 @@ class Channel:
             try:
                 with open(self.source, "rb", closefd=False) as lines:
                     for line in lines:
-                        if line == events.STOP:
+                        if line == STOP:
                             stop.asked.set()
                         else:
                             numbers.put([int(number) for number in line.split()])

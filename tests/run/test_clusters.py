@@ -116,8 +116,8 @@ def test_tasks_that_are_lost_are_begun_again() -> None:
     tasks.run([{"a-s0": 0}, {"b-s0": 1}], 1)
     assert [type(event) for event in heard] == [Progress, Note, Note, Finished, Crashed]
     texts = [event.text for event in heard if isinstance(event, Note)]
-    assert texts[0].endswith("(time 1 of at most 3): a-s0: it ended")
-    assert texts[1].endswith("(time 2 of at most 3): a-s0: its task was lost: Lost: Node is gone")
+    assert texts[0].endswith("(1 of at most 3 times): a-s0: it ended")
+    assert texts[1].endswith("(2 of at most 3 times): a-s0: its task was lost: Lost: Node is gone")
     assert said == {"a-s0": [], "b-s0": []}
 
 
@@ -190,7 +190,7 @@ def test_a_study_on_two_nodes_of_which_one_dies(tmp_path: Path) -> None:
             assert cluster.stdout.readline() == "killed\n"
             _, shown = study.communicate(timeout=300)
     assert study.returncode == 0, shown
-    assert "from the last checkpoint again (time 1 of at most 3)" in shown
+    assert "retry from the last checkpoint (1 of at most 3 times)" in shown
     assert tables(there) == tables(here)
     assert files(there) == files(here)
     assert len(files(there)) == 8

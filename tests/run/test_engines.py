@@ -209,7 +209,7 @@ def test_workers_that_misbehave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for job in (raises, exits, dies):
         assert job.name in logs[told[job.name].split("; see ")[1]], "the log that is named"
     notes = [e.text for e in heard if isinstance(e, Note)]
-    again = [text for text in notes if text.startswith("from the last checkpoint again")]
+    again = [text for text in notes if text.startswith("retry from the last checkpoint")]
     assert [dies.name in text for text in again] == [True] * process.MOST_DEATHS
     (note,) = set(notes) - set(again)
     assert note.startswith(f"after {closes.name} ended: OSError: the door is jammed (")
@@ -266,8 +266,8 @@ def fake_workers(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> 
 
 
 FAKES = {
-    "garbled": ("echo hello; exec sleep 600", "its worker said something that is no event: hello"),
-    "no event": ("echo '{}'; exec sleep 600", "its worker said something that is no event: {}"),
+    "garbled": ("echo hello; exec sleep 600", "its worker printed a line that is no event: hello"),
+    "no event": ("echo '{}'; exec sleep 600", "its worker printed a line that is no event: {}"),
     "half a line": ("printf '{\"event\"'", "its worker ended with exit code 0"),
     "silent": ("exit 3", "its worker ended with exit code 3"),
     "signal": ("kill -9 $$", "its worker was ended by SIGKILL, as the system does when memory"),
@@ -287,7 +287,7 @@ def test_a_worker_that_cannot_be_understood(
     fake_workers(tmp_path, monkeypatch, script.replace("$HEIR", HEIR.format(folder=tmp_path)))
     monkeypatch.setattr(process, "_LAST_WORDS_SECONDS", 0.5)
     out, heard, threads = tmp_path / "o", [], threading.active_count()
-    with pytest.raises(RuntimeError, match=r"not begun, since no worker is left: .*-s1"):
+    with pytest.raises(RuntimeError, match=r"not started, because no worker is left: .*-s1"):
         run_plan(jobs_of(0, 1), out, LocalEngine(workers=1), heard.append)
     assert not (tmp_path / "outlived").exists(), "it waited for a child process of its worker"
     (tmp_path / "end").touch()
@@ -310,7 +310,7 @@ def test_a_reader_that_breaks_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     run_plan(jobs_of(0), tmp_path / "o", LocalEngine(workers=1), heard.append)
     crash = heard[-1]
     assert isinstance(crash, Crashed)
-    assert crash.reason.startswith("its worker is silent: Input/output error; see ")
+    assert crash.reason.startswith("its worker cannot be read: Input/output error; see ")
 
 
 def test_a_report_that_raises_leaves_no_worker(
@@ -381,7 +381,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path, monkeypatch: pytest.Monk
     heard: list[Event] = []
     run_plan(jobs_of(0, 1), tmp_path / "o", LocalEngine(workers=1), heard.append)
     assert [type(e) for e in heard] == [Progress, Note, Progress, Crashed, Finished]
-    expected = f"(time 1 of at most 1): {first}: its worker was ended by SIGKILL"
+    expected = f"(1 of at most 1 times): {first}: its worker was ended by SIGKILL"
     assert [expected in e.text for e in heard if isinstance(e, Note)] == [True]
 
 

@@ -59,7 +59,7 @@ def test_a_signal_saves_and_says_so(
             lcpo.train(**ALIKE, seeds=2, out=tmp_path / "cut")
     assert str(told.value) == (
         "saved at step 120 of 400 for 1 run; "
-        "nothing is saved of 1 run: not begun, or still compiling"
+        "nothing is saved for 1 run: not started, or still compiling"
     )
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, "as before"
     assert not stop.asked.is_set()
@@ -76,8 +76,9 @@ def test_the_second_signal_ends_at_once_and_says_what_is_lost(
     assert run(*command, "--out", str(tmp_path / "o")) == 130
     shown = capsys.readouterr().err.splitlines()[-1]
     assert shown == (
-        "stopped: nothing is saved of 1 run: not begun, or still compiling; lost: up to 120 steps "
-        f"of a run, since its last checkpoint; `lcpo train --resume --out {tmp_path}/o` goes on"
+        "stopped: nothing is saved for 1 run: not started, or still compiling; lost: up to 120 "
+        "steps of a run, since its last checkpoint; "
+        f"`lcpo train --resume --out {tmp_path}/o` goes on"
     )
 
 
@@ -150,5 +151,5 @@ def test_a_plain_worker_saves_too(tmp_path: Path) -> None:
     assert process.returncode == 130
     last = shown.decode().splitlines()[-1]
     assert last.startswith("stopped: saved at step ")
-    assert last.endswith(" of 3,000,000 for 1 run; the same command goes on")
+    assert last.endswith(" of 3,000,000 for 1 run; the same command resumes")
     assert list(out.glob("runs/*/checkpoint/manifest.json"))

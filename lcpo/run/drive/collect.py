@@ -158,18 +158,16 @@ class Collector:
         """All at once: a check at every step would cost as much as the step."""
         following = np.concatenate([batch.obs[1:], last[None]])  # after resets, too
         values = {"obs": batch.next_obs, "obs after reset": following, "reward": batch.reward}
-        if all(np.isfinite(x).all() for x in values.values()):
+        bad = {name: ~np.isfinite(x) for name, x in values.items()}
+        if not any(x.any() for x in bad.values()):
             return
-        causes, steps = {}, {}
+        t = min(int(np.argwhere(x)[0][0]) for x in bad.values() if x.any())
+        causes: dict[int, str] = {}
         for name, x in values.items():
-            for t, world, *entry in np.argwhere(~np.isfinite(x)):
-                if t < steps.get(world, len(x)):
-                    value = x[(t, world, *entry)]
-                    causes[int(world)] = f"{name}{[int(i) for i in entry] or ''} is {value}"
-                    steps[world] = t
-        soonest = int(min(steps.values()))
-        causes = {world: cause for world, cause in causes.items() if steps[world] == soonest}
-        raise self._stopped(causes, first + soonest)
+            for world, *entry in np.argwhere(bad[name][t]):
+                where = f"{name}{[int(i) for i in entry] or ''}"
+                causes.setdefault(int(world), f"{where} is {x[(t, world, *entry)]}")
+        raise self._stopped(causes, first + t)
 
     def _stopped(
         self, causes: Mapping[int, str], number: int, raised: Exception | None = None

@@ -21,9 +21,8 @@ from lcpo.run.drive.base import Driver, Program, Run, RunState
 from lcpo.run.drive.rollout import Contexts, init_run, load_contexts, run_update
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase
-from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store import segments
-from lcpo.run.store.checkpoint import Saved
+from lcpo.run.store.checkpoint import Saved, assemble
 from lcpo.types import Array, Metrics, Tree
 
 QUICK_STEPS = 50_000
@@ -81,7 +80,7 @@ class CompiledDriver(Driver[RunState]):
         return init(self.run, self._contexts(0), agent)
 
     def resume(self, saved: Sequence[Saved], shapes: RunState) -> RunState:
-        return checkpoints.assemble(saved, shapes, self.many)
+        return assemble(saved, shapes, self.many)
 
     def chunk(self, state: RunState, first: int, count: int) -> tuple[RunState, Metrics]:
         where = jnp.int32(first), jnp.int32(count)

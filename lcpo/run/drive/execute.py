@@ -39,9 +39,7 @@ class Reporter:
     """A report that knows which runs have ended, and whether it raised an exception itself."""
 
     def __init__(self, report: Report) -> None:
-        self.report = report
-        self.ended: set[str] = set()
-        self.broken = False
+        self.report, self.ended, self.broken = report, set[str](), False
 
     def __call__(self, event: Event) -> None:
         if not isinstance(event, Progress | Note):
@@ -180,9 +178,9 @@ def tell_saved(jobs: Sequence[Job], out: Path, reached: Mapping[str, int] | None
         steps = "steps" if " to " in at else "step"
         parts.append(f"saved at {steps} {at} of {total} for {_runs(len(saved))}")
     if ended := len(jobs) - len(waiting):
-        parts.append(f"{_runs(ended)} ended before")
+        parts.append(f"{_runs(ended)} had ended")
     if unsaved := len(waiting) - len(saved):
-        parts.append(f"nothing is saved of {_runs(unsaved)}: not begun, or still compiling")
+        parts.append(f"nothing is saved for {_runs(unsaved)}: not started, or still compiling")
     lost = [(reached or {}).get(job.name, 0) - saved.get(job.name, 0) for job in waiting]
     if max(lost, default=0) > 0:
         parts.append(f"lost: up to {max(lost):,} steps of a run, since its last checkpoint")

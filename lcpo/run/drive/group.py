@@ -22,7 +22,6 @@ from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase, phase_at
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store import record as records
-from lcpo.run.store.checkpoint import Checkpoint, Saved
 from lcpo.run.store.files import save_arrays
 from lcpo.run.store.layout import RunFiles, run_files
 from lcpo.run.store.plans import keeps_state
@@ -69,7 +68,7 @@ class Group:
         self.traces = [setup.trace() for setup in setups]  # runs share what is loaded
         self.members = [Member(s, run_files(out, s.job.name), s.identity()) for s in setups]
 
-    def run(self, found: Sequence[Checkpoint | None]) -> None:
+    def run(self, found: Sequence[checkpoints.Checkpoint | None]) -> None:
         """Run to the end from the checkpoints given, all at the same update, or from the start.
 
         Raises `StoppedRuns` if worlds cannot continue; their checkpoints stay. Raises `stop.Asked`
@@ -80,10 +79,10 @@ class Group:
         start, seconds = (first.update, first.seconds) if first else (0, 0.0)
         self.last_saved = time.monotonic()
         self.began = self.last_saved - seconds
-        self.saved: list[Saved] = []
+        self.saved: list[checkpoints.Saved] = []
         for member, checkpoint in zip(self.members, found, strict=True):
             if checkpoint:
-                self.saved.append(Saved(member.files, checkpoint))
+                self.saved.append(checkpoints.Saved(member.files, checkpoint))
                 member.written = dict(checkpoint.written)
                 member.rows = [checkpoint.record] if checkpoint.record else []
         self.resumed_at = phase_at(self.phases, start).step_at(start)
@@ -184,7 +183,7 @@ class Group:
             for member, (part, index) in zip(self.members, driver.members(state), strict=True):
                 if not member.failed:
                     member.rows = [records.join(member.rows)]
-                    checkpoint = Checkpoint(
+                    checkpoint = checkpoints.Checkpoint(
                         update, part, member.rows[0], now - self.began, written=member.written
                     )
                     checkpoints.save(member.files, member.identity, checkpoint, index)

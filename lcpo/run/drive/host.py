@@ -26,8 +26,7 @@ from lcpo.run.drive.collect import Collector
 from lcpo.run.drive.host_functions import Kind, functions_of
 from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import Phase
-from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store.checkpoint import Saved
+from lcpo.run.store.checkpoint import Saved, assemble
 from lcpo.run.store.record import block_size
 from lcpo.types import Transition, Tree
 
@@ -191,7 +190,7 @@ class HostDriver(Driver[HostState]):
         agents = []
         for run, checkpoint in saved:
             part = Saved(run, checkpoint._replace(state=checkpoint.state.agent))
-            agents.append(checkpoints.assemble([part], shapes.agent, many=False))
+            agents.append(assemble([part], shapes.agent, many=False))
         cursor = np.concatenate([m.worlds.cursor for m in members])
         if members[0].worlds.env is None:
             return self._begin(self._hold(agents), cursor, saved[0].checkpoint.update)

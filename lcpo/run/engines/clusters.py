@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from lcpo.errors import InputError, MissingPackage, message, printable
-from lcpo.run import events
 from lcpo.run.drive.execute import has_ended
 from lcpo.run.engines.local import make_shares
 from lcpo.run.engines.process import DIED, Share, Shares, serve
-from lcpo.run.events import Crashed, Note, Report
+from lcpo.run.events import Crashed, Note, Report, from_json
 from lcpo.run.plan.job import Job, check_trust, outside
 from lcpo.run.store.files import save_bytes
 from lcpo.run.store.layout import plan_file
@@ -170,7 +169,7 @@ class _Tasks(Shares):
         except self.ray.exceptions.RayError as error:
             said = {DIED: f"its task was lost: {message(error).split('. ')[0]}"}
         if DIED not in said:
-            self.heard(stream, events.from_json(said))
+            self.heard(stream, from_json(said))
         elif share := self.running.pop(stream):
             self.retry(share, said[DIED])
 
@@ -205,8 +204,8 @@ class SlurmEngine:
         print(printable(text))
         report(
             Note(
-                f"{len(jobs)} runs are to be run: sbatch {shlex.quote(str(file))}; when they have "
-                "ended, this command with --resume reports them"
+                f"submit {len(jobs)} runs: sbatch {shlex.quote(str(file))}; when they have ended, "
+                "this command with --resume reports them"
             )
         )
 

@@ -127,7 +127,7 @@ def check_resumed(out: Path, resume: bool) -> None:
     """Raise InputError if a folder holds runs, and the user did not ask to resume them."""
     if plan_file(out).exists() and not resume:
         raise InputError(
-            f"{out} holds runs already: go on with them (--resume) or give another folder"
+            f"{out} holds runs already: resume them (--resume), or give another folder"
         )
 
 

@@ -149,7 +149,7 @@ class _Workers(Shares):
                 process.close()
         if self.waiting:
             lost = ", ".join(name for share in self.waiting for name in share)
-            raise RunError(f"not begun, since no worker is left: {lost}; --resume begins them")
+            raise RunError(f"not started, because no worker is left: {lost}; --resume starts them")
 
     def _start(self, number: int | str) -> None:
         """Start a worker, or replace it, and feed it."""

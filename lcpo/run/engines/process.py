@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lcpo.errors import InputError
-from lcpo.run import events
-from lcpo.run.events import IDLE, STOP, Crashed, Event, Note, Progress, Report
+from lcpo.run.events import IDLE, STOP, Crashed, Event, Note, Progress, Report, from_json, to_json
 from lcpo.run.store.layout import log_file, plan_file
 from lcpo.run.store.lock import cannot_write, descriptor_of
 
@@ -131,7 +130,7 @@ class WorkerProcess:
             except Exception as error:  # whatever it is, the driver must not wait for more
                 self.process.kill()
                 is_line = isinstance(error, ValueError)
-                what = "said something that is no event" if is_line else "is silent"
+                what = "printed a line that is no event" if is_line else "cannot be read"
                 self.hear(self, f"its worker {what}: {error}")
 
 
@@ -143,7 +142,7 @@ def read_events(descriptor: int) -> Iterator[Event | None]:
                 return  # incomplete, since its worker died
             try:
                 values = json.loads(line)
-                event = None if values == IDLE else events.from_json(values)
+                event = None if values == IDLE else from_json(values)
             except ValueError:
                 raise ValueError(line[:200].decode(errors="backslashreplace").rstrip()) from None
             yield event
@@ -175,7 +174,7 @@ def serve(share: Share, out: Path, folder: Path, **how: Any) -> Iterator[dict[st
     if not plan_file(out).exists():
         for name in share:
             reason = f"{host} does not see {out}: give a folder (--out) that all machines share"
-            yield events.to_json(Crashed(name, reason))
+            yield to_json(Crashed(name, reason))
         return
     heard: queue.Queue[Said] = queue.Queue()
     how |= {"number": f"{host}-{os.getpid()}", "folder": folder if folder.is_dir() else None}
@@ -186,7 +185,7 @@ def serve(share: Share, out: Path, folder: Path, **how: Any) -> Iterator[dict[st
             if isinstance(said, str):
                 yield {DIED: process.log_end(share, f"{said} on {host}")}
                 return
-            yield events.to_json(said)
+            yield to_json(said)
     finally:
         process.close()
 
@@ -257,7 +256,7 @@ class Shares:
             for name in share:
                 self.report(Crashed(name, how))
             return False
-        which = f"time {deaths} of at most {MOST_DEATHS}"
-        self.report(Note(f"from the last checkpoint again ({which}): {', '.join(share)}: {how}"))
+        which = f"{deaths} of at most {MOST_DEATHS} times"
+        self.report(Note(f"retry from the last checkpoint ({which}): {', '.join(share)}: {how}"))
         self.waiting.insert(0, share)
         return True
