@@ -43,11 +43,7 @@ def from_plan(out: Path, steps: int | None, trust: bool, tell: Tell) -> list[Job
 
 
 def resumed(
-    jobs: list[Job],
-    out: Path,
-    steps: int | None,
-    again: Callable[[int], list[Job]],
-    tell: Tell,
+    jobs: list[Job], out: Path, steps: int | None, again: Callable[[int], list[Job]], tell: Tell
 ) -> list[Job]:
     """The jobs of a resumed command as the plan of the folder has them, extended to `steps`.
 

@@ -8,6 +8,7 @@ draw the same numbers.
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
@@ -159,12 +160,9 @@ def state_shapes(setup: Setup, update: int = 0) -> RunState:
 def _saved_shapes(env: HostEnv) -> dict[str, np.ndarray] | None:
     """What the worlds of one run save, or None if they cannot."""
     count = env.spec.num_worlds
-    worlds = env.open(count, list(range(count)), 1)
-    try:
+    with contextlib.closing(env.open(count, list(range(count)), 1)) as worlds:
         worlds.reset(np.ones(count, bool))
         return worlds.get_state()
-    finally:
-        worlds.close()
 
 
 class RolloutKeys(NamedTuple):

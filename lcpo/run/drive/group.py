@@ -216,10 +216,7 @@ class Group:
                 "runs_together": len(self.members),
                 "exact_resume": exact_resume,
                 **({"notes": notes} if (notes := list(setup.notes)) else {}),
-                "environment": {
-                    "advance": setup.env.advance,
-                    "num_worlds": setup.spec.num_worlds,
-                },
+                "environment": {"advance": setup.env.advance, "num_worlds": setup.spec.num_worlds},
                 "trace_digest": member.identity["trace_digest"],
                 "provenance": provenance(),
             }

@@ -58,16 +58,10 @@ class HostDriver(Driver[HostState]):
         self.traced: Tree = tuple(jax.tree.map(jnp.float32, config) for config in self.configs)
         if self.together:
             self.traced = configs.stack(self.configs)
-        self.functions = functions_of(
-            Kind(
-                self.program,
-                env if landmarks_of(env) else None,
-                phase.rollout_length,
-                len(trace) if random_starts else 1,
-                self.together,
-                jax.tree.structure(self.configs[0]),
-            )
-        )
+        marked, rows = env if landmarks_of(env) else None, len(trace) if random_starts else 1
+        structure, length = jax.tree.structure(self.configs[0]), phase.rollout_length
+        kind = Kind(self.program, marked, length, rows, self.together, structure)
+        self.functions = functions_of(kind)
 
     def start(self, agents: Sequence[Tree] | None = None) -> HostState:
         if agents is not None:
@@ -102,16 +96,14 @@ class HostDriver(Driver[HostState]):
 
     def chunk(self, state: HostState, first: int, count: int) -> tuple[HostState, ChunkMetrics]:
         """As `Driver.chunk`. A simulator may be slow: asked to stop, it returns early."""
-        rows: dict[str, np.ndarray] = {}
+        found: list[dict[str, np.ndarray]] = []
         block = block_size(self.phase.num_updates)
         for update in range(first, first + count):
-            if update > first and (update - first) % block == 0 and stop.asked.is_set():
-                rows = {name: table[:, : update - first] for name, table in rows.items()}
+            if found and len(found) % block == 0 and stop.asked.is_set():
                 break
             state, metrics = self._update(state, update)
-            for name, values in metrics.items():
-                table = rows.setdefault(name, np.zeros((self.num_runs, self.max_updates), "f4"))
-                table[:, update - first] = values
+            found.append(metrics)
+        rows = {name: np.stack([x[name] for x in found], axis=-1) for name in found[0]}
         return state, rows if self.num_runs > 1 else {k: v[0] for k, v in rows.items()}
 
     def _update(self, state: HostState, update: int) -> tuple[HostState, dict[str, np.ndarray]]:

@@ -178,16 +178,14 @@ def serve(share: Share, out: Path, folder: Path, **how: Any) -> Iterator[dict[st
         return
     heard: queue.Queue[Said] = queue.Queue()
     how |= {"number": f"{host}-{os.getpid()}", "folder": folder if folder.is_dir() else None}
-    process = WorkerProcess(out, hear=lambda _, said: heard.put(said), **how)
-    try:
-        process.feed(share)
+    worker = WorkerProcess(out, hear=lambda _, said: heard.put(said), **how)
+    with contextlib.closing(worker):
+        worker.feed(share)
         while (said := heard.get()) is not None:
             if isinstance(said, str):
-                yield {DIED: process.log_end(share, f"{said} on {host}")}
+                yield {DIED: worker.log_end(share, f"{said} on {host}")}
                 return
             yield to_json(said)
-    finally:
-        process.close()
 
 
 class Log:
