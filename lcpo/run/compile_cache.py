@@ -24,7 +24,6 @@ import jax
 MAX_BYTES = 2**29
 """Of all entries; the least recently used ones are dropped."""
 SWITCH = "LCPO_COMPILE_CACHE"
-_SUFFIX = ".xla"
 
 
 class Folder:
@@ -69,7 +68,7 @@ class Folder:
                     os.unlink(unfinished)
 
     def _file(self, key: str) -> Path:
-        return self._path / f"{hashlib.sha256(key.encode()).hexdigest()}{_SUFFIX}"
+        return self._path / f"{hashlib.sha256(key.encode()).hexdigest()}.xla"
 
     def _shrink(self) -> None:
         """Drop the least recently used entries; other processes may do so at the same time."""

@@ -93,8 +93,8 @@ def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: flo
                 if name not in mine:
                     reporter(Crashed(name, "another process runs it: wait for it, or stop it"))
             # Another process may have ended a run while this one waited for its claim.
-            group = [s for s in group if s.job.name in mine]
-            group = [s for s in group if not _report_end(s.job, out, reporter)]
+            free = [s for s in group if s.job.name in mine]
+            group = [s for s in free if not _report_end(s.job, out, reporter)]
             # The traces of a group are held until the next one has its own: most share them.
             held = _load_traces(group)
             _run_group(group, out, reporter, checkpoint_seconds)

@@ -160,17 +160,14 @@ class HostDriver(Driver[HostState]):
         return state, dict(zip(self.functions.metrics, packed.T, strict=True))
 
     def members(self, state: HostState) -> list[tuple[RunState, int | None]]:
-        size, saved = self.spec.num_worlds, state.worlds.get_state()
-        out = []
+        size, held, out = self.spec.num_worlds, state.agent, []
+        features, history = self.collector.layout.split(state.obs)
+        whole: Any = state.worlds.get_state(), features, history, state.cursor
         for i in range(self.num_runs):
-            mine = slice(i * size, (i + 1) * size)
-            env = None if saved is None else {k: v[mine] for k, v in saved.items()}
-            features, history = self.collector.layout.split(state.obs[mine])
-            worlds: Any = env, features, history, state.cursor[mine]
-            sums: Any = state.episode_return[i], state.episode_length[i]
-            held = state.agent
+            worlds = jax.tree.map(lambda x, i=i: x[i * size : (i + 1) * size], Worlds(*whole))
             agent = jax.tree.map(lambda x, i=i: x[i], held) if self.together else held[i]
-            out.append((RunState(agent, Worlds(*worlds), *sums), None))
+            sums: Any = state.episode_return[i], state.episode_length[i]
+            out.append((RunState(agent, worlds, *sums), None))
         return out
 
     def close(self, state: HostState) -> None:
@@ -183,15 +180,14 @@ class HostDriver(Driver[HostState]):
         for run, checkpoint in saved:
             part = Saved(run, checkpoint._replace(state=checkpoint.state.agent))
             agents.append(assemble([part], shapes.agent, many=False))
-        cursor = np.concatenate([m.worlds.cursor for m in members])
-        if members[0].worlds.env is None:
-            return self._begin(self._hold(agents), cursor, saved[0].checkpoint.update)
-        worlds, envs = self._open(0), [m.worlds.env for m in members]
-        worlds.set_state({k: np.concatenate([env[k] for env in envs]) for k in envs[0]})
-        obs = np.concatenate([np.asarray(m.worlds.obs) for m in members])
+        joined = jax.tree.map(lambda *x: np.concatenate(x), *(m.worlds for m in members))
+        if joined.env is None:
+            return self._begin(self._hold(agents), joined.cursor, saved[0].checkpoint.update)
+        worlds = self._open(0)
+        worlds.set_state(joined.env)
         totals = np.stack([np.asarray(m.episode_return) for m in members])
         lengths = np.stack([np.asarray(m.episode_length) for m in members])
-        return HostState(self._hold(agents), worlds, obs, cursor, totals, lengths)
+        return HostState(self._hold(agents), worlds, joined.obs, joined.cursor, totals, lengths)
 
 
 def world_seeds(seed: int, num_worlds: int, update: int) -> list[int]:

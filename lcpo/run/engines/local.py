@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import os
 import queue
@@ -61,7 +60,18 @@ class LocalEngine:
         if count > 0:
             _Workers(shares, out, report, self.checkpoint_seconds).run(count)
             return
-        here = functools.partial(_report_and_log, report, out)
+
+        def here(event: Event) -> None:
+            """Report an event; the traceback of a run that breaks goes to a log."""
+            if isinstance(event, Crashed) and event.details:
+                with contextlib.suppress(InputError):  # a log that cannot be written stops no run
+                    log = Log(log_file(out, None))
+                    log.begin([event.job])
+                    log.write(event.details)
+                    log.close()
+                    event = dataclasses.replace(event, reason=log.named(event.reason))
+            report(event)
+
         with stop.on_signals():
             for share in shares:
                 execute.run_jobs(share, out, here, self.checkpoint_seconds)
@@ -99,18 +109,6 @@ def make_shares(jobs: list[Job], processes: int, on_gpus: bool = False) -> list[
         parts = -(-len(group) // size)
         shares += [group[i::parts] for i in range(parts)]  # of equal size, or one less
     return shares
-
-
-def _report_and_log(report: Report, out: Path, event: Event) -> None:
-    """Report an event of this process; the traceback of a run that breaks goes to a log."""
-    if isinstance(event, Crashed) and event.details:
-        with contextlib.suppress(InputError):  # a log that cannot be written stops no run
-            log = Log(log_file(out, None))
-            log.begin([event.job])
-            log.write(event.details)
-            log.close()
-            event = dataclasses.replace(event, reason=log.named(event.reason))
-    report(event)
 
 
 class _Workers(Shares):
