@@ -1,9 +1,9 @@
-"""One process at a time runs a run, whichever machine it is on.
+"""One process at a time executes a run, on any machine.
 
-Several workers may serve one folder: an array of Slurm's, tasks of Ray's, what a driver that was
-killed left running. Each claims the runs that it runs: locks of `fcntl` on OUT/.running, a byte for
-every run, at a place that follows from its name. Thousands of them need one descriptor, network
-file systems have them, and the kernel frees those of a process that is gone.
+Several workers may serve one folder: a Slurm array, Ray tasks, workers of a killed driver. Each
+claims its runs with `fcntl` locks on OUT/.running, one byte per run at an offset that its name
+determines. Thousands of claims need one descriptor, network file systems support them, and the
+kernel frees those of a dead process.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ except ImportError:  # no POSIX
 
 @contextlib.contextmanager
 def claimed(out: Path, names: Sequence[str]) -> Iterator[set[str]]:
-    """Claim runs; the names of those that no other process runs.
-
-    Waits for a while for those that another process runs: it may be about to end.
-    """
+    """Claim runs; yields the names of those that no other process has, after a short wait."""
     until, mine, descriptor = time.monotonic() + ORPHANS_SECONDS, set[str](), -1
     try:
         while True:
             if descriptor < 0:
-                descriptor = _open(out)
+                out.mkdir(parents=True, exist_ok=True)
+                check_links(out, running_file(out))
+                descriptor = os.open(running_file(out), os.O_RDWR | os.O_CREAT, 0o644)
             mine |= {name for name in names if name not in mine and _lock(descriptor, name)}
-            if not is_at(descriptor, running_file(out)):  # its last user has removed it meanwhile
+            if not is_at(descriptor, running_file(out)):  # its last user has removed it
                 os.close(descriptor)
                 descriptor, mine = -1, set()
             elif len(mine) == len(set(names)) or time.monotonic() > until:
@@ -50,21 +49,15 @@ def claimed(out: Path, names: Sequence[str]) -> Iterator[set[str]]:
 
 
 def sweep(out: Path) -> None:
-    """Remove the file that a kill left."""
+    """Remove the file that a killed process left."""
     with contextlib.suppress(OSError):
         _remove_and_close(out, os.open(running_file(out), os.O_RDWR))
 
 
-def _open(out: Path) -> int:
-    out.mkdir(parents=True, exist_ok=True)
-    check_links(out, running_file(out))
-    return os.open(running_file(out), os.O_RDWR | os.O_CREAT, 0o644)
-
-
 def _lock(descriptor: int, name: str | None) -> bool:
-    """Lock the byte of a run, None: all bytes; whether no other process has it.
+    """Lock the byte of a run, or all bytes for None; False if another process has it.
 
-    Where there are no locks, `lcpo.run.store.lock` has said so.
+    True without locks: `lcpo.run.store.lock` has told the user.
     """
     if fcntl is None:
         return True
@@ -81,10 +74,10 @@ def _lock(descriptor: int, name: str | None) -> bool:
 
 
 def _remove_and_close(out: Path, descriptor: int) -> None:
-    """The last one removes the file; closing it frees what this process has locked in it."""
+    """Free the claims of this process; the last user removes the file."""
     try:
         if _lock(descriptor, None) and is_at(descriptor, running_file(out)):
-            with contextlib.suppress(OSError):  # the folder is read-only now: it is swept away
+            with contextlib.suppress(OSError):  # a read-only folder
                 running_file(out).unlink()
     finally:
         os.close(descriptor)

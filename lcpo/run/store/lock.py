@@ -1,10 +1,9 @@
 """One driver at a time works in an output folder.
 
-The lock is `flock` on OUT/.lock, whose text says who holds it. The workers of a driver inherit its
+The lock is `flock` on OUT/.lock, whose text names the holder. The workers of a driver inherit its
 descriptor, so a folder stays locked until the last of them has ended, even if the driver was
-killed. The kernel frees the lock of a process that is gone: a file that was left is taken over.
-Workers that each run a part of a plan share the lock among them, and leave its file to the next
-driver.
+killed. The kernel frees the lock of a dead process, and the next driver takes the file over.
+Workers that each run a part of a plan share the lock, and leave its file to the next driver.
 """
 
 from __future__ import annotations
@@ -31,21 +30,19 @@ except ImportError:  # no POSIX
     fcntl = None
 
 ORPHANS_SECONDS = 10.0
-"""How long the workers of a driver that was killed may take to notice it."""
-
+"""How long the workers of a killed driver may take to notice."""
 VANISHED_SECONDS = 0.5
 """How long a folder may vanish again and again while it is made."""
-
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _held: dict[Path, int] = {}  # the descriptors of the folders that this process has locked
 
 
 @contextlib.contextmanager
 def locked(out: Path, tell: Callable[[str], None], shared: bool = False) -> Iterator[None]:
-    """Hold the lock of an output folder, which is made if need be; `shared`: as one of several.
+    """Hold the lock of an output folder, which is made if needed; `shared`: as one of several.
 
-    Raises InputError if another process holds it, or nothing can be written there. What is left
-    empty is removed at the end. `tell`: called with a note if the folder cannot be locked at all.
+    Raises InputError if another process holds it, or the folder cannot be written. Folders that it
+    made and that stay empty are removed. `tell` receives a note if locks are not supported.
     """
     made: list[Path] = []
     try:
@@ -53,7 +50,8 @@ def locked(out: Path, tell: Callable[[str], None], shared: bool = False) -> Iter
         try:
             yield
         finally:
-            _release(out, descriptor, shared)
+            if descriptor is not None:
+                _release(out, descriptor, shared)
     finally:
         for folder in reversed(made):
             with contextlib.suppress(OSError):  # it is not empty
@@ -72,13 +70,13 @@ def inherit(out: Path, descriptor: int) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> InputError:
-    """What to tell where a file or folder cannot be written."""
+    """The error to raise if a file or folder cannot be written."""
     why = error.strerror or str(error)
-    return InputError(f"{path} cannot be written ({why}): mend that, or give another folder")
+    return InputError(f"{path} cannot be written ({why}): fix that, or give another folder")
 
 
 def _acquire(out: Path, made: list[Path], tell: Callable[[str], None], shared: bool) -> int | None:
-    """The descriptor of the lock; None where there are no locks. `made`: folders, as in `_open`."""
+    """The descriptor of the lock, None without locks; appends to `made` the folders it makes."""
     began, path = time.monotonic(), lock_file(out)
     while True:
         descriptor = _open(out, made, began + VANISHED_SECONDS)
@@ -100,18 +98,15 @@ def _acquire(out: Path, made: list[Path], tell: Callable[[str], None], shared: b
             if error.errno not in NO_LOCKS:
                 raise cannot_write(path, error) from error
             tell(
-                f"{out} cannot be locked ({error.strerror}): make sure that nobody else "
-                "runs anything in it"
+                f"{out} cannot be locked ({error.strerror}): make sure that no other process "
+                "works in it"
             )
             return None
         os.close(descriptor)  # its holder has gone, or is going: try again
 
 
 def _open(out: Path, made: list[Path], until: float) -> int:
-    """Open the file of the lock, in a folder that is made if need be; `made` is told of it.
-
-    A driver that is refused removes the folder that it made: another one makes it again.
-    """
+    """Open the lock file. Makes folders again that another, refused driver has just removed."""
     while True:
         try:
             if out.is_file():  # one look: between two, another driver may remove the folder
@@ -128,29 +123,16 @@ def _open(out: Path, made: list[Path], until: float) -> int:
 
 
 def _flock(descriptor: int, shared: bool) -> None:
-    """Lock an open file, or raise: BlockingIOError where another holds it."""
     if fcntl is None:
         raise OSError(errno.ENOLCK, "this system has no flock")
     fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file still is the one at `path`: its holder may have removed it."""
+    """Whether an open file is still the one at `path`: its holder may have removed it."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     return False
-
-
-def _sign(descriptor: int) -> None:
-    """Write down who holds the lock."""
-    me = {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "command": shlex.join(sys.orig_argv),
-    }
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(me).encode(), 0)
 
 
 class Holder(NamedTuple):
@@ -162,8 +144,15 @@ class Holder(NamedTuple):
     command: str
 
 
+def _sign(descriptor: int) -> None:
+    since, command = time.strftime("%Y-%m-%d %H:%M:%S"), shlex.join(sys.orig_argv)
+    me = Holder(os.getpid(), socket.gethostname(), since, command)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(me._asdict()).encode(), 0)
+
+
 def _read(descriptor: int) -> Holder | None:
-    """Who holds the lock; None where nobody has signed, or nobody could have signed so."""
+    """Who holds the lock; None if the file has no valid signature."""
     try:
         found = json.loads(os.pread(descriptor, 1 << 16, 0))
         pid, *texts = (found[name] for name in Holder._fields)
@@ -175,17 +164,13 @@ def _read(descriptor: int) -> Holder | None:
 
 
 def _has_gone(holder: Holder | None) -> bool:
-    """Whether the driver has ended, and its workers are about to; or has not signed yet."""
-    if holder is None:
-        return True
-    if holder.host != socket.gethostname():
-        return False
+    """Whether the driver has ended, so that its workers soon will, or has not signed yet."""
+    if holder is None or holder.host != socket.gethostname():
+        return holder is None
     try:
         os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:  # it is another user's
-        return False
+    except OSError as error:  # any other: the process is another user's
+        return isinstance(error, ProcessLookupError)
     return False
 
 
@@ -195,26 +180,18 @@ def _refusal(out: Path, holder: Holder | None) -> str:
     pid, host, since, command = holder
     who = f"process {pid}" + (f" on {host}" if host != socket.gethostname() else "")
     if _has_gone(holder):
-        return (
-            f"{out} is in use by what {who} left running (begun {since}: {command}): "
-            "end that, or give another folder"
-        )
-    return (
-        f"{out} is in use by {who} since {since} ({command}): wait for it, stop it, or give "
-        "another folder"
-    )
+        who, advice = f"processes that {who} left running", "stop them"
+    else:
+        advice = "wait for it, stop it"
+    return f"{out} is in use by {who} since {since} ({command}): {advice}, or give another folder"
 
 
-def _release(out: Path, descriptor: int | None, shared: bool) -> None:
-    """Remove the file, unless it is another's, and let go."""
-    if descriptor is None:
-        return
+def _release(out: Path, descriptor: int, shared: bool) -> None:
     _held.pop(out.absolute(), None)
-    path = lock_file(out)
     try:
-        if not shared and is_at(descriptor, path):
-            with contextlib.suppress(OSError):  # the folder is read-only now: it is taken over
-                path.unlink()
+        if not shared and is_at(descriptor, lock_file(out)):
+            with contextlib.suppress(OSError):  # a read-only folder: the file is taken over
+                lock_file(out).unlink()
     finally:
         os.close(descriptor)
 

@@ -38,32 +38,31 @@ class Result(NamedTuple):
     provenance: dict[str, Any]
     folder: Path
     environment: Mapping[str, Any] = {}
-    """What a report must know of it: `advance`, `num_worlds`."""
+    """What reports need of it: `advance`, `num_worlds`."""
     files: Mapping[str, str] = {}
     """Digests of the files in the folder, by name."""
 
     def __repr__(self) -> str:
         """One line: the arrays of a record would be pages."""
-        steps, seconds = f"{self.job.steps:,} steps", f"{self.seconds:.0f} s"
-        return f"<Result {self.job.name}: {self.status}, {steps}{self._return()}, {seconds}>"
-
-    def _return(self) -> str:
-        if self.status != "finished" or not len(self.record.get("step", ())):
-            return ""
-        if not self.record["epochs"].any():
-            return f", mean reward {mean_reward(self.record):.4g}"
-        return f", mean return {lifelong_return(self.record):.4g}"
+        score = ""
+        if self.status == "finished" and len(self.record.get("step", ())):
+            if self.record["epochs"].any():
+                score = f", mean return {lifelong_return(self.record):.4g}"
+            else:
+                score = f", mean reward {mean_reward(self.record):.4g}"
+        told = f"{self.status}, {self.job.steps:,} steps{score}, {self.seconds:.0f} s"
+        return f"<Result {self.job.name}: {told}>"
 
     @property
     def training(self) -> Record:
-        """Of a prescient run: the record of its training; empty where there is none."""
+        """The record of the training of a prescient run; else empty."""
         return _arrays(RunFiles(self.folder).training, self.files)
 
     def policy(self) -> tuple[About, dict[str, np.ndarray]]:
         """The policy file of a finished run."""
         path = RunFiles(self.folder).policy
         if path.name not in self.files:
-            raise InputError(f"the run in {self.folder} left no policy: it failed, or was imported")
+            raise InputError(f"the run in {self.folder} has no policy: it failed, or was imported")
         return load_policy(path, self.files[path.name])
 
 
@@ -73,19 +72,16 @@ def save_outcome(run: RunFiles, outcome: Mapping[str, Any], written: Mapping[str
 
 
 def load_outcome(run: RunFiles, job: Job | None = None) -> dict[str, Any] | None:
-    """What `save_outcome` wrote, its job read; None where the run has not ended.
+    """What `save_outcome` wrote; None if the run has not ended, or `job` extends it.
 
-    InputError where it is no run of `job`.
-
-    Nothing that it names is imported or called. A run that ended, and is to go on for more steps,
-    has not ended.
+    InputError if it is a run of another job. Nothing that it names is imported or called.
     """
     if not run.manifest.exists():
         return None
     try:
         found = load_document(run.manifest, SCHEMA, _NEEDED)
     except InputError as error:
-        raise InputError(f"{error} (delete {run.folder} to run it anew)") from error
+        raise InputError(f"{error} (delete {run.folder} to repeat this run)") from error
     found["job"] = Job.from_json(found["job"], str(run.manifest))
     if job is not None:
         before, now = found["job"].to_json(), job.to_json()
@@ -96,12 +92,11 @@ def load_outcome(run: RunFiles, job: Job | None = None) -> dict[str, Any] | None
 
 
 def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Result]:
-    """Runs that have ended below an output folder, in the order of their plan; `jobs`: of these."""
+    """Runs that have ended in an output folder, in the order of its plan; `jobs`: only these."""
     out = Path(out)
-    planned = planned_jobs(out)
+    order = {job.name: i for i, job in enumerate(planned_jobs(out))}
     if not layout.runs_folder(out).is_dir() and not layout.plan_file(out).exists():
         raise InputError(f"{out} holds no runs: give the folder that `lcpo train --out` wrote")
-    order = {job.name: i for i, job in enumerate(planned)}
     if jobs is None:
         results = [load_result(run.folder) for run in layout.ended_runs(out)]
         for result in results:
@@ -109,28 +104,20 @@ def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Res
                 raise InputError(f"{result.folder} holds the run {result.job.name}: it was moved")
     else:
         runs = [(layout.run_files(out, job.name), job) for job in jobs]
-        results = [
-            load_result(run.folder, job) for run, job in runs if load_outcome(run, job) is not None
-        ]
+        results = [load_result(run.folder, job) for run, job in runs if load_outcome(run, job)]
     return sorted(results, key=lambda r: (order.get(r.job.name, len(order)), r.job.name))
 
 
 def load_result(folder: Path, job: Job | None = None) -> Result:
-    """One run, from its own folder; with `job`, which must be the one that was run."""
+    """One run, from its own folder; `job`: the one that it must be of."""
     files = RunFiles(folder)
-    manifest = load_outcome(files, job)
-    if manifest is None:
+    found = load_outcome(files, job)
+    if found is None:
         raise InputError(f"{folder} holds no run that has ended")
+    rest = {name: found[name] for name in ("seconds", "provenance", "environment", "files")}
+    record = _arrays(files.record, found["files"])
     return Result(
-        manifest["job"],
-        manifest["status"],
-        manifest.get("failure"),
-        _arrays(files.record, manifest["files"]),
-        manifest["seconds"],
-        manifest["provenance"],
-        folder,
-        manifest["environment"],
-        manifest["files"],
+        found["job"], found["status"], found.get("failure"), record, folder=folder, **rest
     )
 
 
