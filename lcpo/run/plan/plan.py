@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -22,7 +23,8 @@ from lcpo.names import unknown
 from lcpo.run.plan import phases
 from lcpo.run.plan.check import check_env, check_program, check_rollout_length
 from lcpo.run.plan.job import PUBLISHED, Job, find_env, is_file_name
-from lcpo.types import AnyAgent, Spec, Training
+from lcpo.run.plan.phases import Phase
+from lcpo.types import AnyAgent, Training
 
 MAX_RUNS = 100_000
 """Of one plan: few enough for a list of them."""
@@ -88,31 +90,40 @@ def plan(
     context = find_context(the_env, env, trace, scale, steps, fraction)
     given = presets.settings(chosen, env, env_class)
     given |= {**(presets.published(chosen, env, env_class) if published else {}), **overrides}
+    spec = phases.training_spec(the_env.spec) if training else the_env.spec
+    learned = training.steps if training else context.steps
     jobs: list[Job] = []
     for values in itertools.product(*sweep.values()):
         point = dict(zip(sweep, values, strict=True))
         config = configs.make(chosen.Config, {**chosen.presets, **given, **point})
         config = shorten(config, fraction)
-        resolved = _resolve(chosen, the_env.spec, context.steps, training, config, fraction, check)
-        rows = resolved["steps"] if the_env.advance == "step" else None
-        digest = context.trace and context.trace.file_digest(rows, context.scale)
-        jobs += [
-            Job(
-                agent=agent,
-                env=env,
-                trace=context.trace,
-                scale=context.scale,
-                seed=seed,
-                env_config=configs.to_json(the_env),
-                variant=plain_values.file_name(variant),
-                setting=PUBLISHED if published and name_setting else "",
-                point={name: plain_values.file_name(f"{x}") for name, x in point.items()},
-                trace_digest=digest,
-                normalise=scaled.to_json(rule),
-                **resolved,
-            )
-            for seed in seeds
-        ]
+        config = configs.resolve(config, learned, fraction)
+        check_rollout_length(chosen, config)
+        length = config.rollout_length
+        parts = phases.make_phases(context.steps, training, length, spec.num_worlds)
+        _check_phases(chosen, parts, context.steps, learned)
+        if check:
+            check_program(chosen, config, spec)
+        steps, is_whole = parts[-1].steps, parts[-1].steps == context.steps
+        rows = steps if the_env.advance == "step" else None
+        job = Job(
+            agent=agent,
+            env=env,
+            trace=context.trace,
+            scale=context.scale,
+            steps=steps,
+            seed=seeds[0],
+            config=configs.to_json(config),
+            env_config=configs.to_json(the_env),
+            variant=plain_values.file_name(variant),
+            setting=PUBLISHED if published and name_setting else "",
+            point={name: plain_values.file_name(f"{x}") for name, x in point.items()},
+            training=phases.to_json(training and training._replace(steps=parts[0].steps)),
+            trace_digest=context.trace and context.trace.file_digest(rows, context.scale),
+            normalise=scaled.to_json(rule),
+            sized_for=None if training or is_whole else context.steps,
+        )
+        jobs += [dataclasses.replace(job, seed=seed) for seed in seeds]
         _check_name(jobs[-1].name)
     return jobs
 
@@ -195,42 +206,20 @@ class Context(NamedTuple):
     steps: int
 
 
-def _resolve(
-    agent: AnyAgent,
-    spec: Spec,
-    steps: int,
-    training: Training | None,
-    config: Any,
-    fraction: Fraction,
-    check: bool,
-) -> dict[str, Any]:
-    """The fields of a job that depend on its config, checked: steps, sizes, config, training."""
-    spec = spec if training is None else phases.training_spec(spec)
-    config = configs.resolve(config, training.steps if training else steps, fraction)
-    check_rollout_length(agent, config)
-    parts = phases.make_phases(steps, training, config.rollout_length, spec.num_worlds)
+def _check_phases(agent: AnyAgent, parts: Sequence[Phase], steps: int, training: int) -> None:
+    """Raise InputError for a phase without updates, or for too many steps."""
     for phase in parts:
         if phase.num_updates < 1:
-            what, given = "steps", steps
-            if training and phase.name == "training":
-                what, given = "training steps", training.steps
+            is_training = phase.name == "training"
+            given = f"training steps = {training:,}" if is_training else f"steps = {steps:,}"
+            one = "epoch" if phase.name == "evaluation" else "update"
             raise InputError(
-                f"{what} = {given:,}: needs at least one "
-                f"{'epoch' if phase.name == 'evaluation' else 'update'}, "
-                f"{phase.steps_per_update:,} steps of agent {agent.name!r}: run it for longer, or "
-                "leave it out"
+                f"{given}: needs at least one {one}, {phase.steps_per_update:,} steps of agent "
+                f"{agent.name!r}: run it for longer, or leave it out"
             )
     total = sum(phase.steps for phase in parts)
     if total > plain_values.INT_MAX:
         raise InputError(f"{total:,} steps in all: needs at most {plain_values.INT_MAX:,}")
-    if check:
-        check_program(agent, config, spec)
-    return {
-        "steps": parts[-1].steps,
-        "sized_for": None if training or steps == parts[-1].steps else steps,
-        "config": configs.to_json(config),
-        "training": phases.to_json(training and training._replace(steps=parts[0].steps)),
-    }
 
 
 def _training(

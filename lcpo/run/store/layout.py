@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from lcpo.errors import InputError
 
@@ -62,14 +61,11 @@ def tensorboard_folder(out: Path, run: str = "") -> Path:
     return folder / run
 
 
-class CheckpointFiles(NamedTuple):
+class CheckpointFiles:
     """The files of the checkpoint of a run."""
 
-    folder: Path
-
-    @property
-    def manifest(self) -> Path:
-        return self.folder / _MANIFEST
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.manifest = folder, folder / _MANIFEST
 
     def state(self, update: int) -> Path:
         return self.folder / f"state-{update}.npz"
@@ -81,34 +77,15 @@ class CheckpointFiles(NamedTuple):
         return self.folder / f"segment-{replay}-{first}-{last}.npz"
 
 
-class RunFiles(NamedTuple):
+class RunFiles:
     """The files of one run."""
 
-    folder: Path
-
-    @property
-    def manifest(self) -> Path:
-        return self.folder / _MANIFEST
-
-    @property
-    def policy(self) -> Path:
-        return self.folder / "policy.npz"
-
-    @property
-    def record(self) -> Path:
-        return self.folder / RECORD
-
-    @property
-    def training(self) -> Path:
-        return self.folder / TRAINING
-
-    @property
-    def checkpoint(self) -> CheckpointFiles:
-        return CheckpointFiles(self.folder / _CHECKPOINT)
-
-    @property
-    def kept(self) -> CheckpointFiles:
-        return CheckpointFiles(self.folder / _KEPT)
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.manifest = folder, folder / _MANIFEST
+        self.record, self.training = folder / RECORD, folder / TRAINING
+        self.policy = folder / "policy.npz"
+        self.checkpoint = CheckpointFiles(folder / _CHECKPOINT)
+        self.kept = CheckpointFiles(folder / _KEPT)
 
     def record_of(self, name: str) -> Path:
         """The record of a phase; `name`: its `Phase.file`."""
