@@ -14,7 +14,7 @@ import pytest
 
 from lcpo.errors import InputError, MissingFile
 from lcpo.run.plan import budget
-from lcpo.run.store import checkpoint, files, provenance
+from lcpo.run.store import checkpoint, files, results
 from lcpo.run.store.files import (
     load_arrays,
     load_document,
@@ -203,7 +203,7 @@ def test_a_commit_that_is_told_comes_before_the_one_that_git_knows(
 ) -> None:
     """A copy on a cluster may have been made with the history of another commit."""
     monkeypatch.setenv("LCPO_COMMIT", "0123456789ab")
-    assert provenance.provenance()["commit"] == "0123456789ab"
+    assert results.provenance()["commit"] == "0123456789ab"
 
 
 def test_a_checkpoint_is_deleted_without_what_others_put_beside_it(tmp_path: Path) -> None:

@@ -21,10 +21,9 @@ from lcpo.run.engines.slurm import SlurmEngine
 from lcpo.run.events import Crashed, Event, Note, Report
 from lcpo.run.options import RunOptions
 from lcpo.run.plan.job import Job
-from lcpo.run.store import claims
 from lcpo.run.store.checkpoint import check_same, goes_on
 from lcpo.run.store.layout import plan_file
-from lcpo.run.store.lock import cannot_write, locked
+from lcpo.run.store.lock import cannot_write, locked, sweep_claims
 from lcpo.run.store.outputs import check_runs_folder, sweep_folder
 from lcpo.run.store.plans import keeps_state, planned_jobs, save_plan
 
@@ -102,7 +101,7 @@ def run_plan(
             try:
                 engine.run(waiting, out, hear)
             finally:
-                claims.sweep(out)  # workers are ended without a warning
+                sweep_claims(out)  # workers are ended without a warning
 
 
 def plan_only(

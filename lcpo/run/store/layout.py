@@ -5,7 +5,7 @@ OUT/study.json                                the study of the plan (`lcpo.study
 OUT/slurm.sh                                  with `--engine slurm` (`lcpo.run.engines.slurm`)
 OUT/importing.json                            an unfinished import (`lcpo.study.report.imports`)
 OUT/.lock                                     the driver of the folder (`lcpo.run.store.lock`)
-OUT/.running                                  runs in progress (`lcpo.run.store.claims`)
+OUT/.running                                  runs in progress (the same)
 OUT/events.jsonl, OUT/tensorboard/            with `--track` (`lcpo.run.track`)
 OUT/logs/worker-N.txt, here.txt               what agents and environments print; tracebacks
 OUT/runs/NAME/manifest.json                   how the run ended; written last

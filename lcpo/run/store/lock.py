@@ -4,24 +4,30 @@ The lock is `flock` on OUT/.lock, whose text names the holder. The workers of a 
 descriptor, so a folder stays locked until the last of them has ended, even if the driver was
 killed. The kernel frees the lock of a dead process, and the next driver takes the file over.
 Workers that each run a part of a plan share the lock, and leave its file to the next driver.
+
+One process at a time executes a run, on any machine: several workers may serve one folder, such as
+a Slurm array, Ray tasks, or workers of a killed driver. Each claims its runs with `fcntl` locks on
+OUT/.running, one byte per run at an offset that its name determines. Thousands of claims need one
+descriptor, network file systems support them, and the kernel frees those of a dead process.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shlex
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from lcpo.errors import InputError, printable
-from lcpo.run.store.layout import check_links, lock_file
+from lcpo.run.store.layout import check_links, lock_file, running_file
 from lcpo.values import INT_MAX
 
 try:
@@ -205,3 +211,59 @@ def _close_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_child)
+
+
+@contextlib.contextmanager
+def claimed(out: Path, names: Sequence[str]) -> Iterator[set[str]]:
+    """Claim runs; yields the names of those that no other process has, after a short wait."""
+    until, mine, descriptor = time.monotonic() + ORPHANS_SECONDS, set[str](), -1
+    try:
+        while True:
+            if descriptor < 0:
+                out.mkdir(parents=True, exist_ok=True)
+                check_links(out, running_file(out))
+                descriptor = os.open(running_file(out), os.O_RDWR | os.O_CREAT, 0o644)
+            mine |= {name for name in names if name not in mine and _claim(descriptor, name)}
+            if not is_at(descriptor, running_file(out)):  # its last user has removed it
+                os.close(descriptor)
+                descriptor, mine = -1, set()
+            elif len(mine) == len(set(names)) or time.monotonic() > until:
+                break
+            else:
+                time.sleep(0.1)
+        yield mine
+    finally:
+        if descriptor >= 0:
+            _remove_claims(out, descriptor)
+
+
+def sweep_claims(out: Path) -> None:
+    """Remove the file that a killed process left."""
+    with contextlib.suppress(OSError):
+        _remove_claims(out, os.open(running_file(out), os.O_RDWR))
+
+
+def _claim(descriptor: int, name: str | None) -> bool:
+    """Lock the byte of a run, or all bytes for None; False if another process has it."""
+    if fcntl is None:  # `locked` has told the user
+        return True
+    place = 0 if name is None else int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
+    length = 0 if name is None else 1
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, length, place)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+    return True
+
+
+def _remove_claims(out: Path, descriptor: int) -> None:
+    """Free the claims of this process; the last user removes the file."""
+    try:
+        if _claim(descriptor, None) and is_at(descriptor, running_file(out)):
+            with contextlib.suppress(OSError):  # a read-only folder
+                running_file(out).unlink()
+    finally:
+        os.close(descriptor)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from lcpo import values
 from lcpo.errors import InputError
-from lcpo.run.store import checkpoint, claims, layout
+from lcpo.run.store import checkpoint, layout
 from lcpo.run.store.files import REGULAR, is_unfinished, kind_of, sweep
+from lcpo.run.store.lock import sweep_claims
 from lcpo.run.store.plans import planned_jobs
 
 IsOurs = Callable[[Path], bool]
@@ -173,7 +174,7 @@ def is_lock(out: Path, path: Path) -> bool:
 def sweep_folder(out: Path) -> None:
     """Delete half-written files, and checkpoints of finished runs."""
     sweep(out)
-    claims.sweep(out)
+    sweep_claims(out)
     for folder in layout.runs_folder(out).glob("*"):
         run = layout.run_files(out, folder.name)
         sweep(run.folder)

@@ -1,7 +1,10 @@
-"""How a run ended: what it leaves on disk, and how that is read back."""
+"""How a run ended: what it leaves on disk with its provenance, and how that is read back."""
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,3 +126,44 @@ def load_result(folder: Path, job: Job | None = None) -> Result:
 
 def _arrays(path: Path, written: Mapping[str, str]) -> Record:
     return load_arrays(path, written[path.name]) if path.name in written else {}
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, commit and device of this process, for manifests."""
+    import jax
+    import optax
+
+    import lcpo
+
+    device = jax.devices()[0]
+    return {
+        "lcpo": lcpo.__version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "optax": optax.__version__,
+        "numpy": np.__version__,
+        "device": f"{device.platform}:{device.device_kind}",
+    }
+
+
+def _commit() -> str | None:
+    """Commit of this package's checkout, with "+" if it has changes.
+
+    LCPO_COMMIT overrides it, for copies without a history or with another one (on a cluster, in a
+    container).
+    """
+    here = Path(__file__).resolve().parents[3]
+    given = os.environ.get("LCPO_COMMIT")
+    if given or not (here / ".git").exists():
+        return given
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(here), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changes = git("status", "--porcelain", "--", "lcpo")
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if changes else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
