@@ -131,7 +131,7 @@ class Backup:
             return jax.tree.leaves(tree, is_leaf=lambda x: isinstance(x, Replay))
 
         for kept, now in zip(parts(self._kept), parts(state), strict=True):
-            if not isinstance(kept, Replay):
+            if not isinstance(now, Replay):
                 np.copyto(kept, np.asarray(now))
                 continue
             step, last = int(kept.added), int(now.added)
@@ -143,8 +143,8 @@ class Backup:
                     rows = jax.lax.dynamic_slice_in_dim(new, first, length)
                     np.copyto(old[first : first + length], np.asarray(rows))
                 step += count
-            np.copyto(kept.added, np.asarray(now.added))  # pyright: ignore[reportArgumentType]
-            np.copyto(kept.capacity, np.asarray(now.capacity))  # pyright: ignore
+            np.copyto(kept.added, np.asarray(now.added))
+            np.copyto(kept.capacity, np.asarray(now.capacity))
 
     def restore(self) -> Tree:
         """The state that was last copied, on the device."""

@@ -183,10 +183,9 @@ def _shape_rules(env: AnyEnv, obs: Any, step: Any, lead: tuple[int, ...]) -> Rul
 
 def check_rollout_length(agent: AnyAgent, config: Any) -> None:
     """Raise InputError unless the config says how many steps precede an update."""
-    if not _is_size(getattr(config, "rollout_length", None), 1):
-        raise InputError(
-            f"agent {agent.name}: its config needs the static field rollout_length, from 1 on"
-        )
+    is_size = _is_size(getattr(config, "rollout_length", None), 1)
+    rule = "its config needs the static field rollout_length, from 1 on"
+    _enforce(iter([(is_size, rule)]), f"agent {agent.name}")
 
 
 def check_values(agent: AnyAgent, config: Any, spec: Spec) -> None:

@@ -79,7 +79,8 @@ class Job:
     @property
     def stem(self) -> str:
         """The name without the seed."""
-        task = _task(self.agent, self.env, self.trace)
+        trace = "none" if self.trace is None else self.trace
+        task = plain_values.file_name(f"{self.agent}-{self.env}-{trace}")
         return f"{task}-{self.case}" if self.case else task
 
     @property
@@ -121,13 +122,26 @@ class Job:
         if not is_file_name(called):
             raise InputError(f"{where}: the name of a job, {called!r}, cannot be a folder's")
         found["trace"] = None if text is None else TraceRef.parse(text)
-        job = cls(**found, **({} if "point" in found else _identity_in_name(called, found)))
+        job = cls(**found) if "point" in found else cls(**found)._identified_by(called)
         if job.name != called:
             raise InputError(
                 f"{where}: a job is called {called!r}, but its fields make {job.name!r}: the file "
                 "was changed; restore the original"
             )
         return job
+
+    def _identified_by(self, name: str) -> Job:
+        """With variant, setting and point, which jobs of an earlier version have in their names:
+        AGENT-ENV-TRACE[-VARIANT][-published][-FIELD=VALUE ...]-sSEED.
+        """
+        case = name.removesuffix(f"-s{self.seed}").removeprefix(self.stem)
+        fields = "|".join(map(re.escape, self.config))
+        first, *points = re.split(rf"-(?=(?:{fields})=)", case) if fields else [case]
+        variant, setting = first.removeprefix("-"), ""
+        if variant == PUBLISHED or variant.endswith(f"-{PUBLISHED}"):
+            variant, setting = variant.removesuffix(PUBLISHED).removesuffix("-"), PUBLISHED
+        point = dict(point.split("=", 1) for point in points)
+        return dataclasses.replace(self, variant=variant, setting=setting, point=point)
 
 
 _LATER = {"sized_for", "variant", "setting", "point"}
@@ -140,25 +154,6 @@ _KINDS: dict[str, Any] = {
 }  # fmt: skip
 PUBLISHED = "published"
 """The setting of the published code, in the names of runs."""
-
-
-def _task(agent: str, env: str, trace: TraceRef | None) -> str:
-    return plain_values.file_name(f"{agent}-{env}-{'none' if trace is None else trace}")
-
-
-def _identity_in_name(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Variant, setting and point of a job of an earlier version, which only its name holds:
-    AGENT-ENV-TRACE[-VARIANT][-published][-FIELD=VALUE ...]-sSEED.
-    """
-    task = _task(values["agent"], values["env"], values["trace"])
-    case = name.removesuffix(f"-s{values['seed']}").removeprefix(task)
-    fields = "|".join(map(re.escape, values["config"]))
-    first, *points = re.split(rf"-(?=(?:{fields})=)", case) if fields else [case]
-    variant, setting = first.removeprefix("-"), ""
-    if variant == PUBLISHED or variant.endswith(f"-{PUBLISHED}"):
-        variant, setting = variant.removesuffix(PUBLISHED).removesuffix("-"), PUBLISHED
-    point = dict(point.split("=", 1) for point in points)
-    return {"variant": variant, "setting": setting, "point": point}
 
 
 def is_file_name(text: str) -> bool:

@@ -113,5 +113,6 @@ def to_json(training: Training | None) -> dict[str, Any] | None:
 
 def from_json(values: dict[str, Any] | None) -> Training | None:
     """The plan that a job holds."""
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in (values or {}).items()}
+    given: dict[str, Any] = values or {}
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
     return Training(**given) if given else None

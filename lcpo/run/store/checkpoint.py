@@ -67,7 +67,7 @@ def save(
     `member`: the run's place in a state that is stacked from several; None if it is of one run.
     """
     files = run.checkpoint
-    known = _segments(_manifest(files)) if files.manifest.exists() else []
+    known = _manifest(files)["segments"] if files.manifest.exists() else []
     rows = segments.write(files, checkpoint.state, member, known)
     state, record = files.state(checkpoint.update), files.record(checkpoint.update)
     slim = segments.without_rows(checkpoint.state, member is not None)
@@ -98,7 +98,7 @@ def load(run: RunFiles, identity: Identity, template: Callable[[int], Tree]) -> 
         return None
     with _deletable(files):
         found = _manifest(files)
-        update, rows, written = found["update"], _segments(found), found["written"]
+    update, written = found["update"], found["written"]
     check_same(found["job"], identity, str(files.manifest))
     with _deletable(files):
         slim = segments.without_rows(template(update), False)
@@ -106,12 +106,12 @@ def load(run: RunFiles, identity: Identity, template: Callable[[int], Tree]) -> 
         record = load_arrays(files.record(update), found["record"])
         for name, digest in written.items():
             load_arrays(run.record_of(name), digest)
-    return Checkpoint(update, state, record, found["seconds"], rows, written)
+    return Checkpoint(update, state, record, found["seconds"], found["segments"], written)
 
 
 def keep(run: RunFiles) -> None:
     """Keep the last checkpoint after the run, so that it can be extended."""
-    _delete(run.kept)
+    drop(run, kept=True)
     if run.checkpoint.manifest.exists():
         run.checkpoint.folder.replace(run.kept.folder)
 
@@ -129,8 +129,8 @@ def saved(run: RunFiles) -> tuple[Identity, int] | None:
     for files in (run.checkpoint, run.kept):
         if files.manifest.exists():
             with _deletable(files):
-                manifest = _manifest(files)
-            return manifest["job"], manifest["update"]
+                found = _manifest(files)
+            return found["job"], found["update"]
     return None
 
 
@@ -158,14 +158,12 @@ def without_memory(agent_state: Tree) -> Tree:
 
 
 def _manifest(files: CheckpointFiles) -> dict[str, Any]:
-    return load_document(files.manifest, SCHEMA, _NEEDED)
-
-
-def _segments(manifest: dict[str, Any]) -> list[list[Segment]]:
+    found = load_document(files.manifest, SCHEMA, _NEEDED)
     try:
-        return [[Segment(*entry) for entry in mine] for mine in manifest["segments"]]
+        found["segments"] = [[Segment(*entry) for entry in mine] for mine in found["segments"]]
     except TypeError as error:
-        raise InputError(f"its segments are not a list of segments ({error})") from error
+        raise InputError(f"{files.manifest} has invalid segments ({error})") from error
+    return found
 
 
 @contextlib.contextmanager
@@ -177,12 +175,9 @@ def _deletable(files: CheckpointFiles) -> Iterator[None]:
         raise InputError(f"{error}: delete {files.folder} to restart this run") from error
 
 
-def drop(run: RunFiles) -> None:
-    """Delete the checkpoint of a finished run."""
-    _delete(run.checkpoint)
-
-
-def _delete(files: CheckpointFiles) -> None:
+def drop(run: RunFiles, kept: bool = False) -> None:
+    """Delete the checkpoint of a finished run, or the one that it has kept."""
+    files = run.kept if kept else run.checkpoint
     with contextlib.suppress(OSError):
         files.manifest.unlink(missing_ok=True)  # first: without it, the rest is never read
         for file in _own_files(files):

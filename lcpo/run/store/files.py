@@ -15,7 +15,7 @@ import secrets
 import stat
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -54,28 +54,18 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
 
 def load_arrays(path: Path, digest: str | None = None) -> dict[str, np.ndarray]:
     """Read an .npz; InputError if it is damaged or has another digest."""
-    try:
-        with _open_regular(path) as file:
-            if digest is not None and _digest_of_file(file) != digest:
-                raise InputError(f"{path} {_DAMAGED}")
-            return read_archive(file)
-    except InputError:
-        raise
-    except Exception as error:  # parsers raise anything on arbitrary bytes
-        raise InputError(f"{path} is damaged or not an array file ({_short(error)})") from error
+    with _reading(path, "an array file") as file:
+        if digest is not None and _digest_of_file(file) != digest:
+            raise InputError(f"{path} {_DAMAGED}")
+        return read_archive(file)
 
 
 def load_json(path: Path) -> Any:
     """Read JSON; InputError if it is damaged."""
-    try:
-        with _open_regular(path) as file:
-            if os.fstat(file.fileno()).st_size > LARGEST_JSON:
-                raise InputError(f"{path} is not an lcpo file: it has over {LARGEST_JSON:,} bytes")
-            return json.loads(file.read())
-    except InputError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged or not a JSON file ({_short(error)})") from error
+    with _reading(path, "a JSON file") as file:
+        if os.fstat(file.fileno()).st_size > LARGEST_JSON:
+            raise InputError(f"{path} is not an lcpo file: it has over {LARGEST_JSON:,} bytes")
+        return json.loads(file.read())
 
 
 def save_document(path: Path, schema: int, values: Mapping[str, Any]) -> None:
@@ -212,14 +202,22 @@ def _digest_of_file(file: IO[bytes]) -> str:
     return found
 
 
-def _open_regular(path: Path) -> IO[bytes]:
-    """Open a file for reading. Pipes and devices, which may never end, are refused."""
+@contextlib.contextmanager
+def _reading(path: Path, kind: str) -> Iterator[IO[bytes]]:
+    """Open a file; InputError if it cannot be parsed, or is a pipe or device, which may not end."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(f"{path} is not a regular file")
-        return open(path, "rb")
+        with open(path, "rb") as file:
+            yield file
+    except InputError:
+        raise
     except FileNotFoundError as error:
         raise MissingFile(f"{path} is missing") from error
+    except Exception as error:  # parsers raise anything on arbitrary bytes
+        text = " ".join(str(error).split()) or type(error).__name__
+        short = text if len(text) <= 200 else f"{text[:200]}..."
+        raise InputError(f"{path} is damaged or not {kind} ({short})") from error
 
 
 def _make_folder(folder: Path) -> None:
@@ -237,8 +235,3 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 200 else f"{text[:200]}..."

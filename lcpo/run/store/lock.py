@@ -57,7 +57,8 @@ def locked(out: Path, tell: Callable[[str], None], shared: bool = False) -> Iter
             yield
         finally:
             if descriptor is not None:
-                _release(out, descriptor, shared)
+                _held.pop(out.absolute(), None)
+                _close(lock_file(out), descriptor, lambda: not shared)
     finally:
         for folder in reversed(made):
             with contextlib.suppress(OSError):  # it is not empty
@@ -192,12 +193,12 @@ def _refusal(out: Path, holder: Holder | None) -> str:
     return f"{out} is in use by {who} since {since} ({command}): {advice}, or give another folder"
 
 
-def _release(out: Path, descriptor: int, shared: bool) -> None:
-    _held.pop(out.absolute(), None)
+def _close(path: Path, descriptor: int, is_last: Callable[[], bool]) -> None:
+    """Free what this process has locked in a file; the last user removes it."""
     try:
-        if not shared and is_at(descriptor, lock_file(out)):
-            with contextlib.suppress(OSError):  # a read-only folder: the file is taken over
-                lock_file(out).unlink()
+        if is_last() and is_at(descriptor, path):
+            with contextlib.suppress(OSError):  # a read-only folder: the next user takes it over
+                path.unlink()
     finally:
         os.close(descriptor)
 
@@ -234,21 +235,23 @@ def claimed(out: Path, names: Sequence[str]) -> Iterator[set[str]]:
         yield mine
     finally:
         if descriptor >= 0:
-            _remove_claims(out, descriptor)
+            _close(running_file(out), descriptor, lambda: _claim(descriptor, None))
 
 
 def sweep_claims(out: Path) -> None:
     """Remove the file that a killed process left."""
     with contextlib.suppress(OSError):
-        _remove_claims(out, os.open(running_file(out), os.O_RDWR))
+        descriptor = os.open(running_file(out), os.O_RDWR)
+        _close(running_file(out), descriptor, lambda: _claim(descriptor, None))
 
 
 def _claim(descriptor: int, name: str | None) -> bool:
     """Lock the byte of a run, or all bytes for None; False if another process has it."""
     if fcntl is None:  # `locked` has told the user
         return True
-    place = 0 if name is None else int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
-    length = 0 if name is None else 1
+    length, place = 0, 0
+    if name is not None:
+        length, place = 1, int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, length, place)
     except (BlockingIOError, PermissionError):
@@ -257,13 +260,3 @@ def _claim(descriptor: int, name: str | None) -> bool:
         if error.errno not in NO_LOCKS:
             raise
     return True
-
-
-def _remove_claims(out: Path, descriptor: int) -> None:
-    """Free the claims of this process; the last user removes the file."""
-    try:
-        if _claim(descriptor, None) and is_at(descriptor, running_file(out)):
-            with contextlib.suppress(OSError):  # a read-only folder
-                running_file(out).unlink()
-    finally:
-        os.close(descriptor)
