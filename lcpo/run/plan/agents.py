@@ -84,19 +84,12 @@ def read_agents(agents: Agents) -> list[Choice]:
     if isinstance(agents, (bytes, Mapping)) or not isinstance(agents, Iterable):
         plain_values.refuse("agents", agents, _NEED)
     items = _words(agents) if isinstance(agents, str) else agents
-    found = [_read(item.strip()) if isinstance(item, str) else _pair(item) for item in items]
+    found = [_read(item) for item in items]
     if not found or any(one in found[:i] for i, one in enumerate(found)):
         plain_values.refuse("agents", agents, _NEED)
     if any(one.name == ALL and one.config for one in found):
         raise InputError(f"{ALL!r} takes no settings: name the agents that should have them")
     return found
-
-
-def _pair(item: Any) -> Choice:
-    is_pair = isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
-    if not is_pair:
-        plain_values.refuse("agent", item, "a name, or a pair such as ('lcpo', {'sigma': 2})")
-    return Choice(plain_values.name("agent", item[0]), check_dict("config", item[1]))
 
 
 def _words(text: str) -> list[str]:
@@ -126,9 +119,13 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _read(word: str) -> Choice:
-    """An agent with its settings: name[field=value,...]."""
-    name, bracket, rest = word.partition("[")
+def _read(word: Any) -> Choice:
+    """An agent with its settings: (name, config), or name[field=value,...] as text."""
+    if isinstance(word, (tuple, list)) and len(word) == 2 and isinstance(word[0], str):
+        return Choice(plain_values.name("agent", word[0]), check_dict("config", word[1]))
+    if not isinstance(word, str):
+        plain_values.refuse("agent", word, "a name, or a pair such as ('lcpo', {'sigma': 2})")
+    name, bracket, rest = word.strip().partition("[")
     if not name:
         plain_values.refuse("agents", word, _NEED)
     if not bracket:

@@ -52,7 +52,10 @@ def check_own_folder(
     """
     check_folder(out)
     try:
-        if out.exists() and holds_more_than_leftovers(out) and not is_ours(out):
+        found = out.iterdir() if out.exists() else ()
+        # A process that was killed before planning may leave locks and half-written files.
+        is_empty = all(is_unfinished(path) or is_lock(out, path) for path in found)
+        if not is_empty and not is_ours(out):
             raise InputError(
                 f"{out} is not empty, and nothing in it says that {by} wrote it: give a new "
                 "folder, or an empty one"
@@ -99,8 +102,9 @@ def check_entries(out: Path, names: Iterable[str]) -> None:
                 f"{path} is a {kind_of(path)}, but must be a {wanted}: move it away, or give "
                 "another folder"
             )
-    for path in (*locks, *arrays):
-        if path.exists() and not (is_lock(out, path) if path in locks else _is_archive(path)):
+    for path in filter(Path.exists, (*locks, *arrays)):
+        is_ours = is_lock(out, path) if path in locks else _is_archive(path)
+        if not is_ours:
             raise InputError(
                 f"{path} is not what lcpo writes there: move it away, or give another folder"
             )
@@ -148,11 +152,6 @@ def ends(path: Path) -> bytes:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(ENDS, size - ENDS))
         return head + file.read(ENDS)
-
-
-def holds_more_than_leftovers(out: Path) -> bool:
-    """Whether a folder holds more than a process killed before planning may leave."""
-    return not all(is_unfinished(path) or is_lock(out, path) for path in out.iterdir())
 
 
 def is_lock(out: Path, path: Path) -> bool:

@@ -96,23 +96,18 @@ def restore(
         filled = [jnp.zeros((*axis, *x.shape), x.dtype) for x in like.rows]
         for member, (files, segments) in enumerate(saved):
             lead = (member,) if many else ()
-            for new, start in _load(files, number, segments[number], like, counters[number], lead):
+            added = int(counters[number].added[lead])
+            for new, start in _load(files, number, segments[number], like, added):
                 filled = [_put(x, y, lead, start) for x, y in zip(filled, new, strict=True)]
         rows.append(ReplayRows(*filled))
     return _with_rows(state, rows, many)
 
 
 def _load(
-    files: CheckpointFiles,
-    number: int,
-    segments: list[Segment],
-    like: Replay,
-    counters: Replay,
-    lead: tuple[int, ...],
+    files: CheckpointFiles, number: int, segments: list[Segment], like: Replay, added: int
 ) -> Iterator[tuple[list[np.ndarray], int]]:
     """Rows of the segments and their places; InputError unless they are all that the ring holds."""
-    ends, added = [segment.last for segment in segments], int(counters.added[lead])
-    oldest = max(added - like.num_rows, 0)
+    ends, oldest = [segment.last for segment in segments], max(added - like.num_rows, 0)
     missing = added > 0 and (not segments or segments[0].first > oldest or ends[-1] != added)
     if missing or [segment.first for segment in segments[1:]] != ends[:-1]:
         raise InputError(f"{files.manifest} does not list all rows of the replay")
