@@ -89,7 +89,7 @@ def arrays_of(loop: Loop, state: LearnerState) -> dict[str, Tree]:
         "rollout": buffers._asdict(),
         "extra": extra,
         "seen": np.array([x is not None for x in histories], bool),
-        "histories": entries.reshape(-1, none.size),
+        "histories": entries.reshape(len(histories), none.size),
     }
 
 

@@ -378,6 +378,13 @@ def test_it_can_be_saved_between_any_two_calls(cut: int, tmp_path: Path) -> None
     assert_same(forwarder.learner.state, whole.state)  # pyright: ignore
 
 
+def test_a_learner_without_context_is_saved(tmp_path: Path) -> None:
+    learner = Learner("a2c", Spec(3, ContextSlice(3, 0, 0), (4,)))
+    learner.act(np.ones(3))
+    learner.save(tmp_path / "x.npz")
+    assert_same(Learner.load(tmp_path / "x.npz").state, learner.state)
+
+
 class Forwarder:
     """A learner that can be exchanged for another on the way."""
 
