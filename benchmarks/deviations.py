@@ -8,6 +8,7 @@ they were made.
 from __future__ import annotations
 
 import datetime
+import json
 import platform
 import subprocess
 import sys
@@ -22,7 +23,6 @@ import lcpo
 from lcpo.config import config
 from lcpo.envs.mujoco.base import MujocoTask
 from lcpo.envs.mujoco.tasks import INDEX_COST, Hopper, Reacher
-from lcpo.run.store.files import save_json
 from lcpo.study.advice.calibrate import Lookback, calibrate
 from lcpo.study.report.cells import columns
 from lcpo.study.report.tables import Table
@@ -137,7 +137,7 @@ def main() -> None:
         "device": ["cpu:cpu"],
         "versions": {"python": [platform.python_version()], **{p: [version(p)] for p in packages}},
     }
-    save_json(out / "made.json", made)
+    (out / "made.json").write_text(json.dumps(made, indent=1))
 
 
 if __name__ == "__main__":

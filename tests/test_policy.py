@@ -113,7 +113,7 @@ def test_actions_are_decoded_for_their_environment(tmp_path: Path) -> None:
     for bad in ([5], [-1], [0.5], [0, 0], 2, None):
         with pytest.raises(InputError, match=r"action = .*as `act` gives"):
             policy.decode(bad)
-    rewrite(file, lambda about: {**about, "actions": None, "schema": 1})
+    rewrite(file, lambda about: {**about, "actions": None})
     np.testing.assert_array_equal(lcpo.load(file).decode([3]), [3])
 
 
@@ -135,7 +135,7 @@ def test_a_form_of_actions_that_lies_is_refused(folder: Path, tmp_path: Path, fo
     file = tmp_path / "policy.npz"
     file.write_bytes(found.read_bytes())
     rewrite(file, lambda about: {**about, "actions": form})
-    with pytest.raises(InputError, match="no policy of ours"):
+    with pytest.raises(InputError, match="not a policy of lcpo"):
         lcpo.load(file)
 
 

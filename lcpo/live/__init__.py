@@ -2,9 +2,8 @@
 
 learner   `Learner`: act, observe; it learns when a rollout is full. In process, without files
 loop      the pure functions behind it: see, act, observe and learn, from one state to the next
-state     `LearnerState`: all that changes in a learner, as one value
+state     `LearnerState`: all that changes in a learner, as one value; a `Backup` of its agent
 settings  `Settings`: what a learner is made with, checked
-backup    the agent on the host, so that an update may take the buffers of the one on the device
 saving    a learner as one file
 """
 

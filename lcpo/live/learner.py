@@ -23,31 +23,31 @@ import numpy as np
 from lcpo import values
 from lcpo.envs.base import Advance
 from lcpo.live import saving
-from lcpo.live.backup import Backup
 from lcpo.live.loop import Loop, Outcome
-from lcpo.live.settings import Settings, check_values
-from lcpo.live.state import LearnerState
+from lcpo.live.settings import Settings
+from lcpo.live.state import Backup, LearnerState
 from lcpo.policy import find_policy, restore
+from lcpo.run.plan.plan import check_dict
 from lcpo.types import AnyAgent, Spec
 
 
 class Decision(NamedTuple):
-    """What a learner answers."""
+    """What `Learner.act` returns."""
 
     action: np.ndarray
     """Numbers of actions, [A]."""
     policy_version: int
-    """Updates before it."""
+    """Number of updates before it."""
 
 
 class Learner:
-    """Learns from what `act` and `observe` are told; one call at a time.
+    """Learns from calls of `act` and `observe`; not thread-safe.
 
-    A *stream* is a world of the user's: a machine, a user, a simulator. An agent learns from
-    `spec.num_worlds` of them, each with a context history of its own, and once each has made
-    `config.rollout_length` steps. One that is ahead of the others is answered, but what it does
-    meanwhile is not learnt from; several that go in step should give `next_obs`, or the first of
-    them is ahead by a step whenever a rollout is full.
+    A *stream* is one of the user's worlds: a machine, a user, a simulator. An agent learns from
+    `spec.num_worlds` of them, each with its own context history, when each has made
+    `config.rollout_length` steps. A stream that is ahead of the others is served, but its steps
+    meanwhile are not learned from; several streams in lock step should pass `next_obs`, or the
+    first of them is ahead by a step whenever a rollout is full.
 
     An update that raises, or after which the agent could no longer learn (`core.health`), is
     dropped: the learner keeps its previous state, warns (`RuntimeWarning`), and continues with the
@@ -69,16 +69,15 @@ class Learner:
 
         Args:
           agent: a name (`lcpo list`, or "package.module:name"), or an `lcpo.types.Agent`.
-          spec: sizes of observations and actions, and where the context stands: `lcpo.types.Spec`.
+          spec: sizes of observations and actions, and the place of the context: `lcpo.types.Spec`.
           config: values that differ from the agent's defaults, or a whole config.
-          seed: of all that is random.
-          steps: how many are to come, about: some agents keep a share of them. Nothing ends then.
+          seed: of all random numbers.
+          steps: the approximate number of steps to come: some agents store a share of them.
           advance: what moves the history of the context on, a step or an episode. "own": a step,
-            and the context is normalised with the rest, as where an environment writes it.
+            and the context is normalized with the rest, as if the environment wrote it.
           normalise: "running", or a scale for each column of the features (docs: scales).
         """
-        rest: dict[str, Any] = {"steps": steps, "advance": advance, "normalise": normalise}
-        loop = Loop(Settings.make(agent, spec, config, seed, **rest))
+        loop = Loop(Settings.make(agent, spec, config, seed, steps, advance, normalise))
         self._begin(loop, loop.begin())
 
     def _begin(self, loop: Loop, state: LearnerState) -> None:
@@ -87,16 +86,16 @@ class Learner:
         self.agent, self.agent_name = loop.settings.agent, loop.settings.agent_name
         self.spec, self.config, self.seed = loop.spec, loop.settings.config, loop.settings.seed
         self.problem: str | None = None
-        """Why the newest update that was dropped was; None if none was."""
+        """Why the last dropped update was dropped; None if none was."""
         self._take(state)
 
     def _take(self, state: LearnerState) -> None:
         self._state, self._snapshot = state, self._loop.snapshot(state)
-        self._backup: Backup | None = None  # it is made where it is needed: to learn
+        self._backup: Backup | None = None  # made by the first update
 
     @property
     def state(self) -> LearnerState:
-        """All that changes in the learner, as a value; give one back to go on from there."""
+        """All that changes in the learner, as a value; set it to continue from there."""
         return self._state._replace(agent=jax.tree.map(jnp.array, self._state.agent))
 
     @state.setter
@@ -105,17 +104,17 @@ class Learner:
 
     @property
     def updates(self) -> int:
-        """So far; it is the version of the policy."""
+        """Number of updates so far, which is the version of the policy."""
         return self._state.updates
 
     @property
     def dropped(self) -> int:
-        """Updates that were dropped; `updates` does not count them."""
+        """Number of dropped updates, which `updates` does not count."""
         return self._state.dropped
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the newest update that was not dropped."""
+        """Of the last update that was not dropped."""
         return dict(self._state.metrics)
 
     @classmethod
@@ -129,16 +128,14 @@ class Learner:
         seed: int = 0,
         trust: bool = False,
     ) -> Learner:
-        """A learner that begins with what a finished run has learnt.
+        """A learner that starts with the policy of a finished run.
 
         `source`, `run`, `agent` and `trust` are those of `lcpo.load`; `config`: values in which the
-        learner differs from the run. A policy file has no large buffers: reservoir and replay begin
-        empty.
+        learner differs from the run. Large buffers, such as reservoir and replay, start empty.
         """
         about, arrays = find_policy(source, run, agent, trust)
-        given = {**about.config, **check_values(config)}
-        advance: Any = about.advance
-        rest = {"advance": advance, "normalise": about.normalise}
+        given = {**about.config, **check_dict("config", config)}
+        rest: dict[str, Any] = {"advance": about.advance, "normalise": about.normalise}
         learner = cls(about.agent, about.spec, given, seed, **rest)
         fresh, made = learner._state, learner.settings
         state = restore(about, lambda _, key: made.agent.init(made.config, made.spec, key), arrays)
@@ -154,12 +151,12 @@ class Learner:
         return f"Learner({self.agent_name!r}: {self.updates} updates{dropped}, streams: {streams})"
 
     def act(self, obs: Any, context: Any = None, stream: str = "0") -> Decision:
-        """What to do now.
+        """The action of a stream for an observation.
 
         Args:
-          obs: the features [F], where a context is given; else the whole observation [D].
-          context: its newest values [channels]; their history is kept here.
-          stream: whose observation it is.
+          obs: the features [F] if a context is given; else the whole observation [D].
+          context: its current values [channels]; the learner keeps their history.
+          stream: the stream of the observation.
         """
         self._learn_if_full(self._loop.see(self._state, obs, context, stream))
         self._state, action = self._loop.act(self._state, self._snapshot, stream)
@@ -178,19 +175,19 @@ class Learner:
         elapsed: float = 1.0,
         readings: Any = None,
     ) -> None:
-        """What the last action of the stream led to; learns where that fills the rollout.
+        """The outcome of the stream's last action; learns if that completes the rollout.
 
         Args:
           reward: of the action.
           next_obs: the observation after it, before any reset, in the form that `act` takes. It may
-            be left out where the episode goes on: the stream's next `act` brings it.
+            be omitted within an episode: the stream's next `act` supplies it.
           terminated: the episode has ended, and no reward can follow.
-          truncated: the episode was cut off. Its value goes on, which is why it needs `next_obs`.
-          next_context: the context after it, where `act` is given one.
-          stream: whose action it was.
-          action: what was played [A], if that is not what `act` said; policies do not learn
-            from such a step.
-          elapsed: time that the step took; the discount is gamma ** elapsed.
+          truncated: the episode was cut off. `next_obs` is needed to bootstrap its value.
+          next_context: the context after it, if `act` is given one.
+          stream: the stream of the action.
+          action: what was played [A], if not the action of `act`; policies do not learn from such
+            a step.
+          elapsed: duration of the step; the discount is gamma ** elapsed.
           readings: one number for each of `spec.readings`.
         """
         outcome = Outcome(
@@ -199,19 +196,19 @@ class Learner:
         self._learn_if_full(self._loop.observe(self._state, stream, outcome))
 
     def save(self, path: str | Path) -> None:
-        """Write all of the learner into one file, atomically; `load` goes on from there."""
+        """Write all of the learner into one file, atomically; `load` resumes from it."""
         saving.save(values.path("path", path), self._loop, self._state)
 
     @classmethod
     def load(
         cls, path: str | Path, agent: str | AnyAgent | None = None, *, trust: bool = False
     ) -> Learner:
-        """The learner that `save` wrote: it goes on as if nothing had happened, bit for bit (CPU).
+        """The learner that `save` wrote. It resumes bit for bit (CPU).
 
         Args:
           path: of the file.
-          agent: where it is none of this library's; it must be the one that was saved.
-          trust: import the agent that the file names, where `agent` is not given.
+          agent: the agent that was saved, if it is not part of this library.
+          trust: import the agent that the file names, if `agent` is not given.
         """
         found = saving.load(values.path("path", path), agent, values.flag("trust", trust))
         learner = cls.__new__(cls)
@@ -219,7 +216,7 @@ class Learner:
         return learner
 
     def _learn_if_full(self, state: LearnerState) -> None:
-        """Go on with a state; where its rollout is full, learn from it or drop the update."""
+        """Take a state; if its rollout is full, learn from it or drop the update."""
         if not self._loop.is_full(state):
             self._state = state
             return
@@ -227,13 +224,12 @@ class Learner:
         backup.follow(state.agent)
         try:
             self._state, problem = self._loop.learn(state, backup)
-        except BaseException:  # such as Ctrl-C: all is as it was before the call
+        except BaseException:  # such as Ctrl-C: restore the state before the call
             self._state = self._state._replace(agent=backup.restore())
             raise
         self._snapshot = self._loop.snapshot(self._state)
         if problem is not None:
-            self.problem = (
-                f"update {self.updates + 1} was dropped, and the learner keeps its previous state: "
-                f"{problem}"
-            )
+            number = self.updates + 1
+            kept = "was dropped, and the learner keeps its previous state"
+            self.problem = f"update {number} {kept}: {problem}"
             warnings.warn(self.problem, RuntimeWarning, stacklevel=3)

@@ -1,19 +1,19 @@
 """From one `LearnerState` to the next: see, act, observe and learn, as pure functions.
 
-    state = loop.see(state, obs, context, stream)          it completes the step before
+    state = loop.see(state, obs, context, stream)          it completes the previous step
     if loop.is_full(state):
         state, problem = loop.learn(state)
     state, action = loop.act(state, loop.snapshot(state), stream)
     state = loop.observe(state, stream, outcome)
 
-Keys, `act` and `update` are those of the host driver (`run.drive`), the same compiled functions:
-fed by a simulator in lock step, a learner is what `lcpo train` makes of it, bit for bit.
+Keys, `act` and `update` are those of the host driver (`run.drive`), the same compiled functions: a
+learner that a simulator drives in lock step equals a run of `lcpo train`, bit for bit.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,9 +24,8 @@ from lcpo import values
 from lcpo.core import health
 from lcpo.envs.history import ContextHistory
 from lcpo.errors import InputError, tell
-from lcpo.live.backup import Backup
 from lcpo.live.settings import Settings
-from lcpo.live.state import Experience, LearnerState, Stream
+from lcpo.live.state import Backup, Experience, LearnerState, Stream
 from lcpo.run.drive.base import Program, Run
 from lcpo.run.drive.collect import Buffers, make_buffers
 from lcpo.run.drive.host_functions import Kind, functions_of
@@ -36,7 +35,7 @@ _NO_READINGS = np.zeros(0, np.float32)
 
 
 class Outcome(NamedTuple):
-    """What an action led to, as the user says; `Learner.observe` explains the fields."""
+    """The user's report on an action; `Learner.observe` explains the fields."""
 
     reward: Any
     next_obs: Any = None
@@ -57,14 +56,14 @@ class Snapshot(NamedTuple):
 
 
 class Loop:
-    """The rules of a learner with these settings. It holds nothing that changes."""
+    """The functions of a learner with given settings. It holds nothing that changes."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.spec = settings, settings.spec
         self.num_steps: int = settings.config.rollout_length
         structure = jax.tree.structure(settings.config)
         program = Program(settings.agent, settings.spec)
-        # Those of a host run of one seed: of the same kind they are the same.
+        # Shared with host runs of one seed of the same kind.
         self.functions = functions_of(Kind(program, None, self.num_steps, 1, False, structure))
         self.traced: Tree = jax.tree.map(jnp.float32, settings.config)
 
@@ -76,15 +75,16 @@ class Loop:
         return LearnerState(agent, (zeros, zeros), obs, {})
 
     def snapshot(self, state: LearnerState) -> Snapshot:
-        """How to act until the next update."""
+        """What `act` needs until the next update."""
         index, acting = _index(state), self.functions.acting
         policy = acting.gather((self.traced,), (state.agent,), index)
         bits = self.functions.draws(np.array([self.settings.seed]), index)[0]
         return Snapshot(policy, np.asarray(bits), state.updates)
 
     def see(self, state: LearnerState, obs: Any, context: Any, stream: str) -> LearnerState:
-        """What a stream observes before it acts; it is the successor of the step before."""
-        mine = self._stream(state, stream)
+        """A stream's observation before it acts, which is the successor of its previous step."""
+        known = isinstance(stream, str) and stream in state.streams
+        mine = state.streams[stream] if known else self.new_stream(state, stream)
         if mine.acted:
             raise InputError(
                 f"stream {stream!r} has acted and waits for its reward: call observe(reward) "
@@ -105,7 +105,7 @@ class Loop:
         t, i = (len(mine.steps) + mine.skipped) % self.num_steps, mine.column
         answer = self.functions.acting.act(snapshot.policy, state.obs, snapshot.bits[t])
         action = np.asarray(answer[0])[0, i]
-        # One world's extra is kept with its axis: it may be of the agent, and not of the world.
+        # A single world's extra keeps its axis: it may belong to the agent, not to the world.
         place = 0 if self.spec.num_worlds == 1 else (0, i)
         extra = tuple([np.asarray(x)[place] for x in jax.tree.leaves(answer[1])])
         step = Experience(state.obs[0, i], action, extra)
@@ -113,10 +113,12 @@ class Loop:
         return state.with_stream(stream, mine.begin_step(step, is_full)), action
 
     def observe(self, state: LearnerState, stream: str, outcome: Outcome) -> LearnerState:
-        """What the last action of a stream led to; with a successor, the step is complete."""
+        """The outcome of a stream's last action; with a successor, the step is complete."""
         mine = state.streams.get(stream) if isinstance(stream, str) else None
         if mine is None or not mine.acted:
-            raise InputError(f"stream {values.shown(stream)} has no action to judge: act first")
+            raise InputError(
+                f"stream {values.shown(stream)} has no action to observe: call act first"
+            )
         terminated = values.flag("terminated", outcome.terminated)
         truncated = values.flag("truncated", outcome.truncated)
         reward = values.number("reward", outcome.reward)
@@ -129,18 +131,16 @@ class Loop:
         elif terminated or truncated:
             raise InputError(
                 "an episode ends without next_obs: give the observation that the last action "
-                "led to, for the next one is of another episode"
+                "led to, because the next one belongs to another episode"
             )
         elif outcome.next_context is not None:
             raise InputError("next_context is given without next_obs: give both, or neither")
         if step is not None:
-            action = step.action if played is None else played
-            chosen = played is None or np.array_equal(played, step.action)
-            weight = 1.0 if chosen else 0.0
-            step = Experience(
-                step.obs, action, step.extra, reward, terminated, truncated, elapsed, weight,
-                readings,
-            )  # fmt: skip
+            obs, action, extra = step[:3]
+            chosen = played is None or np.array_equal(played, action)
+            action, weight = action if played is None else played, 1.0 if chosen else 0.0
+            rest = (reward, terminated, truncated, elapsed, weight, readings)
+            step = Experience(obs, action, extra, *rest)
         mine = Stream(mine.column, mine.history, mine.steps, step, False, True, mine.skipped)
         if seen is not None:
             successor, history = mine.history.join(seen)
@@ -150,38 +150,36 @@ class Loop:
 
     def is_full(self, state: LearnerState) -> bool:
         """Whether every stream has its steps: it is time to learn."""
-        streams = state.streams.values()
-        whole = len(streams) == self.spec.num_worlds
-        return whole and all(len(stream.steps) == self.num_steps for stream in streams)
+        for stream in state.streams.values():
+            if len(stream.steps) != self.num_steps:
+                return False
+        return len(state.streams) == self.spec.num_worlds
 
     def learn(
         self, state: LearnerState, backup: Backup | None = None
     ) -> tuple[LearnerState, str | None]:
         """Learn from the rollout, or drop it: then the agent stays, and the text says why.
 
-        With a backup of its agent, `state` is used up: an update takes the buffers of the agent
-        that it is given. Without one they are copied first.
+        With a backup of its agent, `state` is no longer usable: the update takes its buffers.
+        Without one they are copied first.
         """
         index, run = _index(state), Run(self.traced, None, self.settings.seed)  # pyright: ignore
         given = state.agent if backup else jax.tree.map(jnp.array, state.agent)
         try:
-            agent, sums, packed = self.functions.learn(
-                run, given, self.batch(state), state.sums, index
-            )
+            (*rest, readings), extra = self.rollout(state)
+            batch = Transition(*rest, extra, readings if self.spec.readings else ())  # pyright: ignore
+            agent, sums, packed = self.functions.learn(run, given, batch, state.sums, index)
             names = self.functions.metrics
             metrics = dict(zip(names, np.asarray(packed).tolist(), strict=True))
-            problem = _problem(metrics)
+            sums = (np.asarray(sums[0]), np.asarray(sums[1]))
+            bad = health.find({name: np.array([value]) for name, value in metrics.items()})
         except Exception as error:  # of the agent or the device
             problem = tell(error)
         else:
-            if problem is None:
-                learnt = state._replace(
-                    agent=agent,
-                    sums=(np.asarray(sums[0]), np.asarray(sums[1])),
-                    updates=state.updates + 1,
-                    metrics=health.without_signs(metrics),
-                )
-                return learnt.begin_rollout(), None
+            if bad is None:
+                counts = {"updates": state.updates + 1, "metrics": health.without_signs(metrics)}
+                return state._replace(agent=agent, sums=sums, **counts).begin_rollout(), None
+            problem = f"{bad[0]} is {metrics[bad[0]]:g}{health.explain(bad[0])}"
         kept = backup.restore() if backup else state.agent
         dropped = state._replace(agent=kept, dropped=state.dropped + 1)
         return dropped.begin_rollout(), problem
@@ -204,26 +202,20 @@ class Loop:
                 _put(column, [step.extra[number] for step in steps])
         return buffers, jax.tree.unflatten(structure, extra)
 
-    def batch(self, state: LearnerState) -> Transition:
-        """What to learn from, leaves [T, N, ...]."""
-        buffers, extra = self.rollout(state)
-        *rest, readings = buffers
-        return Transition(*rest, extra, readings if self.spec.readings else ())  # pyright: ignore
-
     def new_stream(self, state: LearnerState, name: str) -> Stream:
-        """A stream of the next column; InputError where there is no room for it."""
+        """A stream of the next column; InputError if all columns are taken."""
         values.name("stream", name)
         most = self.spec.num_worlds
         if len(state.streams) == most:
+            others = ", ".join(repr(name) for name, _ in state.in_order)
             raise InputError(
                 f"stream {name!r} is one too many: spec.num_worlds = {most}, and there is "
-                f"{', '.join(repr(name) for name, _ in state.in_order)}; give a spec with as many "
-                "worlds as streams"
+                f"{others}; give a spec with as many worlds as streams"
             )
         return Stream(len(state.streams), ContextHistory(self.spec, self.settings.advance))
 
     def check_usable(self, agent: Tree, fresh: Tree, source: str) -> None:
-        """Raise InputError if an agent's state from a file is not finite where a fresh one is."""
+        """Raise InputError if an agent's state from a file has more bad values than a fresh one."""
         if int(health.num_unusable(agent)) > int(health.num_unusable(fresh)):
             raise InputError(
                 f"the agent in {source} holds NaN or infinity: use a file that was saved earlier"
@@ -231,7 +223,7 @@ class Loop:
 
     @functools.cached_property
     def _extra_shapes(self) -> Tree:
-        """Of what `act` gives beside the actions, with an axis of runs."""
+        """Of what `act` returns besides the actions, with an axis of runs."""
         state = jax.eval_shape(self.functions.init, self.traced, self.settings.seed)
         acting, index = self.functions.acting, np.int32(0)
         policy = jax.eval_shape(acting.gather, (self.traced,), (state,), index)
@@ -239,10 +231,6 @@ class Loop:
         bits = jax.eval_shape(self.functions.draws, np.array([self.settings.seed]), index)[0]
         row = jax.ShapeDtypeStruct(bits.shape[1:], bits.dtype)
         return jax.eval_shape(acting.act, policy, obs, row)[1]
-
-    def _stream(self, state: LearnerState, name: str) -> Stream:
-        known = isinstance(name, str) and name in state.streams
-        return state.streams[name] if known else self.new_stream(state, name)
 
     def _check_action(self, action: Any) -> np.ndarray | None:
         if action is None:
@@ -263,7 +251,7 @@ class Loop:
 
 
 def _index(state: LearnerState) -> np.int32:
-    """The number of the update that comes next: its keys are made of it."""
+    """The number of the next update, which determines its keys."""
     return np.int32(state.updates + state.dropped)
 
 
@@ -272,9 +260,3 @@ def _put(array: np.ndarray, first: Sequence[Any]) -> None:
     if first:
         rows = array[: len(first)]
         rows[:] = np.concatenate(first).reshape(rows.shape) if np.ndim(first[0]) else first
-
-
-def _problem(metrics: Mapping[str, float]) -> str | None:
-    """Why the agent could not go on after an update with these metrics; None: it can."""
-    found = health.find({name: np.array([value]) for name, value in metrics.items()})
-    return found and f"{found[0]} is {metrics[found[0]]:g}{health.explain(found[0])}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ from lcpo.errors import InputError
 from lcpo.live.loop import Loop
 from lcpo.live.settings import Settings
 from lcpo.live.state import Experience, LearnerState, Stream
-from lcpo.run.drive.collect import Buffers
 from lcpo.run.store.checkpoint import flatten, unflatten
-from lcpo.run.store.files import load_bundle, save_bundle, unfinished
+from lcpo.run.store.files import load_bundle, save_bundle, sweep
 from lcpo.run.store.policy_file import load_policy, spec_from_json
 from lcpo.types import AnyAgent, Tree
 
@@ -29,14 +27,14 @@ _NEEDED = {
     "metrics": dict, "streams": dict, "normalise": (str, list, type(None)),
 }  # fmt: skip
 ABANDONED = 600.0
-"""Seconds without a write after which a half-written file is one that a kill has left."""
+"""Seconds without a write after which a half-written file belongs to a killed process."""
 
 
 def save(path: Path, loop: Loop, state: LearnerState) -> None:
-    """Write all of a learner, the unfinished rollout too."""
+    """Write all of a learner, including the unfinished rollout."""
     if path.is_dir():
         raise InputError(f"{path} is a folder: give the name of a file in it, such as learner.npz")
-    _sweep(path.parent)
+    sweep(path.parent, ABANDONED)
     about = {
         **loop.settings.to_json(),
         "updates": state.updates,
@@ -49,82 +47,62 @@ def save(path: Path, loop: Loop, state: LearnerState) -> None:
 
 def load(path: Path, agent: str | AnyAgent | None, trust: bool) -> tuple[Loop, LearnerState]:
     """What `save` wrote; arguments as of `Learner.load`."""
-    about, arrays = _read(path)
+    try:
+        about, arrays = load_bundle(path, SCHEMA, _NEEDED)
+    except InputError as error:
+        problem = error
+        with contextlib.suppress(InputError):
+            load_policy(path)
+            problem = InputError(
+                f"{path} holds a policy, not a learner: use Learner.from_run({str(path)!r}) to "
+                "continue learning from it, or lcpo.load to act with it"
+            )
+        raise problem from None
     name = about["agent"]
     if agent is None and not trust and not is_ours(name):
         raise InputError(
-            f"the learner in {path} is of the agent {name!r}, which is no part of lcpo: give it as "
-            "agent=, or say trust=True if you trust its author and the file's"
+            f"the learner in {path} is of the agent {name!r}, which is not part of lcpo: pass it "
+            "as agent=, or pass trust=True if you trust its author and the file's"
         )
     try:
-        settings = Settings.make(
-            name if agent is None else agent,
-            spec_from_json(about["spec"]),
-            about["config"],
-            about["seed"],
-            advance=about["advance"],
-            normalise=about["normalise"],
-        )
-        loop = Loop(settings)
+        spec, given = spec_from_json(about["spec"]), name if agent is None else agent
+        rest = (about["config"], about["seed"], None, about["advance"], about["normalise"])
+        loop = Loop(Settings.make(given, spec, *rest))
         fresh = loop.begin()
         state = _restore(loop, fresh, about, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} is no learner of this agent: {error}") from error
+        raise InputError(f"{path} is not a learner of this agent: {error}") from error
     loop.check_usable(state.agent, fresh.agent, str(path))
     return loop, state
 
 
 def arrays_of(loop: Loop, state: LearnerState) -> dict[str, Tree]:
-    """Everything that changes in a learner but its counters and the marks of its streams."""
+    """Everything that changes in a learner, except its counters and the marks of its streams."""
     buffers, extra = loop.rollout(state)
-    size = loop.spec.context.size
     histories = [stream.history.entries for _, stream in state.in_order]
+    none = np.zeros(loop.spec.context.size, np.float32)
+    entries = np.array([none if x is None else x for x in histories], np.float32)
     return {
         "agent": state.agent,
         "obs": state.obs,
         "sums": list(state.sums),
         "rollout": buffers._asdict(),
         "extra": extra,
-        "seen": np.array([entries is not None for entries in histories], bool),
-        "histories": np.array(
-            [np.zeros(size, np.float32) if x is None else x for x in histories], np.float32
-        ).reshape(-1, size),
+        "seen": np.array([x is not None for x in histories], bool),
+        "histories": entries.reshape(len(histories), none.size),
     }
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    try:
-        return load_bundle(path, SCHEMA, _NEEDED)
-    except InputError as error:
-        if _is_policy(path):
-            raise InputError(
-                f"{path} holds a policy, no learner: use Learner.from_run({str(path)!r}) to go on "
-                "learning from it, or lcpo.load to act with it"
-            ) from error
-        raise
-
-
-def _is_policy(path: Path) -> bool:
-    try:
-        load_policy(path)
-    except InputError:
-        return False
-    return True
 
 
 def _restore(
     loop: Loop, fresh: LearnerState, about: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> LearnerState:
-    """The state that was saved; ValueError, or one of its kind, where none can be so."""
+    """The saved state; ValueError or a similar error if it is invalid."""
     state, most = fresh, values.INT_MAX // 2
     for name in about["streams"]:
         state = state.with_stream(name, loop.new_stream(state, name))
     found = unflatten(arrays_of(loop, state), arrays)
-    for i, (name, marks) in enumerate(about["streams"].items()):
-        checked = _check_marks(name, marks, i, loop.num_steps)
-        entries = found["histories"][i] if found["seen"][i] else None
-        stream = _stream(loop, state.streams[name], checked, found, entries)
-        state = state.with_stream(name, stream)
+    for name, marks in about["streams"].items():
+        state = state.with_stream(name, _stream(loop, name, state.streams[name], marks, found))
     metrics = about["metrics"].items()
     return state._replace(
         agent=jax.tree.map(jnp.array, found["agent"]),
@@ -136,30 +114,36 @@ def _restore(
     )
 
 
-def _stream(
-    loop: Loop, fresh: Stream, marks: dict[str, int], found: dict[str, Tree], entries: Any
-) -> Stream:
-    """A stream with the steps that its column of the rollout holds."""
-    column, buffers = fresh.column, Buffers(**found["rollout"])
+def _stream(loop: Loop, name: str, fresh: Stream, marks: Any, found: dict[str, Tree]) -> Stream:
+    """A stream with the steps in its column of the rollout; ValueError for invalid marks."""
+    i, highs = fresh.column, dict.fromkeys(_marks(fresh), 1)
+    highs |= {"column": i, "step": loop.num_steps, "skipped": values.INT_MAX}
+    if not isinstance(marks, dict) or marks.keys() != highs.keys():
+        raise ValueError(f"the marks of stream {name!r} are {values.shown(marks)}")
+    whole = {mark: values.whole(mark, marks[mark], 0, high) for mark, high in highs.items()}
+    count, kept, acted, is_open = (whole[mark] for mark in ("step", "kept", "acted", "open"))
+    is_beyond = kept and acted + is_open and count == loop.num_steps
+    if whole["column"] != i or acted + is_open > 1 or is_beyond:
+        raise ValueError(f"the marks of stream {name!r} are {values.shown(marks)}")
 
     def step(t: int) -> Experience:
-        place = t if loop.spec.num_worlds == 1 else (t, column)
+        place = t if loop.spec.num_worlds == 1 else (t, i)
         extra = tuple(x[place] for x in jax.tree.leaves(found["extra"]))
-        return Experience(extra=extra, **{k: v[t, column] for k, v in buffers._asdict().items()})
+        return Experience(extra=extra, **{k: v[t, i] for k, v in found["rollout"].items()})
 
-    count, under_way = marks["step"], None
-    if marks["kept"] and marks["acted"]:
-        whole = step(count)
-        under_way = Experience(whole.obs, whole.action, whole.extra)
-    elif marks["kept"] and marks["open"]:
+    under_way = None
+    if kept and acted:
+        under_way = Experience(*step(count)[:3])
+    elif kept and is_open:
         under_way = step(count)._replace(next_obs=None)
+    entries = found["histories"][i] if found["seen"][i] else None
     return fresh._replace(
-        history=fresh.history.at(entries, bool(marks["moved"])),
+        history=fresh.history.at(entries, bool(whole["moved"])),
         steps=tuple(map(step, range(count))),
         under_way=under_way,
-        acted=bool(marks["acted"]),
-        open=bool(marks["open"]),
-        skipped=marks["skipped"],
+        acted=bool(acted),
+        open=bool(is_open),
+        skipped=whole["skipped"],
     )
 
 
@@ -175,27 +159,3 @@ def _marks(stream: Stream) -> dict[str, int]:
         "open": int(stream.open),
         "moved": int(stream.history.moved),
     }
-
-
-def _check_marks(name: str, marks: Any, column: int, num_steps: int) -> dict[str, int]:
-    """The marks as whole numbers; ValueError where no stream can be so."""
-    names = ("column", "step", "skipped", "acted", "kept", "open", "moved")
-    if not isinstance(marks, dict) or marks.keys() != set(names):
-        raise ValueError(f"it says of stream {name!r}: {values.shown(marks)}")
-    highs = dict.fromkeys(names, 1) | {
-        "column": column, "step": num_steps, "skipped": values.INT_MAX,
-    }  # fmt: skip
-    whole = {mark: values.whole(mark, marks[mark], 0, high) for mark, high in highs.items()}
-    under_way = whole["acted"] + whole["open"]
-    is_beyond = whole["kept"] and under_way and whole["step"] == num_steps
-    if whole["column"] != column or under_way > 1 or is_beyond:
-        raise ValueError(f"it says of stream {name!r}: {values.shown(marks)}")
-    return whole
-
-
-def _sweep(folder: Path) -> None:
-    """Delete what a kill in the middle of a `save` has left, not what is still being written."""
-    for file in unfinished(folder):
-        with contextlib.suppress(OSError):  # another process was faster
-            if time.time() - file.stat().st_mtime > ABANDONED:
-                file.unlink()

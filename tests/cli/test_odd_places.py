@@ -114,7 +114,7 @@ def test_a_study_looks_at_its_folder_before_it_plans(
     assert "other holds another study" in refused("--collect", at("other"))
     for flag in ("--plan", "--out"):
         assert "file is a file" in refused(flag, at("file"))
-        assert "mine is not empty and holds no runs" in refused(flag, at("mine"))
+        assert "mine is not empty, and nothing in it says" in refused(flag, at("mine"))
         assert "other holds another study" in refused(flag, at("other"))
         assert "other holds runs already" in refused(flag, at("other"), "--no-resume")
 

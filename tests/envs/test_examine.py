@@ -117,7 +117,7 @@ def test_before_a_run_a_host_environment_is_tried_once() -> None:
     check_env(Drift())
     with pytest.raises(ValueError, match="it has left the table"):
         check_env(Drift(fault="raises-alone"))
-    with pytest.raises(ValueError, match=r"features of shape \(1, 0\): needs \(1, 1\)"):
+    with pytest.raises(ValueError, match=r"step\.obs has shape \(1, 0\): needs \(1, 1\)"):
         check_env(Drift(fault="shape"))
     with pytest.raises(ValueError, match=r"needs lcpo\.types\.Step"):
         check_env(Drift(fault="tuple"))

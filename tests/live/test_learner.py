@@ -26,9 +26,9 @@ from lcpo.config import config, static, traced
 from lcpo.errors import InputError
 from lcpo.live import Decision
 from lcpo.live import loop as loops
-from lcpo.live.backup import Backup
 from lcpo.live.loop import Outcome
 from lcpo.live.settings import Settings
+from lcpo.live.state import Backup
 from lcpo.run.store.checkpoint import flatten, without_memory
 from lcpo.run.store.files import load_arrays, save_arrays, save_bundle
 from lcpo.types import Agent, ContextSlice, Spec, Transition
@@ -378,6 +378,13 @@ def test_it_can_be_saved_between_any_two_calls(cut: int, tmp_path: Path) -> None
     assert_same(forwarder.learner.state, whole.state)  # pyright: ignore
 
 
+def test_a_learner_without_context_is_saved(tmp_path: Path) -> None:
+    learner = Learner("a2c", Spec(3, ContextSlice(3, 0, 0), (4,)))
+    learner.act(np.ones(3))
+    learner.save(tmp_path / "x.npz")
+    assert_same(Learner.load(tmp_path / "x.npz").state, learner.state)
+
+
 class Forwarder:
     """A learner that can be exchanged for another on the way."""
 
@@ -411,12 +418,12 @@ def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
 def test_files_that_are_no_learners_are_refused(tmp_path: Path) -> None:
     learner, file = Learner(SEES, ONE), tmp_path / "x.npz"
     learner.save(file)
-    with pytest.raises(InputError, match="no part of lcpo: give it as agent="):
+    with pytest.raises(InputError, match="not part of lcpo: pass it as agent="):
         Learner.load(file)
-    with pytest.raises(InputError, match="no learner of this agent"):
+    with pytest.raises(InputError, match="not a learner of this agent"):
         Learner.load(file, "constant")
     save_arrays(file, {"x": np.zeros(3)})
-    with pytest.raises(InputError, match="nothing says what it holds"):
+    with pytest.raises(InputError, match="does not describe its arrays"):
         Learner.load(file, SEES)
     with pytest.raises(InputError, match="is missing"):
         Learner.load(tmp_path / "none.npz", SEES)
@@ -533,7 +540,7 @@ def test_a_state_is_a_value(agent: str) -> None:
 @pytest.mark.parametrize("agent", ["a2c", pytest.param("ddqn", marks=pytest.mark.learn)])
 def test_the_functions_of_the_loop_are_pure(agent: str) -> None:
     """A log of what was seen, and of what came of it, makes the same learner again."""
-    settings = Settings.make(agent, WORLDS["grid-world"].spec, small(agent), steps=200)
+    settings = Settings.make(agent, WORLDS["grid-world"].spec, small(agent), 0, 200, "step", None)
     loop, learner = loops.Loop(settings), Learner(agent, settings.spec, settings.config)
     rng = np.random.default_rng(0)
     state = loop.begin()
@@ -648,7 +655,7 @@ def test_forged_files_are_refused(name: str, tmp_path: Path) -> None:
     forged(file, lambda about: None)
     assert_same(Learner.load(file, SEES).state, learner.state)
     forged(file, FORGED[name])
-    with pytest.raises(InputError, match="no learner of this agent") as caught:
+    with pytest.raises(InputError, match="not a learner of this agent") as caught:
         Learner.load(file, SEES)
     assert len(str(caught.value).splitlines()) == 1
 

@@ -1689,7 +1689,7 @@ MUTANTS = (
     ),
     Mutant(
         "loaded-learner-moves-by-step", "lcpo/live/saving.py",
-        'advance=about["advance"],', "",
+        'None, about["advance"], about["normalise"])', 'None, "step", about["normalise"])',
         (f"{LEARNER}contexts_may_move_by_episode",), "a loaded learner keeps another history",
     ),
     Mutant(

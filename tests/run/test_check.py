@@ -181,13 +181,13 @@ class Env(Pendulum):
 RULES = {
     "whole obs": "less 6 context entries, which the driver appends",
     "too many contexts": "step\\(state, action, context, key\\) raised",
-    "tuple": "needs \\(state, lcpo.types.Step\\)",
+    "tuple": "step returns a tuple: needs lcpo.types.Step",
     "state": "time from int32",
-    "obs": "obs of shape \\(4,\\): needs \\(3,\\)",
+    "obs": "step.obs has shape \\(4,\\): needs \\(3,\\)",
     "reward": "step.reward has shape \\(1,\\): needs a scalar",
     "flag": "step.terminated is float32: needs bool",
     "action": "step.action has shape \\(3,\\): needs \\(1,\\), or None",
-    "readings": "step.readings has shape \\(1,\\): needs \\(2,\\), a number for each of heat",
+    "readings": "step.readings has shape \\(1,\\): needs \\(2,\\), a number for each of .*heat",
     "guard": "spec.guard = Guard.*: needs lcpo.types.Guard, an entry of the observation",
 }
 

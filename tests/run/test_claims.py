@@ -15,16 +15,15 @@ from lcpo.errors import InputError
 from lcpo.run.drive import execute
 from lcpo.run.events import Crashed, Event
 from lcpo.run.plan.plan import plan
-from lcpo.run.store import claims
-from lcpo.run.store.claims import claimed
+from lcpo.run.store import lock
 from lcpo.run.store.layout import lock_file, running_file, runs_folder
-from lcpo.run.store.lock import locked
+from lcpo.run.store.lock import claimed, locked
 from lcpo.run.worker import read_part
 
 HOLDER = """
 import sys
 from pathlib import Path
-from lcpo.run.store.claims import claimed
+from lcpo.run.store.lock import claimed
 with claimed(Path(sys.argv[1]), sys.argv[2:]) as mine:
     print(*sorted(mine), flush=True)
     sys.stdin.read()
@@ -44,7 +43,7 @@ def held(out: Path, *names: str) -> Iterator[subprocess.Popen]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "ORPHANS_SECONDS", 0.3)
+    monkeypatch.setattr(lock, "ORPHANS_SECONDS", 0.3)
 
 
 def test_a_run_is_claimed_by_one_process(tmp_path: Path) -> None:
@@ -52,7 +51,7 @@ def test_a_run_is_claimed_by_one_process(tmp_path: Path) -> None:
         with claimed(tmp_path, ["a", "c"]) as mine:
             assert mine == {"c"}
         assert running_file(tmp_path).exists(), "the other one has claims in it"
-        claims.sweep(tmp_path)
+        lock.sweep_claims(tmp_path)
         assert running_file(tmp_path).exists()
         other.kill()
         other.wait()
@@ -65,15 +64,15 @@ def test_a_file_that_is_removed_meanwhile_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its last user removes it between our look at it and our lock: there are two files."""
-    lock, calls = claims._lock, []
+    claim, calls = lock._claim, []
 
     def slow(descriptor: int, name: str | None) -> bool:
         if not calls:
             running_file(tmp_path).unlink()
         calls.append(name)
-        return lock(descriptor, name)
+        return claim(descriptor, name)
 
-    monkeypatch.setattr(claims, "_lock", slow)
+    monkeypatch.setattr(lock, "_claim", slow)
     with claimed(tmp_path, ["a"]) as mine:
         assert mine == {"a"}
         assert running_file(tmp_path).exists()

@@ -131,7 +131,7 @@ def test_a_folder_that_a_kill_left_is_used_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [".film.part", ".lock", ".running", "checkpoint"])
 def test_what_looks_like_ours_and_is_not_stays(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
-    with pytest.raises(InputError, match="is not empty and holds no runs of ours"):
+    with pytest.raises(InputError, match="is not empty, and nothing in it says that lcpo wrote it"):
         run_plan(jobs_of(0), tmp_path, Recorder(), ignore)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
 

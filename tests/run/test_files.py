@@ -14,7 +14,7 @@ import pytest
 
 from lcpo.errors import InputError, MissingFile
 from lcpo.run.plan import budget
-from lcpo.run.store import checkpoint, files, provenance
+from lcpo.run.store import checkpoint, files, results
 from lcpo.run.store.files import (
     load_arrays,
     load_document,
@@ -47,7 +47,7 @@ def test_arrays_come_back(tmp_path: Path) -> None:
 def test_another_digest_is_refused(tmp_path: Path) -> None:
     digest = save_arrays(tmp_path / "a.npz", {"x": np.zeros(3)})
     save_arrays(tmp_path / "a.npz", {"x": np.ones(3)})
-    with pytest.raises(InputError, match=r"a\.npz is damaged: it does not hold what was written"):
+    with pytest.raises(InputError, match=r"a\.npz is damaged: its content differs from what"):
         load_arrays(tmp_path / "a.npz", digest)
     with pytest.raises(MissingFile, match=r"b\.npz is missing"):
         load_arrays(tmp_path / "b.npz")
@@ -78,16 +78,16 @@ def test_compressed_arrays_are_refused(tmp_path: Path) -> None:
 
 def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.npz")
-    with pytest.raises(InputError, match="no regular file"):
+    with pytest.raises(InputError, match="not a regular file"):
         load_arrays(tmp_path / "a.npz")
-    with pytest.raises(InputError, match="no regular file"):
+    with pytest.raises(InputError, match="not a regular file"):
         load_json(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 10**5, '"\\ud800', "\0", "{} x"])
 def test_damaged_json_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(InputError, match=r"a\.json is damaged or no JSON"):
+    with pytest.raises(InputError, match=r"a\.json is damaged or not a JSON"):
         load_json(tmp_path / "a.json")
 
 
@@ -97,11 +97,11 @@ def test_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_document(path, 7, {"a": str}) == {"schema": 7, "b": [1, 2.5, None], "a": "ü"}
     good = load_json(path)
     for change, match in (
-        ({**good, "b": [1, 2.25, None]}, "does not hold what was written"),
-        ({k: v for k, v in good.items() if k != "digest"}, "does not hold what was written"),
+        ({**good, "b": [1, 2.25, None]}, "differs from what was written"),
+        ({k: v for k, v in good.items() if k != "digest"}, "differs from what was written"),
         ({**good, "schema": 8}, "schema 8, this version reads 7"),
-        ({"a": 1}, "names no schema"),
-        ([good], "names no schema"),
+        ({"a": 1}, "has no schema"),
+        ([good], "has no schema"),
     ):
         path.write_text(json.dumps(change))
         with pytest.raises(InputError, match=match):
@@ -112,7 +112,7 @@ def test_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="its a is 1"):
         load_document(path, 7, {"a": str})
     monkeypatch.setattr(files, "LARGEST_JSON", 10)
-    with pytest.raises(InputError, match="larger than"):
+    with pytest.raises(InputError, match="it has over 10 bytes"):
         load_document(path, 7)
 
 
@@ -203,7 +203,7 @@ def test_a_commit_that_is_told_comes_before_the_one_that_git_knows(
 ) -> None:
     """A copy on a cluster may have been made with the history of another commit."""
     monkeypatch.setenv("LCPO_COMMIT", "0123456789ab")
-    assert provenance.provenance()["commit"] == "0123456789ab"
+    assert results.provenance()["commit"] == "0123456789ab"
 
 
 def test_a_checkpoint_is_deleted_without_what_others_put_beside_it(tmp_path: Path) -> None:

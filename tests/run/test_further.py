@@ -299,5 +299,5 @@ def test_a_plan_that_names_other_code_needs_trust(
     out = tmp_path / "o"
     lcpo.train(**{**case_of("simulator"), "seeds": 1}, steps=160, out=out)
     assert run("train", "--resume", "--out", str(out), "--workers", "0") == 2
-    assert "say --trust if you trust both" in capsys.readouterr().err
+    assert "pass --trust if you trust both" in capsys.readouterr().err
     assert run("train", "--resume", "--out", str(out), "--workers", "0", "--trust") == 0

@@ -40,7 +40,6 @@ from lcpo.run.drive.host_functions import Acting, Kind, functions_of
 from lcpo.run.engines.local import make_shares
 from lcpo.run.events import Crashed, Event, Finished
 from lcpo.run.plan.check import check_env
-from lcpo.run.plan.job import Setup
 from lcpo.run.plan.phases import ONLINE, Mode, Phase, config_at
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.checkpoint import without_memory
@@ -377,13 +376,6 @@ def test_a_group_goes_on_without_a_run_that_diverges(tmp_path: Path) -> None:
     )  # fmt: skip
     execute.run_jobs(jobs, tmp_path, ignore, 1e9)
     assert [r.status for r in load_results(tmp_path)] == ["finished", "failed"]
-
-
-def test_a_note_tells_that_a_gpu_is_waited_for(monkeypatch: Any) -> None:
-    (job,) = drift_jobs((0,))
-    assert not Setup(job).notes
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert "JAX_PLATFORMS=cpu" in Setup(job).notes[-1]
 
 
 @pytest.mark.learn

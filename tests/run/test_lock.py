@@ -107,7 +107,7 @@ def test_a_driver_that_was_killed(
         with monkeypatch.context() as impatient:  # its child process lives: no use in waiting
             impatient.setattr(lock, "ORPHANS_SECONDS", 0.0)
             if kind == "worker":
-                with pytest.raises(InputError, match=f"what process {pid} left running"):
+                with pytest.raises(InputError, match=f"processes that process {pid} left running"):
                     locked(tmp_path, pytest.fail).__enter__()
             else:
                 with locked(tmp_path, pytest.fail):

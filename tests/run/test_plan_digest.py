@@ -63,7 +63,7 @@ def test_a_worker_is_told_which_plan_to_trust(
     file = plan_file(tmp_path / "o")
     digest = plans.load_plan(file).digest
     assert worker.main([str(file)]) == 2
-    assert "say --trust if you trust both" in capfd.readouterr().err
+    assert "pass --trust if you trust both" in capfd.readouterr().err
     assert worker.main([str(file), "--plan-digest", digest]) == 0
     mark = replace(tmp_path / "o")
     assert worker.main([str(file), "--plan-digest", digest]) == 2
@@ -94,7 +94,7 @@ def test_the_script_brings_no_code_that_nobody_named(tmp_path: Path) -> None:
     """It runs all of the plan, also what this command does not name."""
     (own,), out = jobs_of(), tmp_path / "o"
     plans.save_plan(out, [own, dataclasses.replace(own, agent="foreign:agent")])
-    with pytest.raises(InputError, match=r"names the agent 'foreign:agent', which is no part of"):
+    with pytest.raises(InputError, match=r"names the agent 'foreign:agent', which is not part of"):
         run_plan([own], out, clusters.SlurmEngine(), lambda event: None, resume=True)
     assert not (out / "slurm.sh").exists()
 

@@ -176,7 +176,7 @@ def test_a_run_that_diverges_stops_and_the_others_go_on(tmp_path: Path) -> None:
     assert failure is not None
     assert failure["value"] in ("nan", "inf", "-inf")
     assert 0 < failure["step"] <= 4000
-    with pytest.raises(ValueError, match="left no policy"):
+    with pytest.raises(ValueError, match="has no policy"):
         lcpo.load(bad[0].folder)
 
 
@@ -225,7 +225,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
     elif damage == "swap":  # a sound file of the same shapes, and not the one that was written
         file = folder.checkpoint.state(1)
         save_arrays(file, {name: values + 1 for name, values in load_arrays(file).items()})
-        match = "does not hold what was written"
+        match = "differs from what was written"
     elif damage == "foreign":
         (job,) = small_jobs(steps=4000)
         match = "another run.*steps: there 2000, now 4000"

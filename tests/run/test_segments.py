@@ -166,7 +166,7 @@ def test_a_damaged_segment_is_named(tmp_path: Path, damage: str) -> None:
     else:
         arrays = load_arrays(file)
         save_arrays(file, {**arrays, "floats": arrays["floats"][1:]})
-    with pytest.raises(ValueError, match=rf"{file.name}.*delete .*checkpoint to start this run"):
+    with pytest.raises(ValueError, match=rf"{file.name}.*delete .*checkpoint to restart this run"):
         saved.load()
 
 
@@ -181,7 +181,7 @@ def test_a_manifest_names_all_segments(tmp_path: Path, lost: int) -> None:
     manifest = {k: v for k, v in load_json(path).items() if k not in ("schema", "digest")}
     del manifest["segments"][0][lost]
     save_document(path, checkpoint.SCHEMA, manifest)
-    with pytest.raises(ValueError, match="does not name all rows of the replay"):
+    with pytest.raises(ValueError, match="does not list all rows of the replay"):
         saved.load()
 
 

@@ -182,7 +182,7 @@ def test_a_policy_needs_no_environment(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_a_plan_stays_in_its_folder(folder: Path, name: str) -> None:
     forge_job(folder, name=name)
-    with pytest.raises(InputError, match="no name of a folder"):
+    with pytest.raises(InputError, match="cannot be a folder's"):
         plans.load_plan(folder / "plan.json")
     assert worker.main([str(folder / "plan.json")]) == 2
 
@@ -236,19 +236,19 @@ def test_a_policy_file_that_lies(folder: Path) -> None:
     for changes, match in (
         ({"spec": {**spec, "obs_size": 10**15}}, "this agent's is"),
         ({"spec": {**spec, "num_actions": []}}, "do not fit"),
-        ({"spec": {**spec, "obs_size": "9"}}, "no whole number"),
-        ({"spec": None}, "no policy of ours"),
+        ({"spec": {**spec, "obs_size": "9"}}, "not a whole number"),
+        ({"spec": None}, "not a policy of lcpo"),
         ({"config": {**about["config"], "hidden": [10**9, 8]}}, "this agent's is"),
         ({"config": {"hidden": [8, 8]}}, "makes no such policy"),
-        ({"config": 3}, "no policy of ours"),
+        ({"config": 3}, "not a policy of lcpo"),
         ({"schema": 7}, "schema 7"),
-        ({"more": 1}, "no policy of ours"),
+        ({"more": 1}, "not a policy of lcpo"),
     ):
         write(**changes)
         with pytest.raises(InputError, match=match):
             lcpo.load(files.policy)
     save_arrays(files.policy, {"x": np.zeros(3)})
-    with pytest.raises(InputError, match="nothing says what it holds"):
+    with pytest.raises(InputError, match="does not describe its arrays"):
         policy_file.load_policy(files.policy)
 
 
@@ -257,5 +257,5 @@ def test_jobs_of_a_plan_keep_their_fields() -> None:
     values = job.to_json()
     assert type(job).from_json(values, "there") == job
     del values["seed"]
-    with pytest.raises(InputError, match="no job: needs"):
+    with pytest.raises(InputError, match="not a job: needs"):
         type(job).from_json(values, "there")

@@ -260,12 +260,12 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
     refused(foreign, "holds no results")
     for name, content, why in (
         ("made.json", b"[1]", "holds a list"),
-        ("made.json", b"{", "damaged or no JSON"),
+        ("made.json", b"{", "damaged or not a JSON"),
         ("table.md", b"\xff", "not UTF-8"),
         ("figure.png", b"GIF89", "no PNG"),
         ("figure.svg", b"<html>", "no SVG"),
         ("seeds.csv", b'a,b\n"' + b"x" * 200_000, "no CSV"),
-        ("plan.json", b"{}", "names no schema"),
+        ("plan.json", b"{}", "has no schema"),
     ):
         broken = tmp_path / "broken"
         shutil.copytree(RESULTS / "grid-world", broken)

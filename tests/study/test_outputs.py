@@ -218,4 +218,4 @@ def test_made_json_is_read_as_data(tmp_path: Path, capsys: pytest.CaptureFixture
     file.unlink()
     file.symlink_to("made.json")
     assert run("report", str(tmp_path / "o")) == 2
-    assert "leads nowhere" in capsys.readouterr().err
+    assert "is a broken link" in capsys.readouterr().err

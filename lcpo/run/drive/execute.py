@@ -25,8 +25,8 @@ from lcpo.run.events import Crashed, Event, Failed, Finished, Note, Progress, Re
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.plan.phases import phase_at
 from lcpo.run.store import checkpoint as checkpoints
-from lcpo.run.store.claims import claimed
 from lcpo.run.store.layout import run_files
+from lcpo.run.store.lock import claimed
 from lcpo.run.store.results import load_outcome
 
 

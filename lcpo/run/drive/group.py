@@ -26,8 +26,7 @@ from lcpo.run.store.files import save_arrays
 from lcpo.run.store.layout import RunFiles, run_files
 from lcpo.run.store.plans import keeps_state
 from lcpo.run.store.policy_file import save_policy
-from lcpo.run.store.provenance import provenance
-from lcpo.run.store.results import save_outcome
+from lcpo.run.store.results import provenance, save_outcome
 from lcpo.types import Tree
 
 CHUNK_UPDATES, CHUNK_STEPS = 250, 50_000

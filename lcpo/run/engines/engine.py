@@ -19,10 +19,9 @@ from lcpo.run.engines.local import LocalEngine
 from lcpo.run.events import Crashed, Event, Note, Report
 from lcpo.run.options import RunOptions
 from lcpo.run.plan.job import Job
-from lcpo.run.store import claims
 from lcpo.run.store.checkpoint import check_same, goes_on
 from lcpo.run.store.layout import plan_file
-from lcpo.run.store.lock import cannot_write, locked
+from lcpo.run.store.lock import cannot_write, locked, sweep_claims
 from lcpo.run.store.outputs import check_runs_folder, sweep_folder
 from lcpo.run.store.plans import keeps_state, planned_jobs, save_plan
 
@@ -97,7 +96,7 @@ def run_plan(
             try:
                 engine.run(waiting, out, hear)
             finally:
-                claims.sweep(out)  # workers may have been killed
+                sweep_claims(out)  # workers may have been killed
 
 
 def plan_only(

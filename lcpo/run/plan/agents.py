@@ -1,6 +1,6 @@
-"""The jobs of several agents on one environment: those that are named, or all that can serve it.
+"""The jobs of several agents on one environment: named ones, or all that can serve it.
 
-An agent may have settings of its own, which its runs are named after:
+An agent may have its own settings, which become part of the names of its runs:
 
     lcpo[sigma=110],a2c[learning_rate=1e-3,hidden=[32,32]],lcpo
 
@@ -44,20 +44,24 @@ def plan_agents(
 ) -> list[Job]:
     """The jobs of several agents, "a,b[field=value],c"; `shared` goes to `plan` with each.
 
-    "all" stands for every agent of the library that can serve the environment; `note` is told which
-    cannot. Training steps are for the agents that train before they are judged, `normalise` for
-    those that do not need the environment's own units; where there are none, `plan` says so.
+    "all" stands for every agent of the library that can serve the environment; `note` receives the
+    others. Training steps apply to agents that train before they are judged, `normalise` to those
+    that do not need the environment's own units; `plan` refuses either if there are none.
     """
     named = read_agents(agents)
     chosen = [other for one in named for other in (_others(named) if one.name == ALL else [one])]
     before = [one for one in chosen if find_agent(one.name).training] or chosen
     scaled = [one for one in chosen if not find_agent(one.name).raw] or chosen
+    swept = check_dict("sweep", sweep)
     jobs: list[Job] = []
-    left_out: dict[str, str] = {}
+    left_out: dict[str, list[str]] = {}
     for one in chosen:
+        for field in one.config.keys() & swept.keys():
+            raise InputError(f"{field} is both set and swept: leave one of them out")
+        # An agent's own settings are a sweep of one point.
+        points = {**{field: [value] for field, value in one.config.items()}, **swept}
         steps = training_steps if one in before else None
         rule = normalise if one in scaled else None
-        points = _points(one, sweep)
         try:
             jobs += plan(
                 one.name, env, training_steps=steps, normalise=rule, sweep=points, **shared
@@ -65,54 +69,33 @@ def plan_agents(
         except CannotServe as error:
             if one in named:
                 raise
-            left_out[one.name] = str(error).removeprefix(f"{one.name}: ")
+            left_out.setdefault(str(error).removeprefix(f"{one.name}: "), []).append(one.name)
+    reasons = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in left_out.items())
     if not jobs:
-        raise InputError(f"no agent can serve environment {env!r}: {_reasons(left_out)}")
+        raise InputError(f"no agent can serve environment {env!r}: {reasons}")
     check_count(len(jobs))
     if left_out:
-        note(f"left out of {ALL!r}: {_reasons(left_out)}")
+        note(f"left out of {ALL!r}: {reasons}")
     return jobs
 
 
-def _points(one: Choice, sweep: Mapping[str, Iterable[Any]] | None) -> dict[str, Any]:
-    """The settings of an agent as a sweep of one point, which its runs are named after."""
-    swept = check_dict("sweep", sweep)
-    for field in one.config:
-        if field in swept:
-            raise InputError(f"{field} is both set and swept: leave one of them out")
-    return {**{field: [value] for field, value in one.config.items()}, **swept}
-
-
 def read_agents(agents: Agents) -> list[Choice]:
-    """The agents that are meant, each with its settings; InputError for anything else."""
-    if isinstance(agents, str):
-        found = [_read(word, agents) for word in _words(agents)]
-    elif isinstance(agents, Iterable) and not isinstance(agents, (bytes, Mapping)):
-        found = [_one(item) for item in agents]
-    else:
+    """The agents and their settings; InputError for anything else."""
+    if isinstance(agents, (bytes, Mapping)) or not isinstance(agents, Iterable):
         plain_values.refuse("agents", agents, _NEED)
+    items = _words(agents) if isinstance(agents, str) else agents
+    found = [_read(item) for item in items]
     if not found or any(one in found[:i] for i, one in enumerate(found)):
         plain_values.refuse("agents", agents, _NEED)
-    for one in found:
-        if one.name == ALL and one.config:
-            raise InputError(f"{ALL!r} takes no settings: name the agents that should have them")
+    if any(one.name == ALL and one.config for one in found):
+        raise InputError(f"{ALL!r} takes no settings: name the agents that should have them")
     return found
-
-
-def _one(item: Any) -> Choice:
-    """An entry of a list: a name, with settings or without, or (name, config)."""
-    if isinstance(item, str):
-        return _read(item.strip(), item)
-    is_pair = isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
-    if not is_pair:
-        plain_values.refuse("agent", item, "a name, or a pair such as ('lcpo', {'sigma': 2})")
-    return Choice(plain_values.name("agent", item[0]), check_dict("config", item[1]))
 
 
 def _words(text: str) -> list[str]:
     """The agents in a text; numbers belong to the one before them, as in constant:1,0."""
     words: list[str] = []
-    for part in _split(text.strip().removesuffix(","), text):
+    for part in _split(text.strip().removesuffix(",")):
         if words and constant.is_action(words[-1]) and part.isdigit():
             words[-1] += f",{part}"
         else:
@@ -120,33 +103,38 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _split(text: str, whole: str) -> list[str]:
-    """At the commas that stand in no bracket."""
-    starts, depth = [0], 0
-    for i, letter in enumerate(text):
+def _split(text: str) -> list[str]:
+    """Split at the commas outside brackets."""
+    parts, depth = [""], 0
+    for letter in text:
         depth += (letter == "[") - (letter == "]")
         if depth < 0:
             break
         if letter == "," and depth == 0:
-            starts.append(i + 1)
+            parts.append("")
+        else:
+            parts[-1] += letter
     if depth != 0:
-        plain_values.refuse("agents", whole, "a ] for every [, as in lcpo[sigma=2],a2c")
-    ends = [start - 1 for start in starts[1:]] + [len(text)]
-    return [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+        plain_values.refuse("agents", text, "a ] for every [, as in lcpo[sigma=2],a2c")
+    return [part.strip() for part in parts]
 
 
-def _read(word: str, whole: str) -> Choice:
-    """An agent with its settings: name[field=value,...]."""
-    name, bracket, rest = word.partition("[")
+def _read(word: Any) -> Choice:
+    """An agent with its settings: (name, config), or name[field=value,...] as text."""
+    if isinstance(word, (tuple, list)) and len(word) == 2 and isinstance(word[0], str):
+        return Choice(plain_values.name("agent", word[0]), check_dict("config", word[1]))
+    if not isinstance(word, str):
+        plain_values.refuse("agent", word, "a name, or a pair such as ('lcpo', {'sigma': 2})")
+    name, bracket, rest = word.strip().partition("[")
     if not name:
-        plain_values.refuse("agents", whole, _NEED)
+        plain_values.refuse("agents", word, _NEED)
     if not bracket:
         return Choice(name)
     inner, end, after = rest.rpartition("]")
     if not end or after:
-        plain_values.refuse("agents", whole, "settings that end with ], as in lcpo[sigma=2],a2c")
+        plain_values.refuse("agents", word, "settings that end with ], as in lcpo[sigma=2],a2c")
     config: dict[str, Any] = {}
-    for part in _split(inner, whole):
+    for part in _split(inner):
         field, _, value = part.partition("=")
         field = field.strip().replace("-", "_")
         if not field or not value.strip():
@@ -158,17 +146,9 @@ def _read(word: str, whole: str) -> Choice:
 
 
 def _others(named: list[Choice]) -> list[Choice]:
-    """What "all" stands for beside agents that are named: LCPO first, it is the reference.
+    """What "all" stands for besides agents that are named: LCPO first, as the reference.
 
-    Prescient agents are not meant: they have seen the whole trace before they are judged.
+    Prescient agents are left out: they see the whole trace before they are judged.
     """
     online = [Choice(name) for name, agent in AGENTS.items() if agent.training is None]
     return [one for one in sorted(online, key=lambda one: one.name != "lcpo") if one not in named]
-
-
-def _reasons(left_out: dict[str, str]) -> str:
-    """Each reason once, with the agents that have it."""
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in left_out.items():
-        by_reason.setdefault(reason, []).append(name)
-    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())

@@ -32,8 +32,8 @@ from lcpo.types import AnyAgent, Spec
 class Job:
     """One run. `config` and `env_config` hold every field; nothing is left to defaults.
 
-    What identifies a run among others is agent, environment, trace, variant, setting, point of a
-    sweep and seed. Its name, which is its folder's, is made of them, and nobody reads it back.
+    Agent, environment, trace, variant, setting, point of a sweep and seed identify a run. Its
+    name, which is its folder's, is made of them, and is never parsed.
     """
 
     agent: str
@@ -45,43 +45,43 @@ class Job:
     config: dict[str, Any]
     env_config: dict[str, Any]
     variant: str = ""
-    """What a study calls runs of an agent that it gives other values, as "sigma2=0.5"."""
+    """A study's name for runs of an agent with other values, such as "sigma2=0.5"."""
     setting: str = ""
-    """"published" in studies that put it into the names of their runs; else empty."""
+    """"published" in studies that put it into the names of runs; else empty."""
     point: dict[str, str] = dataclasses.field(default_factory=dict)
     """Of a sweep: its values by field, as the run's name has them."""
     training: dict[str, Any] | None = None
     """The plan of a prescient run (`lcpo.types.Training`); `steps` are then its evaluation's."""
     trace_digest: str | None = None
-    """Of the rows in a trace file when the run was planned; None: the trace is no file."""
+    """Of the rows in a trace file when the run was planned; None: the trace is not a file."""
     normalise: str | list[float] | None = None
     """How the agent sees observations (`lcpo.agents.normalise`); None: as they are."""
     sized_for: int | None = None
-    """Steps from which sizes left open (a reservoir of 1 % of them) were computed, where those
-    differ from `steps`: that number is rounded down to whole updates, and grows when the run is
-    extended, while the sizes stay."""
+    """Steps from which open sizes (a reservoir of 1 % of them) were computed, if not `steps`: those
+    are rounded down to whole updates, and grow when the run is extended, while sizes stay."""
 
     @property
     def case(self) -> str:
-        """What tells it from runs of its agent on the same environment and trace, but the seed."""
+        """What distinguishes it from other runs of its agent on this task, except the seed."""
         at = (f"{field}={value}" for field, value in self.point.items())
         return "-".join(part for part in (self.variant, self.setting, *at) if part)
 
     @property
     def kind(self) -> str:
-        """The same whatever the setting: its variant, or its point of a sweep."""
+        """`case` without the setting."""
         return dataclasses.replace(self, setting="").case
 
     @property
     def label(self) -> str:
-        """The agent and what tells it from others, as tables call it."""
+        """The agent and its case, for tables."""
         return f"{self.agent}-{self.case}" if self.case else self.agent
 
     @property
     def stem(self) -> str:
-        """The name but for the seed: what runs share that differ in nothing else."""
-        case = f"-{self.case}" if self.case else ""
-        return f"{_task(self.agent, self.env, self.trace)}{case}"
+        """The name without the seed."""
+        trace = "none" if self.trace is None else self.trace
+        task = plain_values.file_name(f"{self.agent}-{self.env}-{trace}")
+        return f"{task}-{self.case}" if self.case else task
 
     @property
     def name(self) -> str:
@@ -100,39 +100,51 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `Job.from_json(job.to_json(), "") == job`."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {"name": self.name, **values, "trace": self.trace_name}
+        return {"name": self.name, **vars(self), "trace": self.trace_name}
 
     @classmethod
     def from_json(cls, values: Any, where: str) -> Job:
-        """A job that the file `where` holds; InputError where it is none. Nothing is imported."""
+        """A job of the file `where`; InputError for anything else. Nothing is imported."""
         known = _KINDS.keys()
         if not isinstance(values, dict) or not known - _LATER <= values.keys() <= known:
-            raise InputError(
-                f"{where} holds something that is no job: needs {', '.join(sorted(_KINDS))}"
-            )
+            needed = ", ".join(sorted(known))
+            raise InputError(f"{where} holds something that is not a job: needs {needed}")
         for name, value in values.items():
             kind = _KINDS[name]
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise InputError(f"{where}: {name} = {value!r} of a job is no {_title(kind)}")
+                wanted = getattr(kind, "__name__", str(kind))
+                raise InputError(f"{where}: {name} = {value!r} of a job is not a {wanted}")
         found = dict(values)
         called, text = found.pop("name"), found["trace"]
         scale, steps = found["scale"], found["steps"]
         if not math.isfinite(scale) or steps < 1:
             raise InputError(f"{where}: a job of {steps} steps with scale {scale}")
         if not is_file_name(called):
-            raise InputError(f"{where}: a job is called {called!r}: that is no name of a folder")
+            raise InputError(f"{where}: the name of a job, {called!r}, cannot be a folder's")
         found["trace"] = None if text is None else TraceRef.parse(text)
-        job = cls(**found, **({} if "point" in found else _identity_in_name(called, found)))
+        job = cls(**found) if "point" in found else cls(**found)._identified_by(called)
         if job.name != called:
             raise InputError(
                 f"{where}: a job is called {called!r}, but its fields make {job.name!r}: the file "
-                "was changed; put the old one back"
+                "was changed; restore the original"
             )
         return job
 
+    def _identified_by(self, name: str) -> Job:
+        """With variant, setting and point, which jobs of an earlier version have in their names:
+        AGENT-ENV-TRACE[-VARIANT][-published][-FIELD=VALUE ...]-sSEED.
+        """
+        case = name.removesuffix(f"-s{self.seed}").removeprefix(self.stem)
+        fields = "|".join(map(re.escape, self.config))
+        first, *points = re.split(rf"-(?=(?:{fields})=)", case) if fields else [case]
+        variant, setting = first.removeprefix("-"), ""
+        if variant == PUBLISHED or variant.endswith(f"-{PUBLISHED}"):
+            variant, setting = variant.removesuffix(PUBLISHED).removesuffix("-"), PUBLISHED
+        point = dict(point.split("=", 1) for point in points)
+        return dataclasses.replace(self, variant=variant, setting=setting, point=point)
 
-_LATER = {"normalise", "sized_for", "variant", "setting", "point"}
+
+_LATER = {"sized_for", "variant", "setting", "point"}
 """What jobs of earlier versions lack: they had its default, or have it in their names."""
 _KINDS: dict[str, Any] = {
     "name": str, "agent": str, "env": str, "trace": str | None, "scale": float | int,
@@ -144,35 +156,8 @@ PUBLISHED = "published"
 """The setting of the published code, in the names of runs."""
 
 
-def _title(kind: Any) -> str:
-    return getattr(kind, "__name__", str(kind))
-
-
-def _task(agent: str, env: str, trace: TraceRef | None) -> str:
-    return plain_values.file_name(f"{agent}-{env}-{'none' if trace is None else trace}")
-
-
-def _identity_in_name(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Variant, setting and point of a job that an earlier version stored: its name alone has them.
-
-    The one place that reads a name: AGENT-ENV-TRACE[-VARIANT][-published][-FIELD=VALUE ...]-sSEED.
-    """
-    task = _task(values["agent"], values["env"], values["trace"])
-    case = name.removesuffix(f"-s{values['seed']}").removeprefix(task)
-    fields = "|".join(map(re.escape, values["config"]))
-    first, *points = re.split(rf"-(?=(?:{fields})=)", case) if fields else [case]
-    variant, setting = first.removeprefix("-"), ""
-    if variant == PUBLISHED or variant.endswith(f"-{PUBLISHED}"):
-        variant, setting = variant.removesuffix(PUBLISHED).removesuffix("-"), PUBLISHED
-    return {
-        "variant": variant,
-        "setting": setting,
-        "point": dict(point.split("=", 1) for point in points),
-    }
-
-
 def is_file_name(text: str) -> bool:
-    """Whether a folder of this name is made in the folder where it is put, and nowhere else."""
+    """Whether a text is a valid name of a folder, on every system."""
     fits = 0 < len(text.encode(errors="replace")) <= 255
     return fits and text.isprintable() and not {"/", "\\"} & set(text) and text[0] != "."
 
@@ -182,8 +167,8 @@ def check_trust(jobs: Sequence[Job], trust: bool, where: str) -> None:
     for job in () if trust else jobs:
         for name, kind in outside(job).items():
             raise InputError(
-                f"{where} names the {kind} {name!r}, which is no part of lcpo: to run it is to "
-                "run its author's code; say --trust if you trust both"
+                f"{where} names the {kind} {name!r}, which is not part of lcpo: running it runs "
+                "its author's code; pass --trust if you trust both"
             )
 
 
@@ -209,11 +194,9 @@ class Setup:
         )
         self.config: Any = configs.make(self.agent.Config, job.config)
         self.spec: Spec = phases.training_spec(self.env.spec) if job.training else self.env.spec
+        training, length = phases.from_json(job.training), self.config.rollout_length
         self.phases: tuple[Phase, ...] = phases.make_phases(
-            job.steps,
-            phases.from_json(job.training),
-            self.config.rollout_length,
-            self.spec.num_worlds,
+            job.steps, training, length, self.spec.num_worlds
         )
 
     @property
@@ -223,17 +206,14 @@ class Setup:
 
     @property
     def is_timed(self) -> bool:
-        """Whether reports ask when: how soon after a switch of the context, or in which hour."""
+        """Whether reports need the time of events: after a switch of the context, or by hour."""
         switches = self.job.trace is not None and self.job.trace.has_switches
         return switches or is_measured(self.env)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of the environment and of the trace."""
-        slow = self.is_host and jax.default_backend() != "cpu"
-        note = "it steps on the CPU, and waits for the GPU's actions: try JAX_PLATFORMS=cpu"
-        of_trace = () if self.job.trace is None else self.job.trace.notes()
-        return (*notes_of(self.env), *([note] if slow else []), *of_trace)
+        """What a user should know about the environment and the trace."""
+        return (*notes_of(self.env), *(self.job.trace.notes() if self.job.trace else ()))
 
     @property
     def trace_rows(self) -> int | None:
@@ -248,18 +228,15 @@ class Setup:
         values = job.trace.load(self.trace_rows, job.scale)
         if job.trace_digest is not None and job.trace_digest != self._digest():
             raise InputError(
-                f"trace file {job.trace} has changed since {job.name} was planned: put the old one "
-                "back, or start anew in another folder"
+                f"trace file {job.trace} has changed since {job.name} was planned: restore it, or "
+                "start again in another folder"
             )
         return values
 
     def identity(self) -> dict[str, Any]:
-        """All that the result depends on, as plain values.
-
-        The name stands for the fields that it is made of, as in checkpoints of earlier versions.
-        """
-        self.trace()  # raises where its file has changed
-        named = {"variant", "setting", "point"}
+        """All that the result depends on, as plain values."""
+        self.trace()  # raises if its file has changed
+        named = {"variant", "setting", "point"}  # the name stands for them, as in older checkpoints
         values = {k: v for k, v in self.job.to_json().items() if k not in named}
         return {**values, "trace_digest": self._digest()}
 
@@ -270,14 +247,11 @@ class Setup:
         return job.trace.digest(self.trace_rows, job.scale)
 
     def statics(self) -> Hashable:
-        """What two runs must share to run in one compiled program.
-
-        Not the trace, where its rows come step by step: then each run can have its own.
-        """
+        """What two runs must share to run in one compiled program."""
         job = self.job
         jumps = any(phase.mode.random_starts for phase in self.phases)
         by_step = self.env.advance == "step" and not jumps and not self.is_host
-        trace = None if by_step else (job.trace, job.scale)
+        trace = None if by_step else (job.trace, job.scale)  # by step, each run can have its own
         shape = jax.tree.structure((self.config, self.env))
         return self.agent.root, job.env, trace, self.phases, shape, self.spec
 
@@ -288,8 +262,8 @@ _NO_TRACE = np.zeros((1, 0), np.float32)
 def find_env(name: str) -> type:
     """An environment class by name, or a user's own as 'package.module:Class'.
 
-    "gym:ID" is an environment of Gymnasium's, and so is a class, or a function that is declared to
-    return one. Nothing else is ever called.
+    "gym:ID" names an environment of Gymnasium, and so may a class, or a function that is declared
+    to return one. Nothing else is ever called.
     """
     if name.startswith(from_gym.ID):
         return from_gym.gymnasium_class(name)

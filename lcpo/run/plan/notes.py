@@ -1,4 +1,4 @@
-"""What a user should know of planned runs before they start, and when their results are shown."""
+"""What a user should know about planned runs before they start, and with their results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lcpo.agents.steps import random_share
 from lcpo.run.plan.job import Job, Setup
 
 MOSTLY = 0.5
-"""Runs with a larger share of random actions say so."""
+"""Runs with a larger share of random actions are reported."""
 
 
 def notes(jobs: Sequence[Job]) -> list[str]:
@@ -17,20 +17,16 @@ def notes(jobs: Sequence[Job]) -> list[str]:
 
 
 def exploration_notes(jobs: Sequence[Job]) -> list[str]:
-    """A line for each agent most of whose actions are random, however well it learns."""
+    """A line for each agent most of whose actions are random."""
     found = {}
     for job in jobs:
         steps = job.training["steps"] if job.training else job.steps
         share = random_share(job.config, steps)
         if share > MOSTLY:
-            phases = [
-                f"{name} = {job.config[name]:,}"
-                for name in ("random_steps", "epsilon_steps")
-                if job.config.get(name)
-            ]
+            given = {name: job.config.get(name) for name in ("random_steps", "epsilon_steps")}
+            counted = ", ".join(f"{name} = {count:,}" for name, count in given.items() if count)
             found[job.stem] = (
-                f"{job.agent} acts at random in {share:.0%} of its {steps:,} steps "
-                f"({', '.join(phases)}): give it more steps, or fewer of those (None: a share of "
-                "the run)"
+                f"{job.agent} acts at random in {share:.0%} of its {steps:,} steps ({counted}): "
+                "give it more steps, or fewer of those (None: a share of the run)"
             )
     return list(dict.fromkeys(found.values()))

@@ -1,11 +1,11 @@
-"""The phases of a run. Most runs have one; a prescient run trains, and is then judged.
+"""The phases of a run. Most runs have one; a prescient run trains, and is then evaluated.
 
     run           along the trace, learning
     training      from random starts on the trace, learning        its record: training.npz
     evaluation    along the trace, acting only                     its record: record.npz
 
-Updates are counted through all phases: a checkpoint's `update` tells its phase, and no two updates
-of a run share a key. (An update of the evaluation is an epoch in which nothing is learnt.)
+Updates are counted through all phases: a checkpoint's `update` determines its phase, and no two
+updates of a run share a key. (An update of the evaluation is an epoch without learning.)
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ C = TypeVar("C")
 
 
 class Mode(NamedTuple):
-    """What a driver must know of a phase. Hashable: it is static under jit."""
+    """What a driver needs to know about a phase. Hashable: it is static under jit."""
 
     learns: bool = True
     random_starts: bool = False
     """At the end of an episode the trace jumps to a random row."""
     halve: tuple[str, ...] = ()
     halve_at: tuple[int, ...] = ()
-    """Updates of the phase from which on the fields `halve` are half of what they were."""
+    """Updates of the phase from which on the fields `halve` are halved."""
     first_update: int = 0
     """Number of updates in the phases before."""
 
@@ -80,8 +80,7 @@ def make_phases(
     halve_at = tuple(round(share * num_updates) for share in training.halve_at)
     mode = Mode(random_starts=True, halve=training.halve, halve_at=halve_at)
     first = Phase("training", layout.TRAINING, num_updates, rollout_length, num_worlds, 0, mode)
-    length = training.evaluation_length
-    mode = Mode(learns=False, first_update=num_updates)
+    length, mode = training.evaluation_length, Mode(learns=False, first_update=num_updates)
     num_updates = steps // (length * num_worlds)
     last = Phase("evaluation", layout.RECORD, num_updates, length, num_worlds, first.steps, mode)
     return first, last
@@ -93,7 +92,7 @@ def phase_at(phases: Sequence[Phase], update: int) -> Phase:
 
 
 def config_at(mode: Mode, config: C, update: Array) -> C:
-    """The config of an update of a phase: the fields to be halved, halved as often as is due."""
+    """The config of an update of a phase, with the fields `halve` halved as often as due."""
     if not mode.halve:
         return config
     factor = jnp.prod(jnp.where(update >= jnp.array(mode.halve_at), 0.5, 1.0))
@@ -102,21 +101,18 @@ def config_at(mode: Mode, config: C, update: Array) -> C:
 
 
 def training_spec(spec: Spec) -> Spec:
-    """What an agent knows of an environment whose trace jumps, in both phases of its run."""
+    """The spec of an environment whose trace jumps, in both phases of its run."""
     return spec._replace(contiguous_contexts=False)
 
 
 def to_json(training: Training | None) -> dict[str, Any] | None:
     """Plain values of a plan; `from_json(to_json(training)) == training`."""
-    if training is None:
-        return None
-    values = training._asdict()
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    values = training._asdict() if training else {}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()} or None
 
 
 def from_json(values: dict[str, Any] | None) -> Training | None:
     """The plan that a job holds."""
-    if values is None:
-        return None
-    plan = Training(**values)
-    return plan._replace(halve=tuple(plan.halve), halve_at=tuple(plan.halve_at))
+    given: dict[str, Any] = values or {}
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    return Training(**given) if given else None

@@ -1,16 +1,16 @@
 """Checkpoints: a folder with the state as .npz and a manifest that points at it.
 
-The manifest is replaced last, atomically, so a kill at any moment leaves the checkpoint before or
-the new one. It holds the digest of every file, so that a changed bit is noticed. Rows of a replay
-stand in files of their own (`segments`), which later checkpoints share. No pickle. A resumed run
-equals an undisturbed one, bit for bit, on the CPU.
+The manifest is replaced last, atomically, so that a kill at any moment leaves the previous
+checkpoint or the new one. It holds the digest of every file, which reveals any change. Rows of a
+replay are in files of their own (`segments`), which later checkpoints share. No pickle. A resumed
+run equals an undisturbed one, bit for bit, on the CPU.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,18 +27,20 @@ from lcpo.run.store.segments import Segment
 from lcpo.types import Tree
 
 SCHEMA = 3
-
+_NEEDED = {
+    "job": dict, "update": int, "seconds": (int, float), "state": str, "record": str,
+    "segments": list, "written": dict,
+}  # fmt: skip
 _OWN = re.compile(
     r"manifest\.json|(state|record)-\d+\.npz|segment-\d+-\d+-\d+\.npz|\.[0-9a-f]{16}\.part"
 )
-"""Names of the files of a checkpoint, and of one that was killed while it was written."""
-
+"""Names of the files of a checkpoint, finished or half-written."""
 Identity = Mapping[str, Any]
-"""Whose checkpoint it is, as plain values: a job's JSON, say. Another one's is not loaded."""
+"""The run of a checkpoint as plain values, such as a job's JSON. No other run may load it."""
 
 
 class Checkpoint(NamedTuple):
-    """A run in the middle: `update` updates are behind it, in all its phases."""
+    """A run in progress, after `update` updates in all its phases."""
 
     update: int
     state: Tree  # on disk: without the rows of replays
@@ -51,7 +53,7 @@ class Checkpoint(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A checkpoint, and the run whose it is."""
+    """A checkpoint and its run."""
 
     run: RunFiles
     checkpoint: Checkpoint
@@ -60,12 +62,12 @@ class Saved(NamedTuple):
 def save(
     run: RunFiles, identity: Identity, checkpoint: Checkpoint, member: int | None = None
 ) -> None:
-    """Write a checkpoint into the folder of a run, then drop the one before.
+    """Write a checkpoint into the folder of a run, then delete the previous one.
 
-    `member`: the run's place in a state that is stacked from several; None where it stands alone.
+    `member`: the run's place in a state that is stacked from several; None if it is of one run.
     """
     files = run.checkpoint
-    known = _segments(_manifest(files)) if files.manifest.exists() else []
+    known = _manifest(files)["segments"] if files.manifest.exists() else []
     rows = segments.write(files, checkpoint.state, member, known)
     state, record = files.state(checkpoint.update), files.record(checkpoint.update)
     slim = segments.without_rows(checkpoint.state, member is not None)
@@ -89,37 +91,33 @@ def save(
 def load(run: RunFiles, identity: Identity, template: Callable[[int], Tree]) -> Checkpoint | None:
     """The checkpoint of a run, or None. Its state lacks the rows of replays: see `assemble`.
 
-    `template(update)` has the tree, shapes and dtypes of the state after so many updates.
+    `template(update)` has the tree, shapes and dtypes of the state after `update` updates.
     """
     files = run.checkpoint
     if not files.manifest.exists():
         return None
-    try:
-        manifest = _manifest(files)
-        update, rows = manifest["update"], _segments(manifest)
-    except InputError as error:
-        raise _useless(error, files) from error
-    check_same(manifest["job"], identity, str(files.manifest))
-    try:
+    with _deletable(files):
+        found = _manifest(files)
+    update, written = found["update"], found["written"]
+    check_same(found["job"], identity, str(files.manifest))
+    with _deletable(files):
         slim = segments.without_rows(template(update), False)
-        state = unflatten(slim, load_arrays(files.state(update), manifest["state"]))
-        record = load_arrays(files.record(update), manifest["record"])
-        for name, digest in manifest["written"].items():
+        state = unflatten(slim, load_arrays(files.state(update), found["state"]))
+        record = load_arrays(files.record(update), found["record"])
+        for name, digest in written.items():
             load_arrays(run.record_of(name), digest)
-    except InputError as error:
-        raise _useless(error, files) from error
-    return Checkpoint(update, state, record, manifest["seconds"], rows, manifest["written"])
+    return Checkpoint(update, state, record, found["seconds"], found["segments"], written)
 
 
 def keep(run: RunFiles) -> None:
-    """Let the last checkpoint stay after the run: it may go on one day."""
-    _delete(run.kept)
+    """Keep the last checkpoint after the run, so that it can be extended."""
+    drop(run, kept=True)
     if run.checkpoint.manifest.exists():
         run.checkpoint.folder.replace(run.kept.folder)
 
 
 def take_up(run: RunFiles) -> None:
-    """Go on from what was kept. A kill at any moment leaves one of the two, and no end."""
+    """Resume from the kept checkpoint. A kill at any moment leaves one of the two, and no end."""
     run.manifest.unlink(missing_ok=True)
     if run.kept.manifest.exists() and not run.checkpoint.manifest.exists():
         drop(run)
@@ -127,14 +125,12 @@ def take_up(run: RunFiles) -> None:
 
 
 def saved(run: RunFiles) -> tuple[Identity, int] | None:
-    """Whose the checkpoint is that a run has, or has kept, and how many updates are behind it."""
+    """The identity and the updates of the checkpoint that a run has, or has kept."""
     for files in (run.checkpoint, run.kept):
         if files.manifest.exists():
-            try:
-                manifest = _manifest(files)
-            except InputError as error:
-                raise _useless(error, files) from error
-            return manifest["job"], manifest["update"]
+            with _deletable(files):
+                found = _manifest(files)
+            return found["job"], found["update"]
     return None
 
 
@@ -146,10 +142,8 @@ def assemble(saved: Sequence[Saved], template: Tree, many: bool) -> Tree:
     else:
         state = jax.tree.map(jnp.array, states[0])
     rows = [(run.checkpoint, checkpoint.rows) for run, checkpoint in saved]
-    try:
+    with _deletable(saved[0].run.checkpoint):
         return segments.restore(state, template, rows, many)
-    except InputError as error:
-        raise _useless(error, saved[0].run.checkpoint) from error
 
 
 def member_of(state: Tree, member: int | None) -> Tree:
@@ -164,47 +158,41 @@ def without_memory(agent_state: Tree) -> Tree:
 
 
 def _manifest(files: CheckpointFiles) -> dict[str, Any]:
-    needed = {
-        "job": dict, "update": int, "seconds": (int, float), "state": str, "record": str,
-        "segments": list, "written": dict,
-    }  # fmt: skip
-    return load_document(files.manifest, SCHEMA, needed)
-
-
-def _segments(manifest: dict[str, Any]) -> list[list[Segment]]:
+    found = load_document(files.manifest, SCHEMA, _NEEDED)
     try:
-        return [[Segment(*entry) for entry in mine] for mine in manifest["segments"]]
+        found["segments"] = [[Segment(*entry) for entry in mine] for mine in found["segments"]]
     except TypeError as error:
-        raise InputError(f"what it says of segments is no list of them ({error})") from error
+        raise InputError(f"{files.manifest} has invalid segments ({error})") from error
+    return found
 
 
-def _useless(error: InputError, files: CheckpointFiles) -> InputError:
-    return InputError(f"{error}: delete {files.folder} to start this run anew")
+@contextlib.contextmanager
+def _deletable(files: CheckpointFiles) -> Iterator[None]:
+    """Add to errors of an unusable checkpoint how to go on without it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error}: delete {files.folder} to restart this run") from error
 
 
-def drop(run: RunFiles) -> None:
-    """Delete the checkpoint of a finished run."""
-    _delete(run.checkpoint)
-
-
-def _delete(files: CheckpointFiles) -> None:
-    """The manifest first: without it, nothing of the rest is read."""
+def drop(run: RunFiles, kept: bool = False) -> None:
+    """Delete the checkpoint of a finished run, or the one that it has kept."""
+    files = run.kept if kept else run.checkpoint
     with contextlib.suppress(OSError):
-        files.manifest.unlink(missing_ok=True)
+        files.manifest.unlink(missing_ok=True)  # first: without it, the rest is never read
         for file in _own_files(files):
             file.unlink()
         files.folder.rmdir()
 
 
 def _own_files(files: CheckpointFiles) -> list[Path]:
-    """What checkpoints have left in a folder; anything else in it is somebody's own."""
-    if not files.folder.is_dir():
-        return []
-    return [path for path in files.folder.iterdir() if _OWN.fullmatch(path.name)]
+    """What checkpoints have left in a folder; anything else in it belongs to others."""
+    found = files.folder.iterdir() if files.folder.is_dir() else ()
+    return [path for path in found if _OWN.fullmatch(path.name)]
 
 
 def goes_on(found: Identity, wanted: Identity) -> bool:
-    """Whether what is wanted is what was found, for more steps."""
+    """Whether `wanted` is the run `found`, extended by more steps."""
     if not isinstance(found, Mapping) or not isinstance(found.get("steps"), int):
         return False
     grown = {name: wanted[name] for name in ("steps", "sized_for", "trace_digest")}
@@ -214,24 +202,24 @@ def goes_on(found: Identity, wanted: Identity) -> bool:
 def check_same(found: Identity, wanted: Identity, where: str) -> None:
     """Raise InputError with the fields in which two runs differ.
 
-    What their sizes were computed from is none of them: the sizes themselves are compared.
+    `sized_for` does not count: the sizes that were computed from it are compared.
     """
     differ = []
     if not isinstance(found, Mapping):
         raise InputError(f"{where} names no run")
     for key in sorted((found.keys() | wanted.keys()) - {"sized_for"}):
         old, new = found.get(key), wanted.get(key)
-        if key == "trace_digest" and old != new:
-            differ.append(f"the rows of trace {wanted.get('trace')!r} have changed since")
-            continue
         pairs = [(key, old, new)]
         if isinstance(old, dict) and isinstance(new, dict):
             names = sorted(old.keys() | new.keys())
             pairs = [(f"{key}.{name}", old.get(name), new.get(name)) for name in names]
-        differ += [f"{name}: there {a!r}, now {b!r}" for name, a, b in pairs if a != b]
+        if key == "trace_digest" and old != new:
+            differ.append(f"the rows of trace {wanted.get('trace')!r} have changed since")
+        else:
+            differ += [f"{name}: there {a!r}, now {b!r}" for name, a, b in pairs if a != b]
     if differ:
         raise InputError(
-            f"{where} belongs to another run ({'; '.join(differ)}): give what it began with, or "
+            f"{where} belongs to another run ({'; '.join(differ)}): repeat its settings, or give "
             "another folder"
         )
 
@@ -243,7 +231,7 @@ def flatten(tree: Tree) -> dict[str, np.ndarray]:
 
 
 def unflatten(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
-    """The inverse of `flatten`; raises InputError where the arrays do not fit the template."""
+    """The inverse of `flatten`; raises InputError if the arrays do not fit the template."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     expected = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
     if expected.keys() != arrays.keys():

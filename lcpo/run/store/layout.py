@@ -1,13 +1,13 @@
 """Every file name of a study and its runs, once.
 
 OUT/plan.json                                 all jobs (`lcpo.run.plan.job.Job`)
-OUT/study.json                                whose plan it is (`lcpo.study.folder`)
+OUT/study.json                                the study of the plan (`lcpo.study.folder`)
 OUT/slurm.sh                                  with `--engine slurm` (`lcpo.run.engines.clusters`)
-OUT/importing.json                            what an import has begun (`lcpo.study.report.imports`)
-OUT/.lock                                     who works in the folder (`lcpo.run.store.lock`)
-OUT/.running                                  which runs are run now (`lcpo.run.store.claims`)
+OUT/importing.json                            an unfinished import (`lcpo.study.report.imports`)
+OUT/.lock                                     the driver of the folder (`lcpo.run.store.lock`)
+OUT/.running                                  runs in progress (the same)
 OUT/events.jsonl, OUT/tensorboard/            with `--track` (`lcpo.run.track`)
-OUT/logs/worker-N.txt, here.txt               what agents and environments printed; tracebacks
+OUT/logs/worker-N.txt, here.txt               what agents and environments print; tracebacks
 OUT/runs/NAME/manifest.json                   how the run ended; written last
 OUT/runs/NAME/record.npz, training.npz        thinned metrics, a file per phase
 OUT/runs/NAME/policy.npz                      what acting needs of the agent's state
@@ -20,46 +20,36 @@ OUT/runs/NAME/state/                          the last checkpoint of a finished 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from lcpo.errors import InputError
 
-_RUNS, _CHECKPOINT, _KEPT, _MANIFEST = "runs", "checkpoint", "state", "manifest.json"
+_CHECKPOINT, _KEPT, _MANIFEST = "checkpoint", "state", "manifest.json"
 RECORD, TRAINING = "record.npz", "training.npz"
-"""Records: of the phase that is judged, and of the training before it."""
+"""Records of the phase that is judged, and of the training before it."""
 
 
-def plan_file(out: Path) -> Path:
-    """The plan of an output folder."""
-    return out / "plan.json"
+def _named(name: str) -> Callable[[Path], Path]:
+    """A function from an output folder to one of its entries."""
+    return lambda out: out / name
 
 
-def study_file(out: Path) -> Path:
-    """Which study a plan is of."""
-    return out / "study.json"
-
-
-def lock_file(out: Path) -> Path:
-    """Held by who works in an output folder."""
-    return out / ".lock"
-
-
-def running_file(out: Path) -> Path:
-    """In which who runs a run has its byte locked."""
-    return out / ".running"
+plan_file, study_file = _named("plan.json"), _named("study.json")
+lock_file, running_file = _named(".lock"), _named(".running")
+slurm_file, import_file = _named("slurm.sh"), _named("importing.json")
+runs_folder = _named("runs")
 
 
 def log_file(out: Path, worker: int | str | None) -> Path:
-    """What a worker process printed; None: tracebacks of what ran in the driver's own process."""
+    """What a worker process prints; None: tracebacks of runs in the driver's own process."""
     file = out / "logs" / ("here.txt" if worker is None else f"worker-{worker}.txt")
     check_links(out, file.parent, file)
     return file
 
 
 def events_file(out: Path) -> Path:
-    """What was told of runs while they ran, with `--track jsonl`."""
+    """Events of runs in progress, with `--track jsonl`."""
     check_links(out, out / "events.jsonl")
     return out / "events.jsonl"
 
@@ -71,76 +61,11 @@ def tensorboard_folder(out: Path, run: str = "") -> Path:
     return folder / run
 
 
-def slurm_file(out: Path) -> Path:
-    """The script that `--engine slurm` writes."""
-    return out / "slurm.sh"
-
-
-def import_file(out: Path) -> Path:
-    """Names the runs that are being imported; where an import was killed, it stays."""
-    return out / "importing.json"
-
-
-def fixed_files(out: Path) -> list[Path]:
-    """Every file that runs write beside the folders of runs."""
-    rest = [lock_file(out), running_file(out), slurm_file(out), events_file(out)]
-    return [plan_file(out), study_file(out), *rest]
-
-
-def fixed_folders(out: Path) -> list[Path]:
-    """Every folder that they write to."""
-    return [runs_folder(out), out / "logs", tensorboard_folder(out), out / "wandb"]
-
-
-def runs_folder(out: Path) -> Path:
-    """The folder that holds a folder for each run."""
-    return out / _RUNS
-
-
-class RunFiles(NamedTuple):
-    """The files of one run."""
-
-    folder: Path
-
-    @property
-    def manifest(self) -> Path:
-        return self.folder / _MANIFEST
-
-    @property
-    def policy(self) -> Path:
-        return self.folder / "policy.npz"
-
-    @property
-    def record(self) -> Path:
-        return self.folder / RECORD
-
-    @property
-    def training(self) -> Path:
-        return self.folder / TRAINING
-
-    def record_of(self, name: str) -> Path:
-        """The file with the record of a phase; `name`: as `Phase.file` has it."""
-        if name not in (RECORD, TRAINING):
-            raise InputError(f"{name!r} is no record of a run")
-        return self.folder / name
-
-    @property
-    def checkpoint(self) -> CheckpointFiles:
-        return CheckpointFiles(self.folder / _CHECKPOINT)
-
-    @property
-    def kept(self) -> CheckpointFiles:
-        return CheckpointFiles(self.folder / _KEPT)
-
-
-class CheckpointFiles(NamedTuple):
+class CheckpointFiles:
     """The files of the checkpoint of a run."""
 
-    folder: Path
-
-    @property
-    def manifest(self) -> Path:
-        return self.folder / _MANIFEST
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.manifest = folder, folder / _MANIFEST
 
     def state(self, update: int) -> Path:
         return self.folder / f"state-{update}.npz"
@@ -152,31 +77,48 @@ class CheckpointFiles(NamedTuple):
         return self.folder / f"segment-{replay}-{first}-{last}.npz"
 
 
+class RunFiles:
+    """The files of one run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.manifest = folder, folder / _MANIFEST
+        self.record, self.training = folder / RECORD, folder / TRAINING
+        self.policy = folder / "policy.npz"
+        self.checkpoint = CheckpointFiles(folder / _CHECKPOINT)
+        self.kept = CheckpointFiles(folder / _KEPT)
+
+    def record_of(self, name: str) -> Path:
+        """The record of a phase; `name`: its `Phase.file`."""
+        if name not in (RECORD, TRAINING):
+            raise InputError(f"{name!r} is not a record of a run")
+        return self.folder / name
+
+
 def run_files(out: Path, name: str) -> RunFiles:
-    """The files of the run called `name`. A link that leads out of the folder is refused."""
+    """The files of the run called `name`. Links that leave the output folder are refused."""
     folder = runs_folder(out) / name
     check_links(out, folder.parent, folder, folder / _CHECKPOINT, folder / _KEPT)
     return RunFiles(folder)
 
 
 def check_links(out: Path, *paths: Path) -> None:
-    """Refuse a link that leads out of a folder, or nowhere: nothing is written elsewhere."""
+    """Refuse links that leave a folder or are broken: nothing is written elsewhere."""
     for path in paths:
         if not path.is_symlink():
             continue
         try:
             inside = path.resolve(strict=True).is_relative_to(out.resolve())
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
-            raise InputError(f"{path} is a link that leads nowhere: remove it") from error
+            raise InputError(f"{path} is a broken link: remove it") from error
         if not inside:
             raise InputError(f"{path} is a link that leads out of {out}: refused")
 
 
 def ended_runs(out: Path) -> Iterator[RunFiles]:
-    """The runs below an output folder that have a manifest; InputError while some are imported."""
+    """The runs of an output folder that have a manifest; InputError during an import."""
     if os.path.lexists(import_file(out)):
         raise InputError(
-            f"an import into {out} has not ended: wait for it, or repeat it if it was killed"
+            f"an import into {out} is unfinished: wait for it, or repeat it if it was killed"
         )
     found = sorted(runs_folder(out).glob(f"*/{_MANIFEST}"))
     return (run_files(out, path.parent.name) for path in found)

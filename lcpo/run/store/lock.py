@@ -1,28 +1,33 @@
 """One driver at a time works in an output folder.
 
-The lock is `flock` on OUT/.lock, whose text says who holds it. The workers of a driver inherit its
+The lock is `flock` on OUT/.lock, whose text names the holder. The workers of a driver inherit its
 descriptor, so a folder stays locked until the last of them has ended, even if the driver was
-killed. The kernel frees the lock of a process that is gone: a file that was left is taken over.
-Workers that each run a part of a plan share the lock among them, and leave its file to the next
-driver.
+killed. The kernel frees the lock of a dead process, and the next driver takes the file over.
+Workers that each run a part of a plan share the lock, and leave its file to the next driver.
+
+One process at a time executes a run, on any machine: several workers may serve one folder, such as
+a Slurm array, Ray tasks, or workers of a killed driver. Each claims its runs with `fcntl` locks on
+OUT/.running, one byte per run at an offset that its name determines. Thousands of claims need one
+descriptor, network file systems support them, and the kernel frees those of a dead process.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shlex
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from lcpo.errors import InputError, printable
-from lcpo.run.store.layout import check_links, lock_file
+from lcpo.run.store.layout import check_links, lock_file, running_file
 from lcpo.values import INT_MAX
 
 try:
@@ -31,21 +36,19 @@ except ImportError:  # no POSIX
     fcntl = None
 
 ORPHANS_SECONDS = 10.0
-"""How long the workers of a driver that was killed may take to notice it."""
-
+"""How long the workers of a killed driver may take to notice."""
 VANISHED_SECONDS = 0.5
 """How long a folder may vanish again and again while it is made."""
-
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _held: dict[Path, int] = {}  # the descriptors of the folders that this process has locked
 
 
 @contextlib.contextmanager
 def locked(out: Path, tell: Callable[[str], None], shared: bool = False) -> Iterator[None]:
-    """Hold the lock of an output folder, which is made if need be; `shared`: as one of several.
+    """Hold the lock of an output folder, which is made if needed; `shared`: as one of several.
 
-    Raises InputError if another process holds it, or nothing can be written there. What is left
-    empty is removed at the end. `tell`: called with a note if the folder cannot be locked at all.
+    Raises InputError if another process holds it, or the folder cannot be written. Folders that it
+    made and that stay empty are removed. `tell` receives a note if locks are not supported.
     """
     made: list[Path] = []
     try:
@@ -53,7 +56,9 @@ def locked(out: Path, tell: Callable[[str], None], shared: bool = False) -> Iter
         try:
             yield
         finally:
-            _release(out, descriptor, shared)
+            if descriptor is not None:
+                _held.pop(out.absolute(), None)
+                _close(lock_file(out), descriptor, lambda: not shared)
     finally:
         for folder in reversed(made):
             with contextlib.suppress(OSError):  # it is not empty
@@ -72,13 +77,13 @@ def inherit(out: Path, descriptor: int) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> InputError:
-    """What to tell where a file or folder cannot be written."""
+    """The error to raise if a file or folder cannot be written."""
     why = error.strerror or str(error)
-    return InputError(f"{path} cannot be written ({why}): mend that, or give another folder")
+    return InputError(f"{path} cannot be written ({why}): fix that, or give another folder")
 
 
 def _acquire(out: Path, made: list[Path], tell: Callable[[str], None], shared: bool) -> int | None:
-    """The descriptor of the lock; None where there are no locks. `made`: folders, as in `_open`."""
+    """The descriptor of the lock, None without locks; appends to `made` the folders it makes."""
     began, path = time.monotonic(), lock_file(out)
     while True:
         descriptor = _open(out, made, began + VANISHED_SECONDS)
@@ -100,18 +105,15 @@ def _acquire(out: Path, made: list[Path], tell: Callable[[str], None], shared: b
             if error.errno not in NO_LOCKS:
                 raise cannot_write(path, error) from error
             tell(
-                f"{out} cannot be locked ({error.strerror}): make sure that nobody else "
-                "runs anything in it"
+                f"{out} cannot be locked ({error.strerror}): make sure that no other process "
+                "works in it"
             )
             return None
         os.close(descriptor)  # its holder has gone, or is going: try again
 
 
 def _open(out: Path, made: list[Path], until: float) -> int:
-    """Open the file of the lock, in a folder that is made if need be; `made` is told of it.
-
-    A driver that is refused removes the folder that it made: another one makes it again.
-    """
+    """Open the lock file. Makes folders again that another, refused driver has just removed."""
     while True:
         try:
             if out.is_file():  # one look: between two, another driver may remove the folder
@@ -128,29 +130,16 @@ def _open(out: Path, made: list[Path], until: float) -> int:
 
 
 def _flock(descriptor: int, shared: bool) -> None:
-    """Lock an open file, or raise: BlockingIOError where another holds it."""
     if fcntl is None:
         raise OSError(errno.ENOLCK, "this system has no flock")
     fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file still is the one at `path`: its holder may have removed it."""
+    """Whether an open file is still the one at `path`: its holder may have removed it."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     return False
-
-
-def _sign(descriptor: int) -> None:
-    """Write down who holds the lock."""
-    me = {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "command": shlex.join(sys.orig_argv),
-    }
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(me).encode(), 0)
 
 
 class Holder(NamedTuple):
@@ -162,8 +151,15 @@ class Holder(NamedTuple):
     command: str
 
 
+def _sign(descriptor: int) -> None:
+    since, command = time.strftime("%Y-%m-%d %H:%M:%S"), shlex.join(sys.orig_argv)
+    me = Holder(os.getpid(), socket.gethostname(), since, command)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(me._asdict()).encode(), 0)
+
+
 def _read(descriptor: int) -> Holder | None:
-    """Who holds the lock; None where nobody has signed, or nobody could have signed so."""
+    """Who holds the lock; None if the file has no valid signature."""
     try:
         found = json.loads(os.pread(descriptor, 1 << 16, 0))
         pid, *texts = (found[name] for name in Holder._fields)
@@ -175,17 +171,13 @@ def _read(descriptor: int) -> Holder | None:
 
 
 def _has_gone(holder: Holder | None) -> bool:
-    """Whether the driver has ended, and its workers are about to; or has not signed yet."""
-    if holder is None:
-        return True
-    if holder.host != socket.gethostname():
-        return False
+    """Whether the driver has ended, so that its workers soon will, or has not signed yet."""
+    if holder is None or holder.host != socket.gethostname():
+        return holder is None
     try:
         os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:  # it is another user's
-        return False
+    except OSError as error:  # any other: the process is another user's
+        return isinstance(error, ProcessLookupError)
     return False
 
 
@@ -195,25 +187,17 @@ def _refusal(out: Path, holder: Holder | None) -> str:
     pid, host, since, command = holder
     who = f"process {pid}" + (f" on {host}" if host != socket.gethostname() else "")
     if _has_gone(holder):
-        return (
-            f"{out} is in use by what {who} left running (begun {since}: {command}): "
-            "end that, or give another folder"
-        )
-    return (
-        f"{out} is in use by {who} since {since} ({command}): wait for it, stop it, or give "
-        "another folder"
-    )
+        who, advice = f"processes that {who} left running", "stop them"
+    else:
+        advice = "wait for it, stop it"
+    return f"{out} is in use by {who} since {since} ({command}): {advice}, or give another folder"
 
 
-def _release(out: Path, descriptor: int | None, shared: bool) -> None:
-    """Remove the file, unless it is another's, and let go."""
-    if descriptor is None:
-        return
-    _held.pop(out.absolute(), None)
-    path = lock_file(out)
+def _close(path: Path, descriptor: int, is_last: Callable[[], bool]) -> None:
+    """Free what this process has locked in a file; the last user removes it."""
     try:
-        if not shared and is_at(descriptor, path):
-            with contextlib.suppress(OSError):  # the folder is read-only now: it is taken over
+        if is_last() and is_at(descriptor, path):
+            with contextlib.suppress(OSError):  # a read-only folder: the next user takes it over
                 path.unlink()
     finally:
         os.close(descriptor)
@@ -228,3 +212,51 @@ def _close_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_child)
+
+
+@contextlib.contextmanager
+def claimed(out: Path, names: Sequence[str]) -> Iterator[set[str]]:
+    """Claim runs; yields the names of those that no other process has, after a short wait."""
+    until, mine, descriptor = time.monotonic() + ORPHANS_SECONDS, set[str](), -1
+    try:
+        while True:
+            if descriptor < 0:
+                out.mkdir(parents=True, exist_ok=True)
+                check_links(out, running_file(out))
+                descriptor = os.open(running_file(out), os.O_RDWR | os.O_CREAT, 0o644)
+            mine |= {name for name in names if name not in mine and _claim(descriptor, name)}
+            if not is_at(descriptor, running_file(out)):  # its last user has removed it
+                os.close(descriptor)
+                descriptor, mine = -1, set()
+            elif len(mine) == len(set(names)) or time.monotonic() > until:
+                break
+            else:
+                time.sleep(0.1)
+        yield mine
+    finally:
+        if descriptor >= 0:
+            _close(running_file(out), descriptor, lambda: _claim(descriptor, None))
+
+
+def sweep_claims(out: Path) -> None:
+    """Remove the file that a killed process left."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(running_file(out), os.O_RDWR)
+        _close(running_file(out), descriptor, lambda: _claim(descriptor, None))
+
+
+def _claim(descriptor: int, name: str | None) -> bool:
+    """Lock the byte of a run, or all bytes for None; False if another process has it."""
+    if fcntl is None:  # `locked` has told the user
+        return True
+    length, place = 0, 0
+    if name is not None:
+        length, place = 1, int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, length, place)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+    return True

@@ -1,6 +1,6 @@
 """What a command may write to: one rule for all of them, checked before any work.
 
-A command writes to a new path, or to a file or folder that it wrote before, and that says so: a
+A command writes to a new path, or to a file or folder that it wrote before and can recognize: a
 page or picture by the mark in it, an exported table by its columns, the files of a report by their
 digests in made.json, a folder of runs by its plan. It replaces no device, pipe or socket, and
 follows no symbolic link that leaves the folder it writes to.
@@ -11,22 +11,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO
 
 from lcpo import values
 from lcpo.errors import InputError
-from lcpo.run.store import checkpoint, claims, layout
+from lcpo.run.store import checkpoint, layout
 from lcpo.run.store.files import REGULAR, is_unfinished, kind_of, sweep
+from lcpo.run.store.lock import sweep_claims
 from lcpo.run.store.plans import planned_jobs
 
 IsOurs = Callable[[Path], bool]
-"""Whether what stands at a path says that the command at hand wrote it."""
+"""Whether the content of a path shows that the current command wrote it."""
 ENDS = 2**16
-"""Bytes at both ends of a file in which a mark is looked for."""
+"""Bytes at both ends of a file that are searched for a mark."""
 
 
 def check_file(path: Path, by: str, is_ours: IsOurs) -> None:
-    """Raise InputError unless the command `by`, as `lcpo trace`, may write a file, and can."""
+    """Raise InputError unless the command `by`, such as `lcpo trace`, may write a file."""
     check_folder(path.parent)
     try:
         found = kind_of(path)
@@ -42,38 +42,37 @@ def check_file(path: Path, by: str, is_ours: IsOurs) -> None:
         )
 
 
-def check_own_folder(out: Path, by: str, is_ours: IsOurs) -> None:
-    """Raise InputError unless a folder is new or empty, or the command `by` wrote it."""
-    check_folder(out)
-    try:
-        ours = not out.exists() or not holds_more_than_leftovers(out) or is_ours(out)
-    except OSError as error:
-        raise InputError(f"{out} cannot be read ({error.strerror}): give another folder") from error
-    if not ours:
-        raise InputError(
-            f"{out} is not empty, and nothing in it says that {by} wrote it: give a new "
-            "folder, or an empty one"
-        )
+def check_own_folder(
+    out: Path, by: str, is_ours: IsOurs, runs: Iterable[str] | None = None
+) -> None:
+    """Raise InputError unless a folder is new or empty, or the command `by` wrote it.
 
-
-def check_runs_folder(out: Path, names: Iterable[str] = ()) -> None:
-    """Raise InputError unless runs can be put into a folder: it is new, empty, or has a plan.
-
-    Read only, and called before the folder is locked: a lock is a file in it. `names`: of the runs
-    that are going to be written.
+    `runs`: names of runs that will be written, whose entries are checked, too. Reads only: it is
+    called before the folder is locked, and the lock is a file in it.
     """
     check_folder(out)
     try:
-        foreign = out.exists() and holds_more_than_leftovers(out)
-        if foreign and not layout.plan_file(out).exists():
-            raise InputError(f"{out} is not empty and holds no runs of ours: give another folder")
-        check_entries(out, names)
+        found = out.iterdir() if out.exists() else ()
+        # A process that was killed before planning may leave locks and half-written files.
+        is_empty = all(is_unfinished(path) or is_lock(out, path) for path in found)
+        if not is_empty and not is_ours(out):
+            raise InputError(
+                f"{out} is not empty, and nothing in it says that {by} wrote it: give a new "
+                "folder, or an empty one"
+            )
+        if runs is not None:
+            check_entries(out, runs)
     except OSError as error:
         raise InputError(f"{out} cannot be read ({error.strerror}): give another folder") from error
 
 
+def check_runs_folder(out: Path, names: Iterable[str] = ()) -> None:
+    """Raise InputError unless runs can be put into a folder: it is new, empty, or has a plan."""
+    check_own_folder(out, "lcpo", lambda out: layout.plan_file(out).exists(), names)
+
+
 def check_workers_folder(out: Path, names: Sequence[str]) -> None:
-    """The same for a worker's --out: the folder may hold runs of its plan alone."""
+    """The same for a worker's --out: the folder may hold runs of its plan only."""
 
     def is_ours(out: Path) -> bool:
         runs = layout.runs_folder(out)
@@ -81,13 +80,15 @@ def check_workers_folder(out: Path, names: Sequence[str]) -> None:
         planned = {job.name for job in planned_jobs(out)}
         return set(names) <= planned or (bool(there) and there <= set(names))
 
-    check_own_folder(out, "lcpo.run.worker", is_ours)
-    check_entries(out, names)
+    check_own_folder(out, "lcpo.run.worker", is_ours, names)
 
 
 def check_entries(out: Path, names: Iterable[str]) -> None:
-    """Raise InputError unless what runs write to is a file or folder, and leads nowhere else."""
-    files, folders = layout.fixed_files(out), layout.fixed_folders(out)
+    """Raise InputError unless all that runs write to can be written, and is inside the folder."""
+    locks = [layout.lock_file(out), layout.running_file(out)]
+    files = [layout.plan_file(out), layout.study_file(out), *locks, layout.slurm_file(out)]
+    files += [layout.events_file(out)]
+    folders = [layout.runs_folder(out), layout.tensorboard_folder(out), out / "logs", out / "wandb"]
     arrays: list[Path] = []
     for name in names:
         run = layout.run_files(out, name)
@@ -95,28 +96,27 @@ def check_entries(out: Path, names: Iterable[str]) -> None:
         files += [run.manifest, run.record, run.training, run.policy]
         arrays += [run.record, run.training, run.policy]
     layout.check_links(out, *files, *folders)
-    for wanted, paths in (("file", files), ("folder", folders)):
-        for path in paths:
-            if path.exists() and not (path.is_file() if wanted == "file" else path.is_dir()):
-                raise InputError(f"{path} is a {kind_of(path)}, and a {wanted} must go there: "
-                                 "move it away, or give another folder")  # fmt: skip
-    locks = [layout.lock_file(out), layout.running_file(out)]
-    foreign = [path for path in locks if path.exists() and not is_lock(out, path)]
-    foreign += [path for path in arrays if path.exists() and not _is_archive(path)]
-    if foreign:
-        raise InputError(
-            f"{foreign[0]} is not what lcpo writes there: move it away, or give another folder"
-        )
+    for path, wanted in [(x, "file") for x in files] + [(x, "folder") for x in folders]:
+        if path.exists() and not (path.is_file() if wanted == "file" else path.is_dir()):
+            raise InputError(
+                f"{path} is a {kind_of(path)}, but must be a {wanted}: move it away, or give "
+                "another folder"
+            )
+    for path in filter(Path.exists, (*locks, *arrays)):
+        is_ours = is_lock(out, path) if path in locks else _is_archive(path)
+        if not is_ours:
+            raise InputError(
+                f"{path} is not what lcpo writes there: move it away, or give another folder"
+            )
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether a file begins as an .npz does."""
     with open(path, "rb") as file:
-        return file.read(4) == b"PK\3\4"
+        return file.read(4) == b"PK\3\4"  # as an .npz begins
 
 
 def check_folder(out: Path) -> None:
-    """Raise InputError unless a folder is there, or can be made."""
+    """Raise InputError unless a folder exists or can be made."""
     if not out.is_absolute():
         values.current_folder()
     try:
@@ -126,7 +126,7 @@ def check_folder(out: Path) -> None:
             raise InputError(f"{there} is a {found}: give another folder than {out}")
         if not os.access(there, os.W_OK | os.X_OK):
             raise InputError(f"{there} cannot be written to: give another folder than {out}")
-        (out / "runs").lstat()  # raises where the name is too long
+        (out / "runs").lstat()  # raises if the name is too long
     except (InputError, FileNotFoundError) as error:
         if isinstance(error, InputError):
             raise
@@ -136,7 +136,7 @@ def check_folder(out: Path) -> None:
 
 
 def mark(by: str) -> str:
-    """What a page or picture says of its origin."""
+    """The origin of a page or picture, as written into it."""
     return f"made by {by}"
 
 
@@ -146,27 +146,18 @@ def is_marked(by: str) -> IsOurs:
 
 
 def ends(path: Path) -> bytes:
-    """The first bytes of a file, and the last ones."""
+    """The first and the last bytes of a file."""
     with open(path, "rb") as file:
         head = file.read(ENDS)
-        return head + _tail(file)
-
-
-def _tail(file: IO[bytes]) -> bytes:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(ENDS, size - ENDS))
-    return file.read(ENDS)
-
-
-def holds_more_than_leftovers(out: Path) -> bool:
-    """Whether a folder holds more than what a kill may leave before there is a plan."""
-    return not all(is_unfinished(path) or is_lock(out, path) for path in out.iterdir())
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(ENDS, size - ENDS))
+        return head + file.read(ENDS)
 
 
 def is_lock(out: Path, path: Path) -> bool:
-    """Whether a path is one of the two locks of a folder, and holds what we write into it.
+    """Whether a path is one of the two locks of a folder, with a content that lcpo writes.
 
-    Who was killed while it signed a lock has left a part of that.
+    A process that was killed while it signed a lock has left a part of that.
     """
     if path not in (layout.lock_file(out), layout.running_file(out)) or kind_of(path) != REGULAR:
         return False
@@ -180,12 +171,9 @@ def is_lock(out: Path, path: Path) -> bool:
 
 
 def sweep_folder(out: Path) -> None:
-    """Delete half-written files, and checkpoints of runs that have ended.
-
-    (What a checkpoint does not name is dropped when the next one is written.)
-    """
+    """Delete half-written files, and checkpoints of finished runs."""
     sweep(out)
-    claims.sweep(out)
+    sweep_claims(out)
     for folder in layout.runs_folder(out).glob("*"):
         run = layout.run_files(out, folder.name)
         sweep(run.folder)

@@ -15,16 +15,14 @@ from lcpo.envs.actions import ActionForm
 from lcpo.envs.base import action_form_of
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Setup
-from lcpo.run.store.files import ABOUT, load_arrays, save_arrays
+from lcpo.run.store.files import ABOUT, load_about, save_arrays
 from lcpo.types import AnyAgent, ContextSlice, Guard, Spec
 
 SCHEMA = 2
-READS = (1, SCHEMA)
-"""Schema 1 does not say what an environment takes as an action."""
 
 
 class About(NamedTuple):
-    """What acting needs beside the arrays."""
+    """What acting needs in addition to the arrays."""
 
     run: str
     agent: str
@@ -32,13 +30,13 @@ class About(NamedTuple):
     spec: Spec
     """With the place, channels and lags of the context history in an observation."""
     advance: str
-    """When the history moves on by one row: every "step", or every "episode"; "own": the
-    environment writes it."""
+    """When the history moves on by one row: every "step" or "episode"; "own": the environment
+    writes it."""
     scale: float
     """The policy has seen the rows of its trace multiplied by this."""
     seed: int
     normalise: str | list[float] | None = None
-    """How the agent sees observations: it is given them as they are, and scales them itself."""
+    """How the agent scales the raw observations that it is given."""
     actions: ActionForm | None = None
     """What the environment takes as an action; None: numbers of actions, as the agent gives."""
 
@@ -64,27 +62,26 @@ def save_policy(path: Path, setup: Setup, arrays: Mapping[str, np.ndarray]) -> s
 
 def load_policy(path: Path, digest: str | None = None) -> tuple[About, dict[str, np.ndarray]]:
     """What `save_policy` wrote. Nothing that the file names is imported or called."""
-    arrays = load_arrays(path, digest)
-    try:
-        values = json.loads(arrays.pop(ABOUT).tobytes())
-        schema = values.pop("schema")
-    except (KeyError, ValueError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path} is no policy of ours: nothing says what it holds") from error
+    values, arrays = load_about(path, digest)
+    if not isinstance(values, dict) or "schema" not in values:
+        raise InputError(f"{path} is not a policy of lcpo: it has no schema")
     if "streams" in values:
-        raise InputError(f"{path} holds a learner, no policy: use lcpo.Learner.load({str(path)!r})")
-    if schema not in READS:
+        raise InputError(
+            f"{path} holds a learner, not a policy: use lcpo.Learner.load({str(path)!r})"
+        )
+    if (schema := values.pop("schema")) != SCHEMA:
         raise InputError(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
     try:
         form = ActionForm.from_json(values.pop("actions", None))
         about = About(**{**values, "spec": spec_from_json(values["spec"])}, actions=form)
         kinds = (str, str, dict, Spec, str, (int, float), int, (str, list, type(None)))
         if not all(map(isinstance, about, kinds)):
-            raise ValueError("it says what it holds in other words")
+            raise ValueError("its description has values of other types")
         if form is not None and tuple(map(len, form.values)) != about.spec.num_actions:
             raise ValueError("its actions are not those of its spec")
         return about, arrays
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} is no policy of ours: {error}") from error
+        raise InputError(f"{path} is not a policy of lcpo: {error}") from error
 
 
 def spec_to_json(spec: Spec) -> dict[str, Any]:
@@ -95,25 +92,23 @@ def spec_to_json(spec: Spec) -> dict[str, Any]:
 
 
 def spec_from_json(values: dict[str, Any]) -> Spec:
-    """Tuples of whole numbers again, and names of readings; ValueError where they are none."""
+    """The inverse of `spec_to_json`; ValueError for invalid values."""
 
     def whole(value: Any) -> Any:
         if isinstance(value, list):
             return tuple(map(whole, value))
+        if isinstance(value, dict):
+            return {name: whole(inner) for name, inner in value.items()}
         if value is None or isinstance(value, (bool, int)):
             return value
-        raise ValueError(f"{value!r} in its spec is no whole number")
+        raise ValueError(f"{value!r} in its spec is not a whole number")
 
-    rest = dict(values)
-    context, guard, readings = (rest.pop(name) for name in ("context", "guard", "readings"))
+    readings = values["readings"]
     if not isinstance(readings, list) or not all(isinstance(name, str) for name in readings):
-        raise ValueError(f"{readings!r} in its spec are no names of readings")
-    spec = Spec(
-        context=ContextSlice(**{name: whole(v) for name, v in context.items()}),
-        guard=guard and Guard(**{name: whole(v) for name, v in guard.items()}),
-        readings=tuple(readings),
-        **{name: whole(value) for name, value in rest.items()},
-    )
+        raise ValueError(f"{readings!r} in its spec are not names of readings")
+    rest = whole({name: value for name, value in values.items() if name != "readings"})
+    context, guard = ContextSlice(**rest.pop("context")), rest.pop("guard")
+    spec = Spec(context=context, guard=guard and Guard(**guard), readings=tuple(readings), **rest)
     sizes = (spec.obs_size, *spec.context, *spec.num_actions)
     if min(sizes) < 0 or spec.context.end > spec.obs_size or not spec.num_actions:
         raise ValueError(f"its spec holds sizes that do not fit: {sizes}")

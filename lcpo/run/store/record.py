@@ -1,8 +1,8 @@
-"""What a run leaves behind of its metrics: a thinned table, and the sums over it.
+"""The metrics of a run: a thinned table, and the sums over it.
 
 A row is a block of updates: the mean of each metric, and for episodes the exact sums, so that
-lifelong returns are exact although few rows are kept: 4000 while a run goes on, 400 when it has
-finished, unless reports ask when something happened.
+lifelong returns are exact although few rows are kept: 4000 during a run, 400 when it has finished,
+unless reports need the time of events.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 import numpy as np
 
 MAX_ROWS = 4000
-"""While a run goes on, and of one that is asked what it did soon after a moment."""
+"""During a run, and of finished runs whose reports need the time of events."""
 KEPT_ROWS = 400
-"""Of other finished runs: a hundred of them are to fit into 20 MB, their policies included."""
+"""Of other finished runs: a hundred of them fit into 20 MB, with their policies."""
 SUMS = ("episodes", "episode_return_sum", "episode_length_sum")
 TOTAL = "total_"
-"""Metrics whose names begin so are summed, too: `Spec.readings`."""
+"""Metrics with this prefix are summed, too: `Spec.readings`."""
 Record = dict[str, np.ndarray]
 
 
@@ -29,13 +29,12 @@ def block_size(num_updates: int) -> int:
 def thin(
     metrics: Mapping[str, np.ndarray], first: int, block: int, steps_per_update: int
 ) -> Record:
-    """Rows for the updates `first`, `first + 1`, ... whose metrics are given.
+    """Rows of `block` updates each, for the metrics of the updates `first`, `first + 1`, ...
 
     `first` is a multiple of `block`. Columns: `step` (of the environment, at the end of the row),
     `updates`; the mean of each metric; sums over the episodes that ended in the row and of the
-    environment's readings (`TOTAL`); and
-    `epoch_return`, the mean over the `epochs` (updates) in which an episode ended of their mean
-    episode return, which is the paper's lifelong return before it is averaged.
+    environment's readings (`TOTAL`); and `epoch_return`, the mean over the `epochs` (updates) in
+    which an episode ended of their mean episode return: the paper's lifelong return, unaveraged.
     """
     count = len(metrics["episodes"])
     cuts = np.arange(0, count, block)
@@ -60,9 +59,9 @@ def thin(
 
 
 def means(record: Record) -> dict[str, float]:
-    """A number for each metric of some rows: its mean over updates; of episodes and readings sums.
+    """A number for each metric of some rows: its mean over updates; sums of episodes and readings.
 
-    `episode_return` is the mean over the episodes that ended; NaN where none did.
+    `episode_return` is the mean over the episodes that ended, or NaN.
     """
     updates = record["updates"]
     found = {"episode_return": mean_episode_return(record)}
@@ -83,18 +82,14 @@ def shorten(record: Record) -> Record:
     """The same in at most `KEPT_ROWS` rows, each of equally many; the last one may be shorter."""
     count = len(record["step"])
     cuts = np.arange(0, count, -(-count // KEPT_ROWS))
-
-    def totals(values: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(values, cuts)
-
     rows: Record = {"step": record["step"][np.append(cuts[1:], count) - 1]}
     for name, values in record.items():
         if name in ("updates", "epochs", *SUMS) or name.startswith(TOTAL):
-            rows[name] = totals(values)
+            rows[name] = np.add.reduceat(values, cuts)
         elif name != "step":
             weight = record["epochs" if name == "epoch_return" else "updates"]
-            means = totals(values * weight) / np.maximum(totals(weight), 1)
-            rows[name] = means.astype(values.dtype)
+            total = np.maximum(np.add.reduceat(weight, cuts), 1)
+            rows[name] = (np.add.reduceat(values * weight, cuts) / total).astype(values.dtype)
     return rows
 
 
@@ -103,14 +98,12 @@ def lifelong_return(
 ) -> float:
     """Mean over epochs after `after_step` of the mean return of the episodes that ended in each.
 
-    Whole rows count: a warm-up that is no multiple of a row's length ends at the next row. With
-    `before_step`, those count that end before it.
+    Whole rows count: a warm-up ends with a row. `before_step`: only rows that end before it.
     """
     late = (record["step"] > after_step) & (record["step"] < before_step)
     epochs = record["epochs"][late]
-    if epochs.sum() == 0:
-        return float("nan")
-    return float(np.sum(record["epoch_return"][late] * epochs) / epochs.sum())
+    total = np.sum(record["epoch_return"][late] * epochs)
+    return float(total / epochs.sum()) if epochs.any() else float("nan")
 
 
 def mean_episode_return(record: Record, after_step: int = 0) -> float:

@@ -1,7 +1,10 @@
-"""How a run ended: what it leaves on disk, and how that is read back."""
+"""How a run ended: what it leaves on disk with its provenance, and how that is read back."""
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,32 +41,31 @@ class Result(NamedTuple):
     provenance: dict[str, Any]
     folder: Path
     environment: Mapping[str, Any] = {}
-    """What a report must know of it: `advance`, `num_worlds`."""
+    """What reports need of it: `advance`, `num_worlds`."""
     files: Mapping[str, str] = {}
     """Digests of the files in the folder, by name."""
 
     def __repr__(self) -> str:
         """One line: the arrays of a record would be pages."""
-        steps, seconds = f"{self.job.steps:,} steps", f"{self.seconds:.0f} s"
-        return f"<Result {self.job.name}: {self.status}, {steps}{self._return()}, {seconds}>"
-
-    def _return(self) -> str:
-        if self.status != "finished" or not len(self.record.get("step", ())):
-            return ""
-        if not self.record["epochs"].any():
-            return f", mean reward {mean_reward(self.record):.4g}"
-        return f", mean return {lifelong_return(self.record):.4g}"
+        score = ""
+        if self.status == "finished" and len(self.record.get("step", ())):
+            if self.record["epochs"].any():
+                score = f", mean return {lifelong_return(self.record):.4g}"
+            else:
+                score = f", mean reward {mean_reward(self.record):.4g}"
+        told = f"{self.status}, {self.job.steps:,} steps{score}, {self.seconds:.0f} s"
+        return f"<Result {self.job.name}: {told}>"
 
     @property
     def training(self) -> Record:
-        """Of a prescient run: the record of its training; empty where there is none."""
+        """The record of the training of a prescient run; else empty."""
         return _arrays(RunFiles(self.folder).training, self.files)
 
     def policy(self) -> tuple[About, dict[str, np.ndarray]]:
         """The policy file of a finished run."""
         path = RunFiles(self.folder).policy
         if path.name not in self.files:
-            raise InputError(f"the run in {self.folder} left no policy: it failed, or was imported")
+            raise InputError(f"the run in {self.folder} has no policy: it failed, or was imported")
         return load_policy(path, self.files[path.name])
 
 
@@ -73,19 +75,16 @@ def save_outcome(run: RunFiles, outcome: Mapping[str, Any], written: Mapping[str
 
 
 def load_outcome(run: RunFiles, job: Job | None = None) -> dict[str, Any] | None:
-    """What `save_outcome` wrote, its job read; None where the run has not ended.
+    """What `save_outcome` wrote; None if the run has not ended, or `job` extends it.
 
-    InputError where it is no run of `job`.
-
-    Nothing that it names is imported or called. A run that ended, and is to go on for more steps,
-    has not ended.
+    InputError if it is a run of another job. Nothing that it names is imported or called.
     """
     if not run.manifest.exists():
         return None
     try:
         found = load_document(run.manifest, SCHEMA, _NEEDED)
     except InputError as error:
-        raise InputError(f"{error} (delete {run.folder} to run it anew)") from error
+        raise InputError(f"{error} (delete {run.folder} to repeat this run)") from error
     found["job"] = Job.from_json(found["job"], str(run.manifest))
     if job is not None:
         before, now = found["job"].to_json(), job.to_json()
@@ -96,12 +95,11 @@ def load_outcome(run: RunFiles, job: Job | None = None) -> dict[str, Any] | None
 
 
 def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Result]:
-    """Runs that have ended below an output folder, in the order of their plan; `jobs`: of these."""
+    """Runs that have ended in an output folder, in the order of its plan; `jobs`: only these."""
     out = Path(out)
-    planned = planned_jobs(out)
+    order = {job.name: i for i, job in enumerate(planned_jobs(out))}
     if not layout.runs_folder(out).is_dir() and not layout.plan_file(out).exists():
         raise InputError(f"{out} holds no runs: give the folder that `lcpo train --out` wrote")
-    order = {job.name: i for i, job in enumerate(planned)}
     if jobs is None:
         results = [load_result(run.folder) for run in layout.ended_runs(out)]
         for result in results:
@@ -109,30 +107,63 @@ def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Res
                 raise InputError(f"{result.folder} holds the run {result.job.name}: it was moved")
     else:
         runs = [(layout.run_files(out, job.name), job) for job in jobs]
-        results = [
-            load_result(run.folder, job) for run, job in runs if load_outcome(run, job) is not None
-        ]
+        results = [load_result(run.folder, job) for run, job in runs if load_outcome(run, job)]
     return sorted(results, key=lambda r: (order.get(r.job.name, len(order)), r.job.name))
 
 
 def load_result(folder: Path, job: Job | None = None) -> Result:
-    """One run, from its own folder; with `job`, which must be the one that was run."""
+    """One run, from its own folder; `job`: the one that it must be of."""
     files = RunFiles(folder)
-    manifest = load_outcome(files, job)
-    if manifest is None:
+    found = load_outcome(files, job)
+    if found is None:
         raise InputError(f"{folder} holds no run that has ended")
+    rest = {name: found[name] for name in ("seconds", "provenance", "environment", "files")}
+    record = _arrays(files.record, found["files"])
     return Result(
-        manifest["job"],
-        manifest["status"],
-        manifest.get("failure"),
-        _arrays(files.record, manifest["files"]),
-        manifest["seconds"],
-        manifest["provenance"],
-        folder,
-        manifest["environment"],
-        manifest["files"],
+        found["job"], found["status"], found.get("failure"), record, folder=folder, **rest
     )
 
 
 def _arrays(path: Path, written: Mapping[str, str]) -> Record:
     return load_arrays(path, written[path.name]) if path.name in written else {}
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, commit and device of this process, for manifests."""
+    import jax
+    import optax
+
+    import lcpo
+
+    device = jax.devices()[0]
+    return {
+        "lcpo": lcpo.__version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "optax": optax.__version__,
+        "numpy": np.__version__,
+        "device": f"{device.platform}:{device.device_kind}",
+    }
+
+
+def _commit() -> str | None:
+    """Commit of this package's checkout, with "+" if it has changes.
+
+    LCPO_COMMIT overrides it, for copies without a history or with another one (on a cluster, in a
+    container).
+    """
+    here = Path(__file__).resolve().parents[3]
+    given = os.environ.get("LCPO_COMMIT")
+    if given or not (here / ".git").exists():
+        return given
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(here), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changes = git("status", "--porcelain", "--", "lcpo")
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if changes else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

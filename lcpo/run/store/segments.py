@@ -1,14 +1,13 @@
-"""Replay on disk: segments that are written once, so that a checkpoint costs only what is new.
+"""Replay on disk: segments are written once, so that a checkpoint costs only what is new.
 
-A replay of all history grows to gigabytes, of which a minute adds megabytes. A segment holds the
-rows of some consecutive steps. It is cut on the device, and at most `SEGMENT_BYTES` of a replay
-are ever in memory twice. Segments that the ring has overwritten are dropped.
+A replay of all history grows to gigabytes, by megabytes a minute. A segment holds the rows of
+consecutive steps. It is cut on the device, so that at most `SEGMENT_BYTES` of a replay are in
+memory twice. Segments that the ring has overwritten are deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -25,12 +24,12 @@ SEGMENT_BYTES = 16 * 2**20
 
 
 class Segment(NamedTuple):
-    """Rows of steps first .. last - 1; the ring does not close among them."""
+    """Rows of steps first .. last - 1; the ring does not wrap among them."""
 
     first: int
     last: int
     digest: str
-    """Of its file, whose name says the same: see `CheckpointFiles.segment`."""
+    """Of its file: see `CheckpointFiles.segment`."""
 
 
 def replays(state: Tree, many: bool) -> list[Replay]:
@@ -45,7 +44,7 @@ def without_rows(state: Tree, many: bool) -> Tree:
 
 
 def on_host(state: Tree, many: bool) -> Tree:
-    """The state with all but the rows of replays on the host, where they are fetched at once."""
+    """The state on the host, fetched at once, but for the rows of replays."""
     rows = [replay.rows for replay in replays(state, many)]
     return _with_rows(jax.device_get(without_rows(state, many)), rows, many)
 
@@ -55,15 +54,29 @@ def write(
 ) -> list[list[Segment]]:
     """Write what the `known` segments lack; return all that the state needs, replay by replay.
 
-    `member`: which of the stacked states; None where there is one.
+    `member`: which of the stacked states; None if there is one.
     """
-    found = replays(state, member is not None)
+    found, lead = replays(state, member is not None), () if member is None else (member,)
     if len(known) != len(found):  # the first checkpoint, or the first of a phase without replay
         known = [[] for _ in found]
-    return [
-        _write_one(files, number, replay, member, old)
-        for number, (replay, old) in enumerate(zip(found, known, strict=True))
-    ]
+    needed = []
+    for number, replay in enumerate(found):
+        count = int(replay.added[lead])
+        oldest = count - replay.num_rows  # earlier steps are overwritten
+        kept = [segment for segment in known[number] if segment.last > oldest]
+        first = kept[-1].last if kept else max(oldest, 0)
+        row_bytes = sum(x.dtype.itemsize * int(np.prod(x.shape[-2:])) for x in replay.rows)
+        longest = max(1, SEGMENT_BYTES // row_bytes)
+        while first < count:
+            start = first % replay.num_rows
+            length = min(longest, count - first, replay.num_rows - start)
+            rows = [_cut(x, lead, start, _length(replay, x, length)) for x in replay.rows]
+            file = files.segment(number, first, first + length)
+            digest = save_arrays(file, dict(zip(ReplayRows._fields, rows, strict=True)))
+            kept.append(Segment(first, first + length, digest))
+            first += length
+        needed.append(kept)
+    return needed
 
 
 def restore(
@@ -80,16 +93,32 @@ def restore(
     counters = replays(state, many)
     for number, like in enumerate(replays(template, False)):
         axis = (len(saved),) if many else ()
-        empty = [jnp.zeros((*axis, *x.shape), x.dtype) for x in like.rows]
+        filled = [jnp.zeros((*axis, *x.shape), x.dtype) for x in like.rows]
         for member, (files, segments) in enumerate(saved):
-            added = counters[number].added
-            _check_complete(files, segments[number], like, int(added[member] if many else added))
-            for segment in segments[number]:
-                index = (member if many else None, segment.first % like.num_rows)
-                new = _load(files.segment(number, segment.first, segment.last), like, segment)
-                empty = [_put(x, y, *index) for x, y in zip(empty, new, strict=True)]
-        rows.append(ReplayRows(*empty))
+            lead = (member,) if many else ()
+            added = int(counters[number].added[lead])
+            for new, start in _load(files, number, segments[number], like, added):
+                filled = [_put(x, y, lead, start) for x, y in zip(filled, new, strict=True)]
+        rows.append(ReplayRows(*filled))
     return _with_rows(state, rows, many)
+
+
+def _load(
+    files: CheckpointFiles, number: int, segments: list[Segment], like: Replay, added: int
+) -> Iterator[tuple[list[np.ndarray], int]]:
+    """Rows of the segments and their places; InputError unless they are all that the ring holds."""
+    ends, oldest = [segment.last for segment in segments], max(added - like.num_rows, 0)
+    missing = added > 0 and (not segments or segments[0].first > oldest or ends[-1] != added)
+    if missing or [segment.first for segment in segments[1:]] != ends[:-1]:
+        raise InputError(f"{files.manifest} does not list all rows of the replay")
+    for first, last, digest in segments:
+        path = files.segment(number, first, last)
+        arrays = load_arrays(path, digest)
+        for name, x in like.rows._asdict().items():
+            wanted = (_length(like, x, last - first), *x.shape[1:]), x.dtype
+            if name not in arrays or (arrays[name].shape, arrays[name].dtype) != wanted:
+                raise InputError(f"{path} does not fit this agent's replay")
+        yield [arrays[name] for name in ReplayRows._fields], first % like.num_rows
 
 
 def _is_replay(many: bool) -> Callable[[object], bool]:
@@ -105,66 +134,20 @@ def _with_rows(state: Tree, rows: list, many: bool) -> Tree:
     )
 
 
-def _write_one(
-    files: CheckpointFiles, number: int, replay: Replay, member: int | None, known: list[Segment]
-) -> list[Segment]:
-    count = int(replay.added if member is None else replay.added[member])
-    oldest = count - replay.num_rows  # what came before is overwritten
-    kept = [segment for segment in known if segment.last > oldest]
-    first = kept[-1].last if kept else max(oldest, 0)
-    row_bytes = sum(x.dtype.itemsize * int(np.prod(x.shape[-2:])) for x in replay.rows)
-    longest = max(1, SEGMENT_BYTES // row_bytes)
-    while first < count:
-        start = first % replay.num_rows
-        length = min(longest, count - first, replay.num_rows - start)
-        file = files.segment(number, first, first + length)
-        rows = [_cut(x, member, start, _length(replay, x, length)) for x in replay.rows]
-        digest = save_arrays(file, dict(zip(ReplayRows._fields, rows, strict=True)))
-        kept.append(Segment(first, first + length, digest))
-        first += length
-    return kept
-
-
 def _length(replay: Replay, rows: Array, steps: int) -> int:
-    """Rows of an array that belong to `steps`: the contexts have those before the first, too."""
+    """Rows of an array that belong to `steps`: the contexts also have those before the first."""
     return steps + rows.shape[-3] - replay.num_rows
 
 
-def _check_complete(
-    files: CheckpointFiles, segments: list[Segment], replay: Replay, added: int
-) -> None:
-    """Raise InputError unless the segments hold, one after the other, all that the ring holds."""
-    ends = [segment.last for segment in segments]
-    begins = [segment.first for segment in segments[1:]]
-    oldest = max(added - replay.num_rows, 0)
-    missing = added > 0 and (not segments or segments[0].first > oldest or ends[-1] != added)
-    if missing or begins != ends[:-1]:
-        raise InputError(f"{files.manifest} does not name all rows of the replay")
-
-
-def _load(path: Path, replay: Replay, segment: Segment) -> list[np.ndarray]:
-    arrays = load_arrays(path, segment.digest)
-    steps = segment.last - segment.first
-    for name, like in replay.rows._asdict().items():
-        shape = (_length(replay, like, steps), *like.shape[1:])
-        if name not in arrays or (arrays[name].shape, arrays[name].dtype) != (shape, like.dtype):
-            raise InputError(f"{path} does not fit this agent's replay")
-    return [arrays[name] for name in ReplayRows._fields]
-
-
-def _cut(rows: Array, member: int | None, start: int, length: int) -> np.ndarray:
-    sizes = (*[1] * (rows.ndim - 3), length, *rows.shape[-2:])
-    found = _slice(rows, _index(member, start), sizes)
+def _cut(rows: Array, lead: tuple[int, ...], start: int, length: int) -> np.ndarray:
+    sizes = (*[1] * len(lead), length, *rows.shape[-2:])
+    found = _slice(rows, jnp.array([*lead, start, 0, 0]), sizes)
     return np.asarray(found).reshape(sizes[-3:])
 
 
-def _put(rows: Array, new: np.ndarray, member: int | None, start: int) -> Array:
-    new = new.reshape(*[1] * (rows.ndim - 3), *new.shape)
-    return _update(rows, new, _index(member, start))
-
-
-def _index(member: int | None, start: int) -> Array:
-    return jnp.array([start, 0, 0] if member is None else [member, start, 0, 0])
+def _put(rows: Array, new: np.ndarray, lead: tuple[int, ...], start: int) -> Array:
+    new = new.reshape(*[1] * len(lead), *new.shape)
+    return _update(rows, new, jnp.array([*lead, start, 0, 0]))
 
 
 _slice = jax.jit(jax.lax.dynamic_slice, static_argnums=2)

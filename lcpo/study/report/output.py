@@ -19,8 +19,7 @@ from lcpo.errors import InputError
 from lcpo.run.store import layout
 from lcpo.run.store.files import load_json, save_bytes
 from lcpo.run.store.outputs import check_file
-from lcpo.run.store.provenance import provenance
-from lcpo.run.store.results import Result
+from lcpo.run.store.results import Result, provenance
 from lcpo.study.report import document, tables
 from lcpo.study.report.document import REPORT
 from lcpo.study.report.imports import imported_agents
