@@ -1,8 +1,7 @@
-"""What actions are drawn from: a value that the `Spec` names (`Spec.actions`).
+"""Distributions over actions, the values of `Spec.actions`.
 
 A policy network gives `num_outputs` numbers per observation, which `params` turns into the
-parameters of one distribution, [..., A, P]. Agents, replay and drivers ask `Spec.actions` for all
-that they need to know of actions, so that a new kind of action is a new `Distribution`.
+parameters of one distribution, [..., A, P]. A new kind of action is a new `Distribution`.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Distribution(abc.ABC):
     @property
     @abc.abstractmethod
     def stored_dtype(self) -> Any:
-        """Of actions in a replay: the smallest that holds them, and the numbers 0 to 3."""
+        """Of actions in a replay: the smallest that holds them and the numbers 0 to 3."""
 
     @property
     @abc.abstractmethod
@@ -60,7 +59,7 @@ class Distribution(abc.ABC):
 
     @abc.abstractmethod
     def params(self, outputs: Array) -> Array:
-        """The parameters [..., A, P] that a network's outputs [..., num_outputs] stand for."""
+        """The parameters [..., A, P] from a network's outputs [..., num_outputs]."""
 
     @abc.abstractmethod
     def sample(self, params: Array, key: Array) -> Array:
@@ -68,7 +67,7 @@ class Distribution(abc.ABC):
 
     @abc.abstractmethod
     def random(self, uniform: Array) -> Array:
-        """Actions spread evenly over all that there are, from numbers [..., A] in [0, 1)."""
+        """Actions spread evenly over the action space, from numbers [..., A] in [0, 1)."""
 
     @abc.abstractmethod
     def log_prob(self, params: Array, action: Array) -> Array:
@@ -96,14 +95,14 @@ class Distribution(abc.ABC):
 
     @abc.abstractmethod
     def __str__(self) -> str:
-        """How many actions there are, or of what kind, for messages."""
+        """The kind and number of actions, for messages."""
 
     def normalized(self, params: Array) -> Array:
-        """The same distributions in a unique form, as it is kept with a step."""
+        """The same distributions in a unique form, for storage."""
         return params
 
     def summary(self, params: Array) -> Array:
-        """What `Agent.probabilities` tells of a policy."""
+        """What `Agent.probabilities` returns."""
         return params
 
     @abc.abstractmethod
@@ -113,13 +112,10 @@ class Distribution(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Categorical(Distribution):
-    """Numbers of actions: one categorical per dimension. Parameters are logits [..., A, K].
-
-    K is the largest number of actions of any dimension.
-    """
+    """Discrete actions: one categorical per dimension. Parameters are logits [..., A, K]."""
 
     counts: tuple[int, ...]
-    """How many actions each dimension has."""
+    """How many actions each dimension has; K is the largest."""
 
     @property
     def size(self) -> int:
@@ -191,12 +187,8 @@ class Categorical(Distribution):
         return bool(fits and ((action >= 0) & (action < self.counts)).all())
 
     def features(self, action: Array) -> Array:
-        """1 at the action of each dimension, 0 elsewhere."""
-        chosen = [
-            jax.nn.one_hot(action[..., d], count, dtype=jnp.float32)
-            for d, count in enumerate(self.counts)
-        ]
-        return jnp.concatenate(chosen, axis=-1)
+        one_hots = [jax.nn.one_hot(action[..., d], n) for d, n in enumerate(self.counts)]
+        return jnp.concatenate(one_hots, axis=-1)
 
     def __str__(self) -> str:
         return f"{' x '.join(map(str, self.counts))} actions"
@@ -217,8 +209,8 @@ def inverse_cdf(logits: Array, uniform: Array) -> Array:
     """Draw from logits [..., A, K] with one uniform number in [0, 1) per dimension: [..., A].
 
     The action is the number of cumulative probabilities, the last one left out, that are <= u. An
-    action of probability 0, such as one that does not exist, is never drawn: not even where
-    rounding leaves the sum of all probabilities below u.
+    action of probability 0, such as padding, is never drawn, not even where rounding leaves the sum
+    of all probabilities below u.
     """
     p = jax.nn.softmax(logits)
     k = jax.lax.broadcasted_iota(jnp.int32, p.shape, p.ndim - 1)  # [..., A, K]

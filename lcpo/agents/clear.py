@@ -90,9 +90,8 @@ def update(
     learner = on_policy.follow_returns(config, state.learner, batch)
     batch = batch._replace(extra=behaviour(spec, networks, learner, batch.obs))
     memory = replay.replay_add(state.memory, spec, batch)
-    past = replay.replay_blocks(
-        memory, spec, config.updates_per_rollout, config.rollout_length, key
-    )
+    sizes = config.updates_per_rollout, config.rollout_length
+    past = replay.replay_blocks(memory, spec, *sizes, key)
     learner, metrics = jax.lax.scan(
         lambda learner, block: step(config, spec, learner, batch, block), learner, past
     )
@@ -118,7 +117,7 @@ def step(
     v_loss, v_grads = jax.value_and_grad(value_loss)(learner.value, config, networks, data)
     value, value_opt = on_policy.value_step(config, networks.value, learner, v_grads)
 
-    coefficient = common.entropy_coefficient(config, learner.entropy)
+    coefficient = learner.entropy.coefficient(config.entropy_coef)
     (loss, clone), grads = jax.value_and_grad(policy_loss, has_aux=True)(
         learner.policy, config, spec, networks, data, coefficient
     )
@@ -130,13 +129,13 @@ def step(
         "grad_norm": optax.tree.norm(grads),
         "value_loss": v_loss,
         "entropy": entropy,
-        "entropy_coef": common.entropy_coefficient(config, tuner),
+        "entropy_coef": tuner.coefficient(config.entropy_coef),
         "clone_loss": clone,
         "past_ratio": stats.weighted_mean(jnp.minimum(ratio, config.max_rho), data.is_past),
         "reward_scale": common.reward_scale(config, learner.return_stats),
     }
-    learner = learner._replace(policy=policy, policy_opt=policy_opt, entropy=tuner)
-    return learner._replace(value=value, value_opt=value_opt), metrics
+    new = {"policy": policy, "policy_opt": policy_opt, "value": value, "value_opt": value_opt}
+    return learner._replace(**new, entropy=tuner), metrics
 
 
 def estimate(
@@ -147,7 +146,7 @@ def estimate(
     fresh: Transition,
     past: Transition,
 ) -> tuple[Data, Array]:
-    """What each step of both blocks [T, N, ...] is worth, and its ratio pi / mu, [B]."""
+    """Targets and advantages of the steps of both blocks [T, N, ...], and pi / mu, [B]."""
     # Side by side, as worlds of their own; with the fault, one after the other.
     axis = 0 if BLOCKS_LEAK in config.faults else 1
     fresh = fresh._replace(readings=())  # a replay has none
@@ -164,17 +163,10 @@ def estimate(
         for fault, flag in ends.items()
     )
     values = networks.value.apply(learner.value, jnp.stack([both.obs, both.next_obs]))[..., 0]
-    target, advantage = returns.vtrace(
-        both.reward * common.reward_scale(config, learner.return_stats),
-        values[0],
-        values[1],
-        returns.discounts(config.gamma, both.elapsed),
-        terminated,
-        truncated,
-        ratio,
-        config.max_rho,
-        config.max_c,
-    )
+    reward = both.reward * common.reward_scale(config, learner.return_stats)
+    discount = returns.discounts(config.gamma, both.elapsed)
+    steps = (reward, values[0], values[1], discount, terminated, truncated)
+    target, advantage = returns.vtrace(*steps, ratio, config.max_rho, config.max_c)
     value_mu = both.extra[..., -1]
     data = Data(both.obs, both.action, advantage, target, both.weight, mu, value_mu, is_past)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (data, ratio))
@@ -213,6 +205,6 @@ def check(config: Config, spec: Spec) -> None:
 
 
 agent = Agent(
-    "clear", Config, init, on_policy.learner_act, update, check=check,
-    probabilities=on_policy.learner_probabilities,
+    "clear", Config, init, on_policy.act, update, check=check,
+    probabilities=on_policy.probabilities,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What on-policy agents and agents with replay share: sizes, scaled rewards, the entropy bonus.
+"""Shared by on-policy agents and agents with replay: sizes, scaled rewards, the entropy bonus.
 
 r <- r / sqrt(Var + reward_var_offset)       Var: of running returns, or of replay's targets
 c  = entropy_coef * exp(x)                   x follows Adam on c (H - entropy_target * max H)
@@ -17,7 +17,7 @@ from lcpo.types import Array, Spec
 
 @config
 class Config:
-    """What every agent with networks has. Defaults are the paper's."""
+    """All agents with networks. Defaults are the paper's."""
 
     rollout_length: int = static(200, "interactions per update", low=1)
     hidden: tuple[int, ...] = static((64, 64), "hidden layer sizes", low=1)
@@ -63,25 +63,17 @@ def model_draws(config: ModelConfig) -> int:
 
 
 def reward_scale(config: Config, moments: stats.RunningMoments) -> Array:
-    """What rewards are multiplied by, given the moments of returns or targets."""
+    """The factor of rewards, from the moments of returns or targets."""
     if not config.scale_rewards:
         return jnp.float32(1.0)
     return 1.0 / jnp.sqrt(moments.var + config.reward_var_offset)
-
-
-def entropy_coefficient(config: EntropyConfig, tuner: optim.EntropyTuner) -> Array:
-    """The coefficient c now in force."""
-    return optim.entropy_coefficient(tuner, config.entropy_coef)
 
 
 def tune_entropy(
     config: EntropyConfig, spec: Spec, tuner: optim.EntropyTuner, entropy: Array
 ) -> optim.EntropyTuner:
     """One step of the coefficient, after a batch with this mean entropy; none without a target."""
-    target = config.entropy_target * spec.actions.max_entropy
-    tuned = optim.entropy_step(
-        tuner, config.entropy_coef, entropy, target, config.entropy_learning_rate
-    )
-    return jax.tree.map(
-        lambda new, old: jnp.where(config.entropy_target > 0.0, new, old), tuned, tuner
-    )
+    target, rate = config.entropy_target * spec.actions.max_entropy, config.entropy_learning_rate
+    tuned = optim.entropy_step(tuner, config.entropy_coef, entropy, target, rate)
+    has_target = config.entropy_target > 0.0
+    return jax.tree.map(lambda new, old: jnp.where(has_target, new, old), tuned, tuner)

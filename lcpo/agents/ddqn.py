@@ -6,8 +6,8 @@
     phi'    <- rate * phi + (1 - rate) * phi'                                           `follow`
 
 Behaviour is epsilon-greedy with one coin for all dimensions: uniformly random in the first
-`random_steps`, then epsilon falls to 0 in a straight line (`epsilon`). Learning goes on from the
-first rollout, with `updates_per_rollout` steps after each. Scaled rewards as in `off_policy`.
+`random_steps`, then epsilon falls linearly to 0 (`epsilon`). Learning starts with the first
+rollout, with `updates_per_rollout` steps after each. Rewards are scaled as in `off_policy`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 @config
 class EpsilonConfig(off_policy.Config):
-    """What agents that explore as DDQN does have in common. Defaults are the paper's."""
+    """Agents that explore as DDQN does. Defaults are the paper's."""
 
     epsilon_steps: int | None = static(
         None, "interactions in which epsilon falls from 1 to 0, after random_steps; None: 1/4 of "
@@ -109,18 +109,12 @@ def step(
 def descend(
     config: Any, network: Network, q: Any, opt: Any, data: Transition, target: Array
 ) -> tuple[Any, Any, Metrics]:
-    """One step of Adam on L: the new parameters and optimiser state, and what to report."""
+    """One step of Adam on L: the new parameters and optimiser state, and metrics."""
     loss, q_value, grads = gradient(network, q, data, target)
-    optimiser = optim.adam(
-        config.learning_rate, config.max_grad_norm, weight_decay=network.weight_decay
-    )
+    optimiser = network.adam(config.learning_rate, config.max_grad_norm)
     q, opt = optim.apply(optimiser, grads, opt, q)
-    metrics = {
-        "value_loss": loss,
-        "grad_norm": optax.tree.norm(grads),
-        "q_value": jnp.mean(q_value),
-    }
-    return q, opt, metrics
+    norm = optax.tree.norm(grads)
+    return q, opt, {"value_loss": loss, "grad_norm": norm, "q_value": jnp.mean(q_value)}
 
 
 def follow(config: Config, learner: Any, q: Any, opt: Any, y: Array) -> Any:
@@ -131,7 +125,7 @@ def follow(config: Config, learner: Any, q: Any, opt: Any, y: Array) -> Any:
 
 
 def target(config: Config, spec: Spec, learner: Any, data: Transition) -> Array:
-    """y [B]: the online network chooses a*, the target network says what it is worth."""
+    """y [B]: the online network chooses a*, the target network evaluates it."""
     network = off_policy.make_network(config, spec)
     best = jnp.argmax(network.apply(learner.q, data.next_obs), axis=-1)
     next_q = network.apply(learner.target, data.next_obs)

@@ -4,8 +4,8 @@
     a    ~ pi(.|s)
     r, s' = what the Pendulum does with a and w in s                          `core.pendulum.step`
 
-It knows the wind of the past, not that to come. All else is MBPO's. Hence what remains wrong with
-it is not the model's fault.
+It knows past winds, not future ones. Everything else is MBPO's, so its remaining errors are not the
+model's.
 """
 
 from __future__ import annotations
@@ -62,11 +62,7 @@ def predict(spec: Spec, data: Transition) -> tuple[Array, Array]:
 def check(config: Config, spec: Spec) -> None:
     """Only the windy Pendulum's dynamics are known."""
     known = pendulum.make_spec(spec.discrete.counts[0])
-    if (spec.obs_size, spec.context, spec.actions) != (
-        known.obs_size,
-        known.context,
-        known.actions,
-    ):
+    if any(getattr(spec, x) != getattr(known, x) for x in ("obs_size", "context", "actions")):
         raise InputError(
             f"ideal-mbpo: observations of {spec.obs_size} numbers, {spec.actions}: "
             f"needs the windy Pendulum, whose dynamics it is given ({known.obs_size} numbers, one "

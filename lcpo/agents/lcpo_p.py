@@ -89,12 +89,7 @@ def look_back(config: Config, state: State, obs: Array) -> tuple[Array, past.Anc
 
 
 def learn(
-    config: Config,
-    spec: Spec,
-    state: on_policy.State,
-    data: Data,
-    order: Array,
-    anchors: Anchors,
+    config: Config, spec: Spec, state: on_policy.State, data: Data, order: Array, anchors: Anchors
 ) -> tuple[on_policy.State, Metrics]:
     """One update with the batch, and the anchors, in this order."""
     policy = on_policy.make_networks(config, spec).policy
@@ -122,6 +117,6 @@ def check(config: Config, spec: Spec) -> None:
 
 
 agent = Agent(
-    "lcpo-p", Config, init, on_policy.learner_act, update, check=check,
-    probabilities=on_policy.learner_probabilities,
+    "lcpo-p", Config, init, on_policy.act, update, check=check,
+    probabilities=on_policy.probabilities,
 )  # fmt: skip

@@ -9,14 +9,13 @@ After each rollout, which enters a replay of all history,
     (s, a, r, s') enters a second replay                                                `learn`
     SAC learns from draws of the second replay                                   `sac.descend`
 
-The model looks one step ahead. It does not predict the ends of episodes: those of the real
-transition from s are copied, and so is its weight. Where a guard holds in s, the imagined action is
-the guard's. SAC tunes its entropy on the drawn s. With `updates_per_rollout` more
-than 1, SAC takes so many steps, each on a new draw, after the model has imagined once.
+The model predicts one step ahead, but not the ends of episodes: they are copied from the real
+transition from s, and so is its weight. Where a guard holds in s, the imagined action is the
+guard's. SAC tunes its entropy on the drawn s. With `updates_per_rollout` > 1, SAC takes that many
+steps, each on a new draw, after the model has imagined once.
 
-The second replay keeps what was imagined long ago, from states that were drawn from a history that
-was short then: a state that was seen early has been drawn ever since. `sample_age` tells how old
-the states are that SAC learns from.
+The second replay keeps all that was imagined, and early states have been drawn more often:
+`sample_age` reports how old the states are that SAC learns from.
 """
 
 from __future__ import annotations
@@ -103,9 +102,8 @@ def update(
 
     def predict(data: Transition, key: Array) -> tuple[Array, Array]:
         one = common.make_model(config, spec, 1)
-        normal = jax.tree.map(
-            lambda x: x[0], dynamics.predict(one, spec, member, data.obs, data.action)
-        )
+        found = dynamics.predict(one, spec, member, data.obs, data.action)
+        normal = dynamics.Normal(found.mean[0], found.var[0])
         return dynamics.imagine(normal, data.obs, jax.random.normal(key, normal.mean.shape))
 
     state = state._replace(memory=state.memory._replace(real=real), model=model)
@@ -145,28 +143,22 @@ def learn(
         age = 1.0 - jnp.mean(drawn.extra) / num_steps.astype(jnp.float32)
         return learner, {**more, **metrics, "sample_age": age}
 
-    # To SAC the second replay is the world, and what was imagined its newest rollout.
-    as_rollout = jax.tree.map(lambda x: x[:, None], data)
+    # To SAC the second replay is the world, and the imagined transitions are its newest rollout.
+    before = off_policy.State(state.learner, state.num_steps, imagined)
+    rollout = jax.tree.map(lambda x: x[:, None], data)
     after, metrics = off_policy.learn(
-        config,
-        imagined_spec(spec),
-        off_policy.State(state.learner, state.num_steps, imagined),
-        as_rollout,
-        learn_key,
-        sac_step,
+        config, imagined_spec(spec), before, rollout, learn_key, sac_step
     )
-    memory = Replays(real, after.memory)
-    return State(after.learner, num_steps, memory, state.model), metrics
+    return State(after.learner, num_steps, Replays(real, after.memory), state.model), metrics
 
 
 def errors(
     spec: Spec, network: Network, model: Model, batch: Transition, draws: Transition
 ) -> Metrics:
-    """How far the model's mean is off on a rollout that it has not learned from.
+    """Errors of the model's mean on a rollout that it has not learned from.
 
-    As shares of the variance among `draws` of all history, for the rollout itself may hardly vary:
-    0 is perfect, 1 as bad as a constant. Entries that never vary count as if their variance were 1.
-    Of the observation only what the environment makes: the next context is not its doing.
+    As shares of the variance among `draws` of all history: 0 is perfect, 1 as bad as a constant.
+    Entries that never vary count as if their variance were 1; contexts are left out.
     """
     found = dynamics.predict(network, spec, model, batch.obs, batch.action)
     error = jnp.mean(jnp.square(jnp.mean(found.mean, axis=0) - dynamics.outputs(batch)), (0, 1))

@@ -9,10 +9,9 @@ each critic by itself:
     F_now     = E[ (d/dtheta log pi(a|s))^2 ],  a ~ pi(s)         of the policy: its Fisher matrix
     F_now     = E[ (d/dphi (Q(s, a) - y)^2)^2 ]                   of a critic   (`importances`)
 
-All over the batch of the step, with the networks as they are after it. The first step has no
-penalty, and its F_now and theta are taken whole. All else is SAC's.
-
-The published code differs in three more ways (`FAULTS`), besides SAC's own.
+All expectations are over the batch of the step, with the networks after it. The first step has no
+penalty, and sets F = F_now and theta* = theta. Everything else is SAC's. The published code has
+three faults of its own (`FAULTS`).
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Config(sac.Config):
 
 
 class Past(NamedTuple):
-    """What holds a network: the optax state of `pull`, the first part of its optimiser's."""
+    """The optax state of `pull`, the first part of a network's optimiser state."""
 
     weights: Any  # theta*
     importance: Any  # F
@@ -72,7 +71,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
 
 
 def optimisers(config: Config, network: Network) -> sac.Optimisers:
-    """SAC's, each behind the pull of the past."""
+    """SAC's, with the gradient of the penalty added first."""
     return sac.adams(config, network, [pull(coef) for coef in coefficients(config)])
 
 
@@ -92,14 +91,10 @@ def pull(coefficient: Array | float) -> optax.GradientTransformation:
         return Past(zeros, zeros, jnp.int32(0))
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        held = jax.tree.map(
-            lambda g, f, now, old: g + coefficient * f * (now - old),
-            updates,
-            state.importance,
-            params,
-            state.weights,
-        )
-        return held, state
+        def add(gradient: Array, importance: Array, now: Array, old: Array) -> Array:
+            return gradient + coefficient * importance * (now - old)
+
+        return jax.tree.map(add, updates, state.importance, params, state.weights), state
 
     return optax.GradientTransformation(fresh, update)
 
@@ -120,32 +115,28 @@ def step(
     network = off_policy.make_network(config, spec)
     before = penalties(config, learner)
     learner, y, metrics = sac.descend(config, spec, learner, data, optimisers(config, network))
-    found = importances(config, network, learner, data, y, uniform)
-    learner = follow(config, learner, found)
+    learner = follow(config, learner, importances(config, network, learner, data, y, uniform))
     learner, more = sac.finish(config, spec, learner, data.obs, y)
     past = learner.policy_opt[0]
     drift = jax.tree.map(lambda now, old: now - old, learner.policy, past.weights)
-    return learner, {
-        **metrics,
-        **more,
-        "penalty": before[0],
-        "value_penalty": 0.5 * (before[1] + before[2]),
-        "drift": optax.tree.norm(drift),
-        "importance": jnp.sum(ravel_pytree(past.importance)[0]),
-    }
+    metrics["penalty"] = before[0]
+    metrics["value_penalty"] = 0.5 * (before[1] + before[2])
+    metrics["drift"] = optax.tree.norm(drift)
+    metrics["importance"] = jnp.sum(ravel_pytree(past.importance)[0])
+    return learner, metrics | more
 
 
 def penalties(config: Config, learner: ActorCritics) -> list[Array]:
     """alpha/2 sum F (theta - theta*)^2, of the policy and each critic."""
 
-    def penalty(coefficient: Array | float, past: Past, params: Any) -> Array:
-        trees = (past.importance, params, past.weights)
+    def penalty(coefficient: Array | float, opt: Any, params: Any) -> Array:
+        trees = (opt[0].importance, params, opt[0].weights)
         importance, now, old = (ravel_pytree(tree)[0] for tree in trees)
         return 0.5 * coefficient * jnp.sum(importance * (now - old) ** 2)
 
-    pasts = [opt[0] for opt in (learner.policy_opt, *learner.critic_opts)]
+    opts = (learner.policy_opt, *learner.critic_opts)
     params = (learner.policy, *learner.critics)
-    return [penalty(*each) for each in zip(coefficients(config), pasts, params, strict=True)]
+    return [penalty(*each) for each in zip(coefficients(config), opts, params, strict=True)]
 
 
 def importances(
@@ -158,28 +149,23 @@ def importances(
 ) -> tuple[Any, Any, Any]:
     """F_now of the policy and each critic."""
     logits = network.apply(learner.policy, data.obs)
-    drawn = inverse_cdf(logits, uniform)
-    score = chosen(drawn, logits.shape[-1]) - jax.nn.softmax(logits)  # d log pi(a|s) / d logits
+    drawn = jax.nn.one_hot(inverse_cdf(logits, uniform), logits.shape[-1])
+    score = drawn - jax.nn.softmax(logits)  # d log pi(a|s) / d logits
     policy = fisher.mean_square_gradient(network, learner.policy, data.obs, score)
     square = running_sums if IMPORTANCE_OF_SUMS in config.faults else fisher.mean_square_gradient
 
     def of_critic(critic: Any) -> Any:
         q = network.apply(critic, data.obs)
         error = off_policy.total_q(q, data.action) - target
-        deltas = 2.0 * error[:, None, None] * chosen(data.action, q.shape[-1])
+        deltas = 2.0 * error[:, None, None] * jax.nn.one_hot(data.action, q.shape[-1])
         return square(network, critic, data.obs, deltas)
 
     one, other = learner.critics
     return policy, of_critic(one), of_critic(other)
 
 
-def chosen(action: Array, count: int) -> Array:
-    """1 at the action of each dimension, 0 elsewhere: [B, A] -> [B, A, count]."""
-    return jax.nn.one_hot(action, count)
-
-
 CHUNK = 8
-"""Samples whose gradients are held at a time: as many as stay in a core's cache."""
+"""Samples whose gradients are held at a time: as many as fit in a core's cache."""
 
 
 def running_sums(network: Network, params: Any, x: Array, deltas: Array) -> Any:
@@ -201,7 +187,7 @@ def running_sums(network: Network, params: Any, x: Array, deltas: Array) -> Any:
 
 
 def follow(config: Config, learner: ActorCritics, found: tuple[Any, Any, Any]) -> ActorCritics:
-    """`learner` whose past has moved towards its weights and the importances `found`."""
+    """`learner` with its past moved towards its weights and the importances `found`."""
 
     def move(opt: Any, params: Any, importance: Any) -> Any:
         past: Past = opt[0]
@@ -210,11 +196,9 @@ def follow(config: Config, learner: ActorCritics, found: tuple[Any, Any, Any]) -
         importance = optim.polyak(past.importance, importance, rate)
         return (Past(weights, importance, past.num_updates + 1), *opt[1:])
 
-    one, other = (
-        move(*each) for each in zip(learner.critic_opts, learner.critics, found[1:], strict=True)
-    )
-    policy_opt = move(learner.policy_opt, learner.policy, found[0])
-    return learner._replace(policy_opt=policy_opt, critic_opts=(one, other))
+    opts, params = (learner.policy_opt, *learner.critic_opts), (learner.policy, *learner.critics)
+    policy_opt, *critics = map(move, opts, params, found)
+    return learner._replace(policy_opt=policy_opt, critic_opts=(critics[0], critics[1]))
 
 
 agent = Agent("online-ewc", Config, init, sac.act, update, probabilities=sac.probabilities)

@@ -8,9 +8,9 @@ gradient of SAC's loss and D the directions [window - 1, weights] of its last st
     d      = r / |r|,   theta <- theta - learning_rate d      `orthogonal`
     D     <- D with d in place of the oldest                  the rest stays orthonormal
 
-Every step has the same length: no Adam, no limit on the gradient's norm, no weight decay. The
-step at hand is one of the `window`. Where next to nothing of g is left, there is no step, and
-nothing is stored. All else is SAC's. The published code steps *up* the loss (fault "ascent").
+Every step has the same length: no Adam, no gradient norm limit, no weight decay. The current step
+counts towards `window`. If almost nothing of g is left, no step is made and nothing is stored.
+Everything else is SAC's. The published code steps *up* the loss (fault "ascent").
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lcpo.types import Agent, Array, Metrics, Spec, Transition
 ASCENT = "ascent"
 """Fault: steps go up the loss."""
 VANISHED = 1e-5
-"""A gradient of which no larger share is left has nothing left: the rest is rounding."""
+"""A projection that leaves no larger share of a gradient leaves only rounding errors."""
 
 
 @config
@@ -56,7 +56,7 @@ class Directions(NamedTuple):
 
 
 class OgdMemory(NamedTuple):
-    """What only `update` reads. In the learner, directions would be saved with every policy."""
+    """What only `update` reads; directions in the learner would be saved with every policy."""
 
     replay: Replay
     directions: tuple[Directions, tuple[Directions, Directions]]  # policy's, critics'
@@ -72,13 +72,12 @@ def put_away(state: State) -> State:
     """The state with its directions in the memory, as it is between updates."""
     learner: ActorCritics = state.learner
     memory = OgdMemory(state.memory, (learner.policy_opt, learner.critic_opts))
-    return state._replace(
-        learner=learner._replace(policy_opt=(), critic_opts=((), ())), memory=memory
-    )
+    learner = learner._replace(policy_opt=(), critic_opts=((), ()))
+    return state._replace(learner=learner, memory=memory)
 
 
 def take_out(state: Any) -> State:
-    """The state with its directions where SAC's steps look for them."""
+    """The state with its directions where SAC's steps expect them."""
     policy_opt, critic_opts = state.memory.directions
     learner = state.learner._replace(policy_opt=policy_opt, critic_opts=critic_opts)
     return state._replace(learner=learner, memory=state.memory.replay)
@@ -118,10 +117,10 @@ def orthogonal(config: Config, rate: Array | float) -> optax.GradientTransformat
 
 
 def project(vector: Array, rows: Array) -> Array:
-    """What of a vector is orthogonal to orthonormal rows, as two matrix products.
+    """The part of a vector that is orthogonal to orthonormal rows.
 
-    Twice: once leaves rounding errors of the size of the vector, and where little of it is left
-    they are much of the rest. They would grow from each direction to the next.
+    Projected twice: the rounding errors of one projection are as large as a small remainder, and
+    would grow from each direction to the next.
     """
     exact = jax.lax.Precision.HIGHEST
     for _ in range(2):
@@ -143,13 +142,11 @@ def step(
 ) -> tuple[ActorCritics, Metrics]:
     """One gradient step of every network on transitions [B]."""
     learner, metrics = sac.step(config, spec, learner, data, optimisers(config))
-    policy, critics = learner.policy_opt, learner.critic_opts
-    return learner, {
-        **metrics,
-        "share_left": policy.share_left,
-        "value_share_left": 0.5 * (critics[0].share_left + critics[1].share_left),
-        "num_directions": jnp.minimum(policy.num_stored, config.window - 1).astype(jnp.float32),
-    }
+    policy, (one, other) = learner.policy_opt, learner.critic_opts
+    metrics["share_left"] = policy.share_left
+    metrics["value_share_left"] = 0.5 * (one.share_left + other.share_left)
+    stored = jnp.minimum(policy.num_stored, config.window - 1)
+    return learner, {**metrics, "num_directions": stored.astype(jnp.float32)}
 
 
 agent = Agent("sliding-ogd", Config, init, sac.act, update, probabilities=sac.probabilities)

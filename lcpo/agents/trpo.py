@@ -17,7 +17,7 @@ from typing import Any
 
 from jax.flatten_util import ravel_pytree
 
-from lcpo.agents import common, on_policy
+from lcpo.agents import on_policy
 from lcpo.agents.on_policy import Data, Gradient, State
 from lcpo.config import config, static, traced, with_default
 from lcpo.core import trust_region
@@ -60,7 +60,7 @@ def policy_step(
     config: Config, spec: Spec, policy: Network, state: State, data: Data, gradient: Gradient
 ) -> tuple[Any, trust_region.LineSearch]:
     """The new policy, and what the line search came to."""
-    actions, coefficient = spec.actions, common.entropy_coefficient(config, state.entropy)
+    actions, coefficient = spec.actions, state.entropy.coefficient(config.entropy_coef)
 
     def loss(new: Array) -> Array:
         return on_policy.surrogate(actions, new, gradient.old, data, coefficient)

@@ -37,6 +37,10 @@ class Network(NamedTuple):
     layer_inputs: Callable[[Any, Array], list[Array]] | None = None
     """Where the parameters are `Layers`, each used once: (params, x) -> what each layer sees."""
 
+    def adam(self, learning_rate: Any, max_norm: Any = None, **options: Any) -> Any:
+        """`optim.adam` with this network's weight decay."""
+        return optim.adam(learning_rate, max_norm, weight_decay=self.weight_decay, **options)
+
 
 def for_spec(spec: Spec, hidden: Sequence[int], num_outputs: int) -> Network:
     """The network that suits the observation: a deep set where it has elements, else an MLP."""

@@ -16,14 +16,13 @@ loss and limits of its own. Flat vectors are `ravel_pytree` of the parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from lcpo.core import loops
 from lcpo.core.nets import Network
 from lcpo.distributions import Distribution
 from lcpo.types import Array
@@ -34,6 +33,7 @@ MAX_BACKTRACKS = 10
 MIN_IMPROVEMENT_RATIO = 0.1
 
 Product = Callable[[Array], Array]
+Carry = TypeVar("Carry")
 
 
 class Limit(NamedTuple):
@@ -91,7 +91,25 @@ def conjugate_gradient(product: Product, target: Array) -> Array:
         return i + 1, x, residual, direction, rr_new
 
     start = (jnp.int32(0), jnp.zeros_like(target), target, target, jnp.dot(target, target))
-    return loops.bounded_while(unfinished, iterate, start, CG_ITERATIONS, unroll=True)[1]
+    return bounded_while(unfinished, iterate, start, CG_ITERATIONS, unroll=True)[1]
+
+
+def bounded_while(
+    unfinished: Callable[[Carry], Array],
+    step: Callable[[Carry], Carry],
+    start: Carry,
+    limit: int,
+    unroll: bool = False,
+) -> Carry:
+    """`step` while `unfinished`, at most `limit` times; after that `step` must change nothing.
+
+    On a CPU the loop ends early. Elsewhere runs are vmapped, and it always continues to the limit:
+    a loop with an early exit would wait for all runs, and copy all that it carries in every
+    iteration.
+    """
+    if jax.default_backend() == "cpu":
+        return jax.lax.while_loop(unfinished, step, start)
+    return jax.lax.fori_loop(0, limit, lambda _, carry: step(carry), start, unroll=unroll)
 
 
 def constrained_step(product: Product, gradient: Array, limit: Array | float) -> Array:
@@ -107,8 +125,8 @@ def doubly_constrained_step(
     product_out: Product,
     product_in: Product,
     gradient: Array,
-    limit_out: Array | float,
-    limit_in: Array | float,
+    limit_out: Any,
+    limit_in: Any,
     published_algebra: bool = False,
 ) -> tuple[Array, Array]:
     """The step for two quadratic constraints at once: l (x_out + r x_in), and the ratio r.
@@ -166,7 +184,7 @@ def backtrack(
 ) -> tuple[Any, LineSearch]:
     """Halve `step` until the loss improves and all limits hold: the new parameters, the outcome.
 
-    `loss(*new)`: of what the new policy gives on the states of each limit; one pass through the
+    `loss(*new)` gets the new policy's outputs on the states of each limit: one pass through the
     network serves the loss and all limits.
     """
     flat, unravel = ravel_pytree(params)
@@ -202,7 +220,7 @@ def line_search(
     predicted = -jnp.dot(gradient, step)
 
     def unfinished(carry: tuple[Array, ...]) -> Array:
-        i, accepted = carry[0], carry[1]
+        i, accepted, *_ = carry
         return ~accepted & (i < MAX_BACKTRACKS)
 
     def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:

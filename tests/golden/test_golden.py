@@ -125,7 +125,7 @@ def test_entropy_coefficient(case: Path) -> None:
         entropy = jnp.mean(dists.entropy(logits))
         tuner = optim.entropy_step(tuner, base, entropy, float(g["target_entropy"]), 1e-3)
         close(tuner.log_scale, g["log_entropy"][i], rtol=1e-5, atol=1e-7)
-        close(optim.entropy_coefficient(tuner, base), g["entropy_factor"][i], rtol=1e-5)
+        close(tuner.coefficient(base), g["entropy_factor"][i], rtol=1e-5)
 
 
 @cases("ood_*_l2_*")

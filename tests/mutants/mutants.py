@@ -132,8 +132,7 @@ MUTANTS = (
     # Scales.
     Mutant(
         "one-value-step-whatever-was-asked", "lcpo/agents/on_policy.py",
-        "loops.repeat(lambda state: step(state)[0], state, config.value_steps - 1), loss",
-        "state, loss",
+        "more = config.value_steps - 1", "more = 0",
         (f"{ON_POLICY}more_value_steps_fit_the_batch_better",), "value_steps does nothing",
     ),
     Mutant(
@@ -189,8 +188,8 @@ MUTANTS = (
     ),
     Mutant(
         "entropy-tuned-the-wrong-way", "lcpo/core/optim.py",
-        "grad = entropy_coefficient(tuner, base) * (entropy - target)",
-        "grad = entropy_coefficient(tuner, base) * (target - entropy)",
+        "tuner.coefficient(base) * (entropy - target)",
+        "tuner.coefficient(base) * (target - entropy)",
         (f"{GOLDEN}entropy_coefficient[entropy_tune_0]",),
         "too little entropy lowers the coefficient",
     ),
@@ -328,15 +327,14 @@ MUTANTS = (
     # LCPO.
     Mutant(
         "moments-move-while-anchored", "lcpo/agents/lcpo.py",
-        "return new, state.policy_opt, outcome",
-        "return new, on_policy.adam_step(config, policy, state, gradient.grads)[1], outcome",
+        "return new, state.policy_opt, (search",
+        "return new, on_policy.adam_step(config, policy, state, gradient.grads)[1], (search",
         (f"{RULES}adams_moments_rest_while_steps_are_anchored",),
         "Adam's moments move in steps that are not Adam's",
     ),
     Mutant(
         "anchored-on-the-batch", "lcpo/agents/lcpo.py",
-        "actions, policy, state.policy, anchors.obs, config.damping",
-        "actions, policy, state.policy, data.obs, config.damping",
+        "g, old = fisher(anchors.obs)", "g, old = fisher(data.obs)",
         (f"{RULES}lcpo_obeys_each_of_its_limits",), "curvature of the recent batch, not the past",
     ),
     Mutant(
@@ -560,7 +558,7 @@ MUTANTS = (
     ),
     Mutant(
         "decayed-value-table", "lcpo/agents/on_policy.py",
-        "weight_decay=value.weight_decay", "weight_decay=optim.WEIGHT_DECAY",
+        "value.adam(config.value_learning_rate", "optim.adam(config.value_learning_rate",
         (f"{RULES}rows_that_are_not_visited_stay_as_they_are",), "a table forgets what it skips",
     ),
     Mutant(
@@ -846,15 +844,17 @@ MUTANTS = (
     ),
     Mutant(
         "ewc-pushes-away", "lcpo/agents/online_ewc.py",
-        "g + coefficient * f * (now - old)", "g - coefficient * f * (now - old)",
+        "gradient + coefficient * importance", "gradient - coefficient * importance",
         (f"{EWC}which_networks_are_held[all]",), "weights are driven off their past",
     ),
     Mutant(
         "ewc-importance-before-the-step", "lcpo/agents/online_ewc.py",
         "    learner, y, metrics = sac.descend(config, spec, learner, data, "
-        "optimisers(config, network))\n    found = importances(config, network, learner,",
+        "optimisers(config, network))\n"
+        "    learner = follow(config, learner, importances(config, network, learner,",
         "    old = learner\n    learner, y, metrics = sac.descend(config, spec, learner, data, "
-        "optimisers(config, network))\n    found = importances(config, network, old,",
+        "optimisers(config, network))\n"
+        "    learner = follow(config, learner, importances(config, network, old,",
         (f"{GOLDEN_OFF}online_ewc_update[update_ewc_0]",),
         "importances are those of the networks before the step",
     ),
@@ -898,8 +898,7 @@ MUTANTS = (
     ),
     Mutant(
         "ogd-directions-in-the-policy", "lcpo/agents/sliding_ogd.py",
-        "learner=learner._replace(policy_opt=(), critic_opts=((), ())), memory=memory",
-        "learner=learner, memory=memory",
+        "    learner = learner._replace(policy_opt=(), critic_opts=((), ()))\n", "",
         (f"{OGD}directions_stand_in_the_memory_and_are_counted",),
         "every saved policy has 70 MB of directions",
     ),
@@ -994,7 +993,7 @@ MUTANTS = (
     ),
     Mutant(
         "mbcd-learns-at-a-change", "lcpo/agents/mbcd.py",
-        "_choose(skip, before, after)", "after",
+        "jnp.where(skip, old, new)", "new",
         (f"{MBCD}no_policy_learns_in_a_rollout_with_a_change_and_entropy_is_tuned_once",),
         "a policy is trained on what is left of a rollout",
     ),
