@@ -23,39 +23,23 @@ PADDING = -1e9
 class Distribution(abc.ABC):
     """A family of distributions over actions [..., A], one factor per action dimension.
 
-    Subclasses are frozen dataclasses: hashable and compared by value, hence static under jit. Every
-    quantity below is summed over the A dimensions; leading axes are those of the observations.
+    Subclasses are frozen dataclasses: hashable and compared by value, hence static under jit. They
+    set the attributes below in `__post_init__`, or define them as properties. Every quantity is
+    summed over the A dimensions; leading axes are those of the observations.
     """
 
-    @property
-    @abc.abstractmethod
-    def size(self) -> int:
-        """A: numbers that an action consists of."""
-
-    @property
-    @abc.abstractmethod
-    def num_outputs(self) -> int:
-        """Outputs of a policy network."""
-
-    @property
-    @abc.abstractmethod
-    def dtype(self) -> Any:
-        """Of actions, wherever they are passed around."""
-
-    @property
-    @abc.abstractmethod
-    def stored_dtype(self) -> Any:
-        """Of actions in a replay: the smallest that holds them and the numbers 0 to 3."""
-
-    @property
-    @abc.abstractmethod
-    def num_features(self) -> int:
-        """Numbers that show an action to a network."""
-
-    @property
-    @abc.abstractmethod
-    def max_entropy(self) -> float:
-        """The largest entropy that a policy can have, in nats."""
+    size: int
+    """A: numbers that an action consists of."""
+    num_outputs: int
+    """Outputs of a policy network."""
+    num_features: int
+    """Numbers that represent an action as a network's input."""
+    max_entropy: float
+    """The largest entropy that a policy can have, in nats."""
+    dtype: Any
+    """Of actions, wherever they are passed around."""
+    stored_dtype: Any
+    """Of actions in a replay: the smallest that holds them and the numbers 0 to 3."""
 
     @abc.abstractmethod
     def params(self, outputs: Array) -> Array:
@@ -117,33 +101,20 @@ class Categorical(Distribution):
     counts: tuple[int, ...]
     """How many actions each dimension has; K is the largest."""
 
-    @property
-    def size(self) -> int:
-        return len(self.counts)
-
-    @property
-    def num_outputs(self) -> int:
-        return len(self.counts) * max(self.counts)
-
-    @property
-    def dtype(self) -> Any:
-        return jnp.int32
-
-    @property
-    def stored_dtype(self) -> Any:
-        return jnp.uint8 if max(self.counts) <= 256 else jnp.int32
-
-    @property
-    def num_features(self) -> int:
-        return sum(self.counts)
-
-    @property
-    def max_entropy(self) -> float:
-        return float(sum(np.log(n) for n in self.counts))
+    def __post_init__(self) -> None:
+        counts, most = self.counts, max(self.counts, default=0)
+        vars(self).update(
+            size=len(counts),
+            num_outputs=len(counts) * most,
+            num_features=sum(counts),
+            max_entropy=float(sum(np.log(n) for n in counts)),
+            dtype=jnp.int32,
+            stored_dtype=jnp.uint8 if most <= 256 else jnp.int32,
+        )
 
     def params(self, outputs: Array) -> Array:
         width = max(self.counts)
-        logits = outputs.reshape(*outputs.shape[:-1], len(self.counts), width)
+        logits = outputs.reshape(*outputs.shape[:-1], self.size, width)
         if min(self.counts) == width:
             return logits
         exists = np.arange(width) < np.asarray(self.counts)[:, None]
@@ -221,3 +192,13 @@ def inverse_cdf(logits: Array, uniform: Array) -> Array:
     passed = (cumulative <= uniform[..., None]) & (k < p.shape[-1] - 1)
     possible = jnp.max(jnp.where(p > 0.0, k, 0), axis=-1)  # the last action that is
     return jnp.minimum(jnp.sum(passed, axis=-1, dtype=jnp.int32), possible)
+
+
+# The functions of `lcpo.core.dists`, the former name of this module, of logits [..., A, K].
+sample, log_prob = inverse_cdf, Categorical(()).log_prob
+entropy, kl = Categorical(()).entropy, Categorical(()).kl
+
+
+def to_logits(outputs: Array, num_actions: tuple[int, ...]) -> Array:
+    """Reshape network outputs [..., A * K] to logits [..., A, K], K = max(num_actions)."""
+    return Categorical(num_actions).params(outputs)

@@ -150,7 +150,8 @@ def policy_step(
         return *stepped, (jnp.float32(0.0),) * 3
 
     new, policy_opt, outcome = jax.lax.cond(anchors.found, anchored_step, free_step)  # lines 6, 13
-    metrics = dict(zip(("step_fraction", "anchor_kl", "dual_ratio"), outcome, strict=True))
+    fraction, kl, ratio = outcome
+    metrics = {"step_fraction": fraction, "anchor_kl": kl, "dual_ratio": ratio}
     metrics["constraint_active"] = anchors.found.astype(jnp.float32)
     return state._replace(policy=new, policy_opt=policy_opt), metrics
 

@@ -15,7 +15,7 @@ context that the rollout ended in:
     policy  a step of SAC on all its transitions; none in a rollout with a change    `sac.step`
 
 Detection runs inside `update`: a rollout has at most one change, which takes effect at the next
-rollout. One replay holds the rollouts of all contexts (`core.blocks`).
+rollout. One replay holds the rollouts of all contexts (`replay.OwnedReplay`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import jax.numpy as jnp
 
 from lcpo.agents import common, off_policy, sac
 from lcpo.config import config, static, traced
-from lcpo.core import blocks, changepoint, dynamics
+from lcpo.core import changepoint, dynamics, replay
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -74,7 +74,7 @@ class Config(common.ModelConfig, sac.Config):
 class ContextMemory(NamedTuple):
     """What only `update` reads."""
 
-    rollouts: blocks.OwnedReplay
+    rollouts: replay.OwnedReplay
     models: dynamics.Model  # leaves [max_models, ...]
 
 
@@ -97,7 +97,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     policy_keys, model_keys = (jax.random.split(k, count) for k in jax.random.split(key))
     learner = jax.vmap(lambda k: sac.learner_init(config, spec, k))(policy_keys)
     models = jax.vmap(lambda k: dynamics.model_init(network, spec, k))(model_keys)
-    rollouts = blocks.owned_init(spec, config.buffer_size, config.rollout_length)
+    rollouts = replay.owned_init(spec, config.buffer_size, config.rollout_length)
     return State(
         learner,
         jnp.zeros(count, jnp.int32),
@@ -224,7 +224,7 @@ def enter(config: Config, spec: Spec, state: State, batch: Transition, change: C
     first = jnp.where(change.found, change.step, 0)
     forget = jnp.where(change.found, -(-config.forget // spec.num_worlds), 0)
     before = state.memory.rollouts
-    rollouts = blocks.owned_add(before, spec, batch, change.context, first, forget)
+    rollouts = replay.owned_add(before, spec, batch, change.context, first, forget)
     learner = state.learner
     if INHERITS_POLICY in config.faults:
         old, fresh = _pick(learner, state.current), _pick(learner, change.context)
@@ -251,7 +251,7 @@ def train_model(config: Config, spec: Spec, state: State, due: Array, key: Array
 
     def train(number: Array, model: dynamics.Model) -> dynamics.Model:
         now = jax.random.fold_in(key, number)
-        data = blocks.owned_sample(rollouts, spec, mine, count, now, config.model_memory)
+        data = replay.owned_sample(rollouts, spec, mine, count, now, config.model_memory)
         return dynamics.train(network, spec, model, data, *parts)[0]
 
     model = jax.lax.fori_loop(0, due, train, _pick(models, state.current))
@@ -261,7 +261,7 @@ def train_model(config: Config, spec: Spec, state: State, due: Array, key: Array
 def model_blocks(config: Config, state: State) -> Array:
     """The blocks that the model in use is trained on: those of its context."""
     if MEMORY_STAYS in config.faults:
-        return blocks.added_since(state.memory.rollouts, state.since)
+        return replay.added_since(state.memory.rollouts, state.since)
     return state.memory.rollouts.blocks.owner == state.current
 
 
@@ -284,7 +284,7 @@ def train_policy(
     """SAC's steps of the policy in use; none if `skip`, as a new context has little data."""
     rollouts, before = state.memory.rollouts, _pick(state.learner, state.current)
     mine = rollouts.blocks.owner == state.current
-    drawn = blocks.owned_sample(rollouts, spec, mine, off_policy.num_draws(config), key)
+    drawn = replay.owned_sample(rollouts, spec, mine, off_policy.num_draws(config), key)
     after, metrics = off_policy.take_steps(config, spec, before, drawn, step)
     after = jax.tree.map(lambda old, new: jnp.where(skip, old, new), before, after)
     return _put(state.learner, state.current, after), metrics

@@ -116,10 +116,10 @@ def init(config: ActorCriticConfig, spec: Spec, key: Array) -> State:
     """Fresh parameters."""
     networks = config.networks(spec)
     policy_key, value_key = jax.random.split(key)
-    params = networks.policy.init(policy_key), networks.value.init(value_key)
-    moments = [optim.adam(0.0, 1.0).init(each) for each in params]
-    running = (jnp.zeros(spec.num_worlds), stats.moments_init())
-    return State(*params, *moments, optim.entropy_init(), *running)
+    policy, value = networks.policy.init(policy_key), networks.value.init(value_key)
+    adam, running = optim.adam(0.0, 1.0), (jnp.zeros(spec.num_worlds), stats.moments_init())
+    moments = adam.init(policy), adam.init(value)
+    return State(policy, value, *moments, optim.entropy_init(), *running)
 
 
 def act(

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from small_agents import T, random_batch, small_config, started, updater
 
+from lcpo import distributions as dists
 from lcpo.agents import AGENTS, clear, on_policy
-from lcpo.core import dists, replay
+from lcpo.core import replay
 from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError
 from lcpo.types import Guard, Transition

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from small_agents import T, random_batch, small_config, started, updater
 
+from lcpo import distributions as dists
 from lcpo.agents import AGENTS, common, ideal_mbpo, mbpo, off_policy
-from lcpo.core import dists, dynamics
+from lcpo.core import dynamics
 from lcpo.core.replay import replay_rows
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum, state_at

@@ -11,9 +11,10 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from small_agents import assert_close, random_batch, small_config
 
+from lcpo import distributions as dists
 from lcpo.agents import off_policy, online_ewc, sac
 from lcpo.agents.online_ewc import Past
-from lcpo.core import dists, nets, replay
+from lcpo.core import nets, replay
 from lcpo.types import ContextSlice, Spec, Transition
 
 SPEC = Spec(4, ContextSlice(4, 0, 0), (5, 3))

@@ -25,9 +25,10 @@ from golden_files import (
 )
 from jax.flatten_util import ravel_pytree
 
+from lcpo import distributions as dists
 from lcpo.agents import a2c, lcpo, on_policy
 from lcpo.agents.anchors import Anchors
-from lcpo.core import dists, ood, optim, returns, stats, trust_region
+from lcpo.core import ood, optim, returns, stats, trust_region
 from lcpo.distributions import Categorical
 from lcpo.envs.pendulum import Pendulum, state_at
 from lcpo.types import ContextSlice

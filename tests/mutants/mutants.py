@@ -182,7 +182,7 @@ MUTANTS = (
     ),
     Mutant(
         "entropy-target-of-one-dimension", "lcpo/distributions.py",
-        "sum(np.log(n) for n in self.counts)", "sum(np.log(n) for n in self.counts[:1])",
+        "sum(np.log(n) for n in counts)", "sum(np.log(n) for n in counts[:1])",
         (f"{RULES}the_target_entropy_is_a_share_of_the_largest",),
         "the target entropy forgets that dimensions add up",
     ),
@@ -942,17 +942,17 @@ MUTANTS = (
     ),
     # MBCD, its replay and its models.
     Mutant(
-        "blocks-forget-nothing", "lcpo/core/blocks.py",
+        "blocks-forget-nothing", "lcpo/core/replay.py",
         "jnp.clip(forget - first, 0, blocks.size[before])", "jnp.int32(0)",
         (f"{BLOCKS}[None]",), "steps before a change stay in the old context",
     ),
     Mutant(
-        "blocks-keep-the-oldest", "lcpo/core/blocks.py",
+        "blocks-keep-the-oldest", "lcpo/core/replay.py",
         "count.at[after].set(0)", "count",
         (f"{BLOCKS}[None]",), "a rollout is drawn whose history is overwritten",
     ),
     Mutant(
-        "blocks-draw-the-oldest", "lcpo/core/blocks.py",
+        "blocks-draw-the-oldest", "lcpo/core/replay.py",
         "first = jnp.maximum(total - -(-newest // spec.num_worlds), 0)", "first = jnp.int32(0)",
         (f"{BLOCKS}[6]",), "`newest` is ignored",
     ),
@@ -1188,7 +1188,7 @@ MUTANTS = (
         "a short run sees the first context and no other",
     ),
     Mutant(
-        "averages-slower-in-short-runs", "lcpo/agents/steps.py",
+        "averages-slower-in-short-runs", "lcpo/agents/presets.py",
         "min(1.0, float(value / fraction))", "min(1.0, float(value * fraction))",
         (f"{FRACTIONS}what_counts_steps_is_shortened",),
         "online EWC averages over more than a short run",
@@ -1752,7 +1752,7 @@ MUTANTS = (
         "the share of second copies is what the grid of timeouts makes of the cap",
     ),
     Mutant(
-        "models-starve", "lcpo/agents/steps.py",
+        "models-starve", "lcpo/agents/presets.py",
         '"threshold", "train_every", "train_until",', '"threshold",',
         (f"{STRAGGLER_STUDY}every_learner_has_the_same_share_of_the_papers_gradient_steps",),
         "MBCD's models are trained 20 times too rarely in short runs",
