@@ -58,6 +58,11 @@ def static(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def faults(*choices: str) -> Any:
+    """The field `faults`: those of the published code, of which none is repeated by default."""
+    return static((), "published faults to repeat", choices=choices)
+
+
 def with_default(cls: type, name: str, default: Any) -> Any:
     """The field `name` of the config class `cls` with another default, but its help and bounds."""
     field = next(f for f in dataclasses.fields(cls) if f.name == name)

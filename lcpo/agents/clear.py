@@ -25,7 +25,7 @@ import optax
 
 from lcpo.agents import common, off_policy, on_policy
 from lcpo.agents.on_policy import TRUNCATION_LEAKS, Networks
-from lcpo.config import config, static, traced, with_default
+from lcpo.config import config, faults, static, traced, with_default
 from lcpo.core import replay, returns, stats
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -51,7 +51,7 @@ class Config(on_policy.AdamActorConfig):
     max_c: float = traced(1.0, "largest ratio that passes on the errors of later steps", low=0.0)
     policy_clone_coef: float = traced(1e-3, "weight of the KL to the past policy", low=0.0)
     value_clone_coef: float = traced(1e-2, "weight of the distance to the past value", low=0.0)
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+    faults: tuple[str, ...] = faults(*FAULTS)
 
 
 class State(NamedTuple):

@@ -36,6 +36,10 @@ class EpsilonConfig(off_policy.Config):
         low=1, share_of_steps=1 / 4, share_at_most=1_000_000,
     )  # fmt: skip
 
+    def values(self, spec: Spec, learner: Any, obs: Array) -> Array:
+        """Q [N, A, K], of which `act` takes the largest; PT-DQN overrides this."""
+        return off_policy.make_network(self, spec).apply(learner.q, obs)
+
 
 @config
 class Config(off_policy.TargetConfig, EpsilonConfig):
@@ -64,18 +68,14 @@ def learner_init(config: Config, spec: Spec, key: Array) -> QLearner:
     return QLearner(q, q, optim.adam(0.0, 1.0).init(q), stats.moments_init())
 
 
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+def act(
+    config: EpsilonConfig, spec: Spec, state: State, obs: Array, key: Array
+) -> tuple[Array, tuple]:
     """All dimensions random with probability epsilon, else all greedy."""
-    q = off_policy.make_network(config, spec).apply(state.learner.q, obs)
-    return choose(config, spec, state, q, key), ()
-
-
-def choose(config: EpsilonConfig, spec: Spec, state: State, q: Array, key: Array) -> Array:
-    """Epsilon-greedy actions [N, A] on values q [N, A, K]."""
-    uniform = jax.random.uniform(key, (q.shape[0], spec.action_size + 1))
+    greedy = jnp.argmax(config.values(spec, state.learner, obs), axis=-1)
+    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size + 1))
     explore = uniform[:, :1] < epsilon(config, spec, state)
-    greedy = jnp.argmax(q, axis=-1)
-    return jnp.where(explore, spec.actions.random(uniform[:, 1:]), greedy)
+    return jnp.where(explore, spec.actions.random(uniform[:, 1:]), greedy), ()
 
 
 def epsilon(config: EpsilonConfig, spec: Spec, state: State) -> Array:
@@ -145,14 +145,9 @@ def gradient(network: Network, q: Any, data: Transition, target: Array) -> tuple
     return loss, value, grads
 
 
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+def probabilities(config: EpsilonConfig, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, A, K] of each dimension, as `act` draws them, epsilon included."""
-    q = off_policy.make_network(config, spec).apply(state.learner.q, obs)
-    return chances(config, spec, state, q)
-
-
-def chances(config: EpsilonConfig, spec: Spec, state: State, q: Array) -> Array:
-    """With which probability `choose` takes each action, [N, A, K]."""
+    q = config.values(spec, state.learner, obs)
     greedy = jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1])
     rate = epsilon(config, spec, state)
     return (1.0 - rate) * greedy + rate * jax.nn.softmax(spec.discrete.equal())[None]

@@ -38,7 +38,7 @@ from lcpo.agents import anchors as past
 from lcpo.agents import on_policy
 from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, AnchorConfig, Anchors
 from lcpo.agents.on_policy import Data, Gradient
-from lcpo.config import config, static, traced
+from lcpo.config import config, faults, static, traced
 from lcpo.core import random, trust_region
 from lcpo.core.trust_region import Limit
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -55,10 +55,9 @@ class Config(AnchorConfig):
     c_recent: float = traced(0.1, "KL limit on the recent batch (paper: c_recent)", low=0.0)
     damping: float = traced(0.1, "added to the Fisher matrix's diagonal", low=0.0)
     dual: bool = static(False, "solve for both constraints, not only for the anchors'")
-    faults: tuple[str, ...] = static(
-        (), "published faults to repeat",
-        choices=(on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, DUAL_ALGEBRA),
-    )  # fmt: skip
+    faults: tuple[str, ...] = faults(
+        on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, DUAL_ALGEBRA
+    )
 
 
 class State(NamedTuple):

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from lcpo.agents import common, off_policy, sac
-from lcpo.config import config, static, traced
+from lcpo.config import config, faults, static, traced
 from lcpo.core import changepoint, dynamics, replay
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -68,7 +68,7 @@ class Config(common.ModelConfig, sac.Config):
         low=1,
     )  # fmt: skip
     max_trainings: int = static(2, "trainings of a model per update", low=1)
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+    faults: tuple[str, ...] = faults(*FAULTS)
 
 
 class ContextMemory(NamedTuple):

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import optax
 
 from lcpo.agents import common
-from lcpo.config import config, static, traced, with_default
+from lcpo.config import config, faults, static, traced, with_default
 from lcpo.core import nets, optim, returns, stats
 from lcpo.core.nets import Network
 from lcpo.distributions import Distribution
@@ -62,7 +62,7 @@ class Config(ActorCriticConfig):
 
     lam: float = traced(0.9, "GAE lambda", low=0.0, high=1.0)
     value_steps: int = static(1, "gradient steps of the value function per batch", low=1)
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=(TRUNCATION_LEAKS,))
+    faults: tuple[str, ...] = faults(TRUNCATION_LEAKS)
 
 
 @config

@@ -26,7 +26,7 @@ from jax.flatten_util import ravel_pytree
 from lcpo.agents import off_policy, sac
 from lcpo.agents.off_policy import State
 from lcpo.agents.sac import ActorCritics
-from lcpo.config import config, static, traced
+from lcpo.config import config, faults, traced
 from lcpo.core import fisher, optim
 from lcpo.core.nets import Network
 from lcpo.distributions import inverse_cdf
@@ -52,7 +52,7 @@ class Config(sac.Config):
         7e-5, "share of the newest weights and importances in their averages, per step (beta)",
         low=0.0, high=1.0,
     )  # fmt: skip
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+    faults: tuple[str, ...] = faults(*FAULTS)
 
 
 class Past(NamedTuple):

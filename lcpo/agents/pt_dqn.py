@@ -51,6 +51,11 @@ class Config(ddqn.EpsilonConfig):
         2000, "interactions between two copies of the transient network to its target", low=1
     )
 
+    def values(self, spec: Spec, learner: Any, obs: Array) -> Array:
+        """Q [B, A, K] of both networks together. Padding actions stay far below all others."""
+        network = off_policy.make_network(self, spec)
+        return network.apply(learner.permanent, obs) + network.apply(learner.transient, obs)
+
 
 class TwoSpeedQ(NamedTuple):
     """What learning changes. All networks are of the kind of `off_policy.make_network`."""
@@ -78,18 +83,6 @@ def permanent_optimiser(config: Config, network: Network) -> optax.GradientTrans
     """Adam, or plain gradient descent without weight decay."""
     rate, limit = config.permanent_learning_rate, config.max_grad_norm
     return (optim.sgd if config.permanent_optimiser == "sgd" else network.adam)(rate, limit)
-
-
-def values(config: Config, spec: Spec, permanent: Any, transient: Any, obs: Array) -> Array:
-    """Q [B, A, K] of both networks together. Padding actions stay far below all others."""
-    network = off_policy.make_network(config, spec)
-    return network.apply(permanent, obs) + network.apply(transient, obs)
-
-
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """All dimensions random with probability epsilon, else all greedy."""
-    q = values(config, spec, state.learner.permanent, state.learner.transient, obs)
-    return ddqn.choose(config, spec, state, q, key), ()
 
 
 def update(
@@ -131,7 +124,7 @@ def step(
 
 def target(config: Config, spec: Spec, learner: TwoSpeedQ, data: Transition) -> Array:
     """y [B]: the largest value of the permanent network and the transient one's target together."""
-    next_q = values(config, spec, learner.permanent, learner.target, data.next_obs)
+    next_q = config.values(spec, learner._replace(transient=learner.target), data.next_obs)
     next_value = jnp.sum(jnp.max(next_q, axis=-1), axis=-1)
     next_value = off_policy.guarded_value(spec, data.next_obs, next_q, next_value)
     return off_policy.td_target(config, learner.target_stats, data, next_value)
@@ -181,12 +174,6 @@ def consolidate(config: Config, spec: Spec, state: State, due: Array) -> tuple[T
     return learner, jnp.sqrt(moved / jnp.maximum(all_of_it, 1e-30))
 
 
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
-    """Action probabilities [N, A, K] of each dimension, as `act` draws them, epsilon included."""
-    q = values(config, spec, state.learner.permanent, state.learner.transient, obs)
-    return ddqn.chances(config, spec, state, q)
-
-
 def check(config: Config, spec: Spec) -> None:
     """A permanent update needs all its transitions in the replay, and at least one minibatch."""
     del spec
@@ -204,4 +191,6 @@ def check(config: Config, spec: Spec) -> None:
         )
 
 
-agent = Agent("pt-dqn", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "pt-dqn", Config, init, ddqn.act, update, check=check, probabilities=ddqn.probabilities
+)

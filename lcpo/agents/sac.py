@@ -28,7 +28,7 @@ import optax
 
 from lcpo.agents import common, ddqn, off_policy
 from lcpo.agents.off_policy import State
-from lcpo.config import config, static, traced, with_default
+from lcpo.config import config, faults, traced, with_default
 from lcpo.core import optim, stats
 from lcpo.core.nets import Network
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -45,7 +45,7 @@ class Config(common.EntropyConfig, off_policy.TargetConfig, off_policy.Config):
     value_learning_rate: float = traced(1e-3, "critics' learning rate (Adam)", low=0.0)
     entropy_coef: float = with_default(common.EntropyConfig, "entropy_coef", 0.1)
     entropy_target: float = with_default(common.EntropyConfig, "entropy_target", 0.1)
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=(TARGET_AT_S,))
+    faults: tuple[str, ...] = faults(TARGET_AT_S)
 
 
 class Optimisers(NamedTuple):

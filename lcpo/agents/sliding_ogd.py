@@ -25,7 +25,7 @@ from jax.flatten_util import ravel_pytree
 from lcpo.agents import off_policy, sac
 from lcpo.agents.off_policy import State
 from lcpo.agents.sac import ActorCritics
-from lcpo.config import config, static, traced
+from lcpo.config import config, faults, static, traced
 from lcpo.core.replay import Replay
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -42,9 +42,7 @@ class Config(sac.Config):
     learning_rate: float = traced(1e-4, "length of the policy's steps", low=0.0)
     value_learning_rate: float = traced(1e-4, "length of the critics' steps", low=0.0)
     window: int = static(1000, "gradient steps that are orthogonal to each other (N)", low=2)
-    faults: tuple[str, ...] = static(
-        (), "published faults to repeat", choices=(sac.TARGET_AT_S, ASCENT)
-    )
+    faults: tuple[str, ...] = faults(sac.TARGET_AT_S, ASCENT)
 
 
 class Directions(NamedTuple):

@@ -5,11 +5,10 @@
     n: how often (s, a) has been visited, this visit included
     behaviour: the best action, or with probability epsilon any                    `probabilities`
 
-With 0.5 < omega <= 1 and epsilon > 0 it converges to the best policy in every context that keeps
-coming back, if contexts change between episodes only: docs/theory.md. A batch is learned from step
-by step, in the order of time; actions follow the table as it was before the batch, so
-`rollout_length=1` is the textbook's order. A step in which a guard overrode the policy counts as
-any other: what is learned does not depend on who chose the action.
+With 0.5 < omega <= 1 and epsilon > 0 it converges to the best policy in every recurring context,
+if contexts change between episodes only: docs/theory.md. A batch is learned from step by step, in
+temporal order; actions follow the table before the batch, so `rollout_length=1` is the textbook's
+order. Steps in which a guard overrides the policy count as any other: learning is off-policy.
 """
 
 from __future__ import annotations
@@ -73,11 +72,7 @@ def update(
     visits = jax.tree.map(jnp.ravel, visits)
     shape = state.q.entries.shape
     flat = jax.tree.map(lambda table: table.reshape(-1, shape[-1]), state)
-
-    def one(state: State, visit: Visit) -> tuple[State, tuple[Array, Array]]:
-        return learn(config, state, visit)
-
-    flat, (error, rate) = jax.lax.scan(one, flat, visits)
+    flat, (error, rate) = jax.lax.scan(lambda *each: learn(config, *each), flat, visits)
     metrics = {
         "td_error": jnp.mean(jnp.abs(error)),
         "q_learning_rate": jnp.mean(rate),

@@ -734,8 +734,8 @@ MUTANTS = (
     # PT-DQN.
     Mutant(
         "pt-dqn-acts-without-the-permanent", "lcpo/agents/pt_dqn.py",
-        "return network.apply(permanent, obs) + network.apply(transient, obs)",
-        "return network.apply(transient, obs)",
+        "network.apply(learner.permanent, obs) + network",
+        "network",
         (f"{PT_DQN}values_are_the_sum_and_the_target_is_its_maximum",),
         "half of what is known plays no part",
     ),
