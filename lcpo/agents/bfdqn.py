@@ -36,12 +36,8 @@ class Config(ddqn.Config):
     """BFDQN. Defaults are the paper's."""
 
     buffer_size: int | None = with_default(ddqn.Config, "buffer_size", 2000)
-    chain_length: int = static(
-        13, "variables per weight, the weight itself among them", low=2, high=64
-    )
-    flow: float = traced(
-        1e-3, "flow between a weight and the variable behind it (g_1_2)", low=0.0, high=1.0
-    )
+    chain_length: int = static(13, "variables per weight, itself included", low=2, high=64)
+    flow: float = traced(1e-3, "flow from a weight to the next variable (g_1_2)", low=0.0, high=1.0)
 
 
 class ChainedQ(NamedTuple):

@@ -1,8 +1,8 @@
 """CLEAR: continual learning with experience and replay (Rolnick et al. 2019).
 
 An actor-critic that learns from two blocks at a time: the newest rollout, and as many consecutive
-steps from anywhere in the past. mu and V_mu are the policy and the value function that were in
-force when a step was taken; they are kept with it.
+steps from the past. mu and V_mu are the policy and the value function at the time of a step, and
+are stored with it.
 
     rho      = min(max_rho, pi(a|s) / mu(a|s)),   c = min(max_c, pi(a|s) / mu(a|s))
     v, A     = V-trace targets and advantages of each block by itself        `core.returns.vtrace`
@@ -76,7 +76,6 @@ class Data(NamedTuple):
 
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks, and an empty replay that keeps mu and V_mu with every step."""
-    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     num_extra = spec.actions.num_outputs + 1
     memory = replay.replay_init(spec, config.buffer_size, config.rollout_length, num_extra)
     return State(on_policy.init(config, spec, key), memory)
@@ -99,9 +98,9 @@ def update(
 
 
 def behaviour(spec: Spec, networks: Networks, learner: on_policy.State, obs: Array) -> Array:
-    """The parameters of mu and V_mu, which are kept with a step: [..., A * P + 1].
+    """The parameters of mu and V_mu, which are stored with a step: [..., A * P + 1].
 
-    Networks change between rollouts only, so those that acted are those before the update.
+    The networks that acted are those before the update.
     """
     mu = spec.actions.normalized(networks.policy.apply(learner.policy, obs))
     value = networks.value.apply(learner.value, obs)
@@ -113,7 +112,7 @@ def step(
 ) -> tuple[on_policy.State, Metrics]:
     """One value step and one policy step on two blocks, leaves [T, N, ...]."""
     networks = on_policy.make_networks(config, spec)
-    data, ratio = estimate(config, spec, networks, learner, fresh, past)
+    data, ratio = estimate(config, spec, learner, fresh, past)
     v_loss, v_grads = jax.value_and_grad(value_loss)(learner.value, config, networks, data)
     value, value_opt = on_policy.value_step(config, networks.value, learner, v_grads)
 
@@ -139,14 +138,10 @@ def step(
 
 
 def estimate(
-    config: Config,
-    spec: Spec,
-    networks: Networks,
-    learner: on_policy.State,
-    fresh: Transition,
-    past: Transition,
+    config: Config, spec: Spec, learner: on_policy.State, fresh: Transition, past: Transition
 ) -> tuple[Data, Array]:
     """Targets and advantages of the steps of both blocks [T, N, ...], and pi / mu, [B]."""
+    networks = on_policy.make_networks(config, spec)
     # Side by side, as worlds of their own; with the fault, one after the other.
     axis = 0 if BLOCKS_LEAK in config.faults else 1
     fresh = fresh._replace(readings=())  # a replay has none

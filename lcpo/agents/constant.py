@@ -29,12 +29,8 @@ class RandomConfig:
 class Config(RandomConfig):
     """One action, always."""
 
-    action: float = traced(
-        -1.0, "number of the action, the same in every dimension; -1: not chosen", low=-1.0
-    )
-    actions: tuple[int, ...] = static(
-        (), "the action of each dimension, where they differ; empty: `action`", low=0
-    )
+    action: float = traced(-1.0, "number of the action, in every dimension; -1: unset", low=-1.0)
+    actions: tuple[int, ...] = static((), "of each dimension, if they differ", low=0)
 
 
 class State(NamedTuple):

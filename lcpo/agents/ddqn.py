@@ -31,8 +31,7 @@ class EpsilonConfig(off_policy.Config):
     """Agents that explore as DDQN does. Defaults are the paper's."""
 
     epsilon_steps: int | None = static(
-        None, "interactions in which epsilon falls from 1 to 0, after random_steps; None: 1/4 of "
-        "the run, at most 1,000,000",
+        None, "steps of epsilon's fall to 0, after random_steps; None: 1/4 of the run, at most 1e6",
         low=1, share_of_steps=1 / 4, share_at_most=1_000_000,
     )  # fmt: skip
 

@@ -48,25 +48,18 @@ class Config(common.ModelConfig, sac.Config):
     """MBCD. Defaults are the paper's."""
 
     threshold: float = traced(1000.0, "a CUSUM above this is a change (h)", low=0.0)
-    new_stds: float = traced(
-        2.0, "a context is new where steps are further off than this, in standard deviations",
-        low=0.0,
-    )  # fmt: skip
-    max_disagreement: float = traced(
-        3.0, "members that disagree more than this are not asked (max_std)", low=0.0
-    )
+    new_stds: float = traced(2.0, "errors of a new context, in standard deviations", low=0.0)
+    max_disagreement: float = traced(3.0, "of the members, where S may move (max_std)", low=0.0)
     min_steps: int = static(5000, "interactions in a context before it can change", low=0)
-    max_models: int = static(7, "contexts that are told apart", low=1)
+    max_models: int = static(7, "contexts that can be distinguished", low=1)
     forget: int = static(100, "transitions before a change that belong to no context", low=0)
     model_memory: int = static(100_000, "newest transitions that a model is trained on", low=1)
     train_every: tuple[int, ...] = static(
-        (10, 100, 250, 5_000, 2_000), "interactions of a context between trainings of its model",
-        low=1,
-    )  # fmt: skip
+        (10, 100, 250, 5_000, 2_000), "interactions of a context between model trainings", low=1
+    )
     train_until: tuple[int, ...] = static(
-        (250, 5_000, 40_000, 60_000), "interactions at which the next of `train_every` takes over",
-        low=1,
-    )  # fmt: skip
+        (250, 5_000, 40_000, 60_000), "interactions until the next of `train_every` applies", low=1
+    )
     max_trainings: int = static(2, "trainings of a model per update", low=1)
     faults: tuple[str, ...] = faults(*FAULTS)
 
@@ -93,7 +86,7 @@ class State(NamedTuple):
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Networks for all contexts that there may be, the first one in use."""
     assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
-    network, count = common.make_model(config, spec), config.max_models
+    network, count = config.model(spec), config.max_models
     policy_keys, model_keys = (jax.random.split(k, count) for k in jax.random.split(key))
     learner = jax.vmap(lambda k: sac.learner_init(config, spec, k))(policy_keys)
     models = jax.vmap(lambda k: dynamics.model_init(network, spec, k))(model_keys)
@@ -158,7 +151,7 @@ class Seen(NamedTuple):
 
 def observe(config: Config, spec: Spec, state: State, batch: Transition) -> Seen:
     """Evaluate every model that exists."""
-    network, length = common.make_model(config, spec), batch.reward.shape[0]
+    network, length = config.model(spec), batch.reward.shape[0]
     y = dynamics.outputs(batch)
 
     def ask(index: Array) -> tuple[dynamics.Normal, Array]:
@@ -245,8 +238,8 @@ def enter(config: Config, spec: Spec, state: State, batch: Transition, change: C
 
 def train_model(config: Config, spec: Spec, state: State, due: Array, key: Array) -> dynamics.Model:
     """All models, the one in use trained `due` times."""
-    network, (rollouts, models) = common.make_model(config, spec), state.memory
-    mine, count = model_blocks(config, state), common.model_draws(config)
+    network, (rollouts, models) = config.model(spec), state.memory
+    mine, count = model_blocks(config, state), config.model_draws
     parts = config.model_passes, config.model_batches
 
     def train(number: Array, model: dynamics.Model) -> dynamics.Model:

@@ -66,14 +66,13 @@ class State(NamedTuple):
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks, and two empty replays."""
     sac_key, model_key = jax.random.split(key)
-    model = dynamics.model_init(common.make_model(config, spec), spec, model_key)
+    model = dynamics.model_init(config.model(spec), spec, model_key)
     return state_init(config, spec, sac_key, model)
 
 
 def state_init(config: ImagineConfig, spec: Spec, key: Array, model: Any) -> State:
     """A fresh SAC, two empty replays and this model."""
     state = sac.init(config, spec, key)
-    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     imagined = replay.replay_init(
         imagined_spec(spec), config.buffer_size, config.model_samples, num_extra=1
     )
@@ -90,9 +89,9 @@ def update(
 ) -> tuple[State, Metrics]:
     """Store the batch, train the model, imagine, then SAC's steps."""
     keys = jax.random.split(key, 4)
-    network, model = common.make_model(config, spec), state.model
+    network, model = config.model(spec), state.model
     real = replay.replay_add(state.memory.real, spec, batch)
-    draws = replay.replay_sample(real, spec, common.model_draws(config), keys[0])
+    draws = replay.replay_sample(real, spec, config.model_draws, keys[0])
     metrics = errors(spec, network, model, batch, draws)
     model, metrics["model_loss"] = dynamics.train(
         network, spec, model, draws, config.model_passes, config.model_batches
@@ -101,7 +100,7 @@ def update(
     member = dynamics.one_member(model, index)
 
     def predict(data: Transition, key: Array) -> tuple[Array, Array]:
-        one = common.make_model(config, spec, 1)
+        one = config.model(spec, 1)
         found = dynamics.predict(one, spec, member, data.obs, data.action)
         normal = dynamics.Normal(found.mean[0], found.var[0])
         return dynamics.imagine(normal, data.obs, jax.random.normal(key, normal.mean.shape))

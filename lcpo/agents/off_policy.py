@@ -43,9 +43,7 @@ class Config(common.Config):
 class TargetConfig:
     """Target networks that follow the online ones a little at every step."""
 
-    target_rate: float = traced(
-        0.01, "share of the network that enters its target per step (tau)", low=0.0, high=1.0
-    )
+    target_rate: float = traced(0.01, "step of the target networks (tau)", low=0.0, high=1.0)
 
 
 class State(NamedTuple):
@@ -58,7 +56,6 @@ class State(NamedTuple):
 
 def state_init(config: Config, spec: Spec, learner: Any) -> State:
     """A fresh learner that has seen nothing."""
-    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     memory = replay.replay_init(spec, config.buffer_size, config.rollout_length)
     return State(learner, jnp.int32(0), memory)
 

@@ -196,10 +196,8 @@ def policy_gradient(
 def surrogate(
     actions: Distribution, new: Array, old: Array, data: Data, coefficient: Array
 ) -> Array:
-    """L(theta): importance-weighted policy gradient loss and entropy bonus.
-
-    At the old policy its gradient is that of `policy_gradient`.
-    """
+    """L(theta): importance-weighted policy gradient loss and entropy bonus, whose gradient at the
+    old policy is that of `policy_gradient`."""
     log_ratio = actions.log_prob(new, data.action) - actions.log_prob(old, data.action)
     gain = data.advantage * jnp.exp(log_ratio) + coefficient * actions.entropy(new)
     return -stats.weighted_mean(gain, data.weight)

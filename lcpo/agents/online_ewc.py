@@ -45,13 +45,8 @@ FAULTS = (sac.TARGET_AT_S, IMPORTANCE_OF_SUMS, FREE_CRITIC, DECAY_TWICE)
 class Config(sac.Config):
     """Online EWC. Defaults are the paper's."""
 
-    penalty_coef: float = traced(
-        0.1, "weight of the penalty on leaving past weights (alpha)", low=0.0
-    )
-    averaging_rate: float = traced(
-        7e-5, "share of the newest weights and importances in their averages, per step (beta)",
-        low=0.0, high=1.0,
-    )  # fmt: skip
+    penalty_coef: float = traced(0.1, "weight of the penalty (alpha)", low=0.0)
+    averaging_rate: float = traced(7e-5, "step of the averages F, theta* (beta)", low=0.0, high=1.0)
     faults: tuple[str, ...] = faults(*FAULTS)
 
 

@@ -37,9 +37,7 @@ STOP_FACTOR = 1.5
 class Config(on_policy.AdamConfig):
     """PPO. Defaults are those of the code behind LCPO's paper."""
 
-    policy_max_grad_norm: float = traced(
-        1.0, "gradient norm limit of a policy step; max_grad_norm is the value step's", low=0.0
-    )
+    policy_max_grad_norm: float = traced(1.0, "gradient norm limit of policy steps", low=0.0)
     clip: float = traced(0.2, "the ratio counts up to 1 +- this (eps)", low=0.0)
     max_kl: float = traced(0.01, "no more steps once the KL exceeds 1.5 times this", low=0.0)
     passes: int = static(3, "times that each minibatch is used", low=1)

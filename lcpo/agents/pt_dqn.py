@@ -38,18 +38,10 @@ class Config(ddqn.EpsilonConfig):
 
     learning_rate: float = traced(1e-3, "transient network's learning rate (Adam)", low=0.0)
     permanent_learning_rate: float = traced(1e-5, "permanent network's learning rate", low=0.0)
-    permanent_optimiser: str = static(
-        "adam", "what the permanent network learns by", choices=("adam", "sgd")
-    )
-    permanent_period: int = static(
-        20_000, "interactions between two permanent updates, each a pass over them (K)", low=1
-    )
-    forget_factor: float = traced(
-        0.999, "what a permanent update leaves of the transient weights", low=0.0, high=1.0
-    )
-    target_period: int = static(
-        2000, "interactions between two copies of the transient network to its target", low=1
-    )
+    permanent_optimiser: str = static("adam", "of the permanent network", choices=("adam", "sgd"))
+    permanent_period: int = static(20_000, "interactions per permanent update (K)", low=1)
+    forget_factor: float = traced(0.999, "share of the weights w that is kept", low=0.0, high=1.0)
+    target_period: int = static(2000, "interactions between copies of w to its target", low=1)
 
     def values(self, spec: Spec, learner: Any, obs: Array) -> Array:
         """Q [B, A, K] of both networks together. Padding actions stay far below all others."""

@@ -1,12 +1,12 @@
-"""Diagonals of Fisher matrices: the mean over samples of squared gradients, one entry a parameter.
+"""Diagonals of Fisher matrices: squared gradients of single samples, averaged.
 
-    f_i(params) = what of sample i the gradient is taken of, such as log pi(a_i | s_i)
-    F           = 1/B sum_i (grad f_i)^2                 `mean_square_gradient`
+    F = 1/B sum_i (grad f_i)^2, f_i(params) a function of sample i, such as log pi(a_i | s_i)
+                                                                        `mean_square_gradient`
 
-f_i is given by `deltas`, its gradient in the network's outputs. Where every layer is used once (an
-MLP), sample i's gradient in a weight matrix is the outer product of what the layer saw, a_i, and
-of its gradient in the layer's outputs, d_i, so that F = 1/B (a^2)' (d^2): as much work as the
-gradient of the mean. Other kinds need the gradient of each sample (`sample_gradients`).
+f_i is given by `deltas`, its gradient in the network's outputs. In an MLP, sample i's gradient in a
+weight matrix is the outer product of the layer's inputs a_i and of the gradient d_i in its outputs,
+so that F = 1/B (a^2)' (d^2): as much work as the gradient of the mean. Other networks need the
+gradient of each sample (`sample_gradients`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def sample_gradients(network: Network, params: Any, x: Array, deltas: Array) -> 
 
 
 def _layer_deltas(network: Network, params: Layers, x: Array, deltas: Array) -> list[Array]:
-    """d_i [B, outputs] of each layer: the gradient in a bias that each sample has for itself."""
+    """d_i [B, outputs] of each layer: the gradient in a separate bias for each sample."""
 
     def apply(biases: list[Array], x: Array) -> Array:
         layers = zip(params, biases, strict=True)

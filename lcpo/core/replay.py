@@ -43,7 +43,9 @@ class Replay(NamedTuple):
         return self.rows.context.shape[-3] - self.num_rows
 
 
-def replay_init(spec: Spec, capacity: int, rollout_length: int, num_extra: int = 0) -> Replay:
+def replay_init(
+    spec: Spec, capacity: int | None, rollout_length: int, num_extra: int = 0
+) -> Replay:
     """Room for `capacity` transitions, which come `rollout_length` steps at a time.
 
     `num_extra`: how many numbers of a transition's `extra` [..., num_extra] are kept with it.
@@ -51,6 +53,7 @@ def replay_init(spec: Spec, capacity: int, rollout_length: int, num_extra: int =
     The rows are a multiple of the rollout, so that no rollout wraps around, and `lags` more than
     the capacity, so that the newest rollout does not overwrite the oldest row's history.
     """
+    assert capacity is not None, "resolve the config first: lcpo.config.resolve"
     context = spec.context if spec.contiguous_contexts else ContextSlice(0, 0, 0)
     steps = -(-capacity // spec.num_worlds)
     num_rows = -(-(steps + context.lags) // rollout_length) * rollout_length

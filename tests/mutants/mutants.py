@@ -379,7 +379,7 @@ MUTANTS = (
     ),
     Mutant(
         "anchors-from-empty-slots", "lcpo/core/buffers.py",
-        "jnp.maximum(reservoir_count(reservoir), 1)", "reservoir.items.shape[0]",
+        "jnp.maximum(filled, 1)", "reservoir.items.shape[0]",
         (f"{CORE}only_slots_that_hold_an_item_are_drawn",),
         "zeros are drawn as if they were states",
     ),

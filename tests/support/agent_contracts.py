@@ -183,7 +183,7 @@ def _targets_of_blocks(spec: Spec, config: Any, state: Any, batch: Any) -> Any:
     """The batch as the newest block and as the past one."""
     networks = on_policy.make_networks(config, spec)
     batch = batch._replace(extra=clear.behaviour(spec, networks, state.learner, batch.obs))
-    data, _ = clear.estimate(config, spec, networks, state.learner, batch, batch)
+    data, _ = clear.estimate(config, spec, state.learner, batch, batch)
     return data.target.reshape(T, -1), data.advantage.reshape(T, -1)
 
 
