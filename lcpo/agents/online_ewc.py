@@ -49,6 +49,10 @@ class Config(sac.Config):
     averaging_rate: float = traced(7e-5, "step of the averages F, theta* (beta)", low=0.0, high=1.0)
     faults: tuple[str, ...] = faults(*FAULTS)
 
+    def optimisers(self, network: Network) -> sac.Optimisers:
+        """SAC's, with the gradient of the penalty added first."""
+        return sac.adams(self, network, [pull(coef) for coef in coefficients(self)])
+
 
 class Past(NamedTuple):
     """The optax state of `pull`, the first part of a network's optimiser state."""
@@ -56,18 +60,6 @@ class Past(NamedTuple):
     weights: Any  # theta*
     importance: Any  # F
     num_updates: Array  # gradient steps so far, int32
-
-
-def init(config: Config, spec: Spec, key: Array) -> State:
-    """A fresh SAC without a past, and an empty replay."""
-    network = off_policy.make_network(config, spec)
-    learner = sac.learner_init(config, spec, key, optimisers(config, network))
-    return off_policy.state_init(config, spec, learner)
-
-
-def optimisers(config: Config, network: Network) -> sac.Optimisers:
-    """SAC's, with the gradient of the penalty added first."""
-    return sac.adams(config, network, [pull(coef) for coef in coefficients(config)])
 
 
 def coefficients(config: Config) -> tuple[Array | float, Array | float, Array | float]:
@@ -107,10 +99,9 @@ def step(
     config: Config, spec: Spec, learner: ActorCritics, data: Transition, uniform: Array
 ) -> tuple[ActorCritics, Metrics]:
     """One gradient step on transitions [B]; uniform numbers [B, A] draw the actions of F_now."""
-    network = off_policy.make_network(config, spec)
     before = penalties(config, learner)
-    learner, y, metrics = sac.descend(config, spec, learner, data, optimisers(config, network))
-    learner = follow(config, learner, importances(config, network, learner, data, y, uniform))
+    learner, y, metrics = sac.descend(config, spec, learner, data)
+    learner = follow(config, learner, importances(config, spec, learner, data, y, uniform))
     learner, more = sac.finish(config, spec, learner, data.obs, y)
     past = learner.policy_opt[0]
     drift = jax.tree.map(lambda now, old: now - old, learner.policy, past.weights)
@@ -135,14 +126,10 @@ def penalties(config: Config, learner: ActorCritics) -> list[Array]:
 
 
 def importances(
-    config: Config,
-    network: Network,
-    learner: ActorCritics,
-    data: Transition,
-    target: Array,
-    uniform: Array,
+    config: Config, spec: Spec, learner: ActorCritics, data: Transition, y: Array, uniform: Array
 ) -> tuple[Any, Any, Any]:
-    """F_now of the policy and each critic."""
+    """F_now of the policy and each critic, with targets y [B] and uniform numbers [B, A]."""
+    network = off_policy.make_network(config, spec)
     logits = network.apply(learner.policy, data.obs)
     drawn = jax.nn.one_hot(inverse_cdf(logits, uniform), logits.shape[-1])
     score = drawn - jax.nn.softmax(logits)  # d log pi(a|s) / d logits
@@ -151,7 +138,7 @@ def importances(
 
     def of_critic(critic: Any) -> Any:
         q = network.apply(critic, data.obs)
-        error = off_policy.total_q(q, data.action) - target
+        error = off_policy.total_q(q, data.action) - y
         deltas = 2.0 * error[:, None, None] * jax.nn.one_hot(data.action, q.shape[-1])
         return square(network, critic, data.obs, deltas)
 
@@ -196,4 +183,4 @@ def follow(config: Config, learner: ActorCritics, found: tuple[Any, Any, Any]) -
     return learner._replace(policy_opt=policy_opt, critic_opts=(critics[0], critics[1]))
 
 
-agent = Agent("online-ewc", Config, init, sac.act, update, probabilities=sac.probabilities)
+agent = Agent("online-ewc", Config, sac.init, sac.act, update, probabilities=sac.probabilities)

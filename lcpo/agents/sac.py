@@ -13,8 +13,8 @@ In this order, `updates_per_rollout` times after each rollout, from the first on
 uniformly random for `random_steps`. The expectations over actions are exact sums. Scaled rewards
 as in `off_policy`. The published code takes pi(s) for pi(s') in y (fault "target-at-s").
 
-An agent that changes SAC's gradients (a penalty on old weights, a projection) passes its own
-`Optimisers` to `learner_init`, `step` and `descend`.
+An agent that changes SAC's gradients (a penalty on old weights, a projection) overrides
+`Config.optimisers`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,15 @@ class Config(common.EntropyConfig, off_policy.TargetConfig, off_policy.Config):
     entropy_target: float = with_default(common.EntropyConfig, "entropy_target", 0.1)
     faults: tuple[str, ...] = faults(TARGET_AT_S)
 
+    def optimisers(self, network: Network) -> Optimisers:
+        """The optimisers of all networks."""
+        return adams(self, network)
+
 
 class Optimisers(NamedTuple):
     """One gradient transformation per network: `adams`, or an agent's own.
 
-    Build them where they are used: they may close over traced values. `learner_init` and every
-    `step` need the same ones, whose optax states are the learner's `policy_opt` and `critic_opts`.
+    Their optax states are the learner's `policy_opt` and `critic_opts`.
     """
 
     policy: optax.GradientTransformation
@@ -76,14 +79,12 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     return off_policy.state_init(config, spec, learner_init(config, spec, key))
 
 
-def learner_init(
-    config: Config, spec: Spec, key: Array, optimisers: Optimisers | None = None
-) -> ActorCritics:
+def learner_init(config: Config, spec: Spec, key: Array) -> ActorCritics:
     """Fresh networks, and copies of the critics as targets."""
     network = off_policy.make_network(config, spec)
     policy, *pair = (network.init(k) for k in jax.random.split(key, 3))
     critics = (pair[0], pair[1])
-    one, (two, three) = optimisers or adams(config, network)
+    one, (two, three) = config.optimisers(network)
     opts = one.init(policy), (two.init(critics[0]), three.init(critics[1]))
     return ActorCritics(policy, critics, critics, *opts, optim.entropy_init(), stats.moments_init())
 
@@ -126,28 +127,20 @@ def update(
 
 
 def step(
-    config: Config,
-    spec: Spec,
-    learner: ActorCritics,
-    data: Transition,
-    optimisers: Optimisers | None = None,
+    config: Config, spec: Spec, learner: ActorCritics, data: Transition
 ) -> tuple[ActorCritics, Metrics]:
     """One gradient step of every network on transitions [B], in the order of the docstring."""
-    learner, y, metrics = descend(config, spec, learner, data, optimisers)
+    learner, y, metrics = descend(config, spec, learner, data)
     learner, more = finish(config, spec, learner, data.obs, y)
     return learner, {**more, **metrics}
 
 
 def descend(
-    config: Config,
-    spec: Spec,
-    learner: ActorCritics,
-    data: Transition,
-    optimisers: Optimisers | None = None,
+    config: Config, spec: Spec, learner: ActorCritics, data: Transition
 ) -> tuple[ActorCritics, Array, Metrics]:
     """The steps of the policy and then of both critics; the critics' targets y [B]."""
     network = off_policy.make_network(config, spec)
-    one, others = optimisers or adams(config, network)
+    one, others = config.optimisers(network)
     policy_loss, policy_grads = policy_gradient(config, spec, learner, data)
     policy, policy_opt = optim.apply(one, policy_grads, learner.policy_opt, learner.policy)
     learner = learner._replace(policy=policy, policy_opt=policy_opt)

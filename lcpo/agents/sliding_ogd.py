@@ -26,6 +26,7 @@ from lcpo.agents import off_policy, sac
 from lcpo.agents.off_policy import State
 from lcpo.agents.sac import ActorCritics
 from lcpo.config import config, faults, static, traced
+from lcpo.core.nets import Network
 from lcpo.core.replay import Replay
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -43,6 +44,12 @@ class Config(sac.Config):
     value_learning_rate: float = traced(1e-4, "length of the critics' steps", low=0.0)
     window: int = static(1000, "gradient steps that are orthogonal to each other (N)", low=2)
     faults: tuple[str, ...] = faults(sac.TARGET_AT_S, ASCENT)
+
+    def optimisers(self, network: Network) -> sac.Optimisers:
+        """Steps of constant length, orthogonal to the last ones."""
+        del network
+        critic = orthogonal(self, self.value_learning_rate)
+        return sac.Optimisers(orthogonal(self, self.learning_rate), (critic, critic))
 
 
 class Directions(NamedTuple):
@@ -62,8 +69,7 @@ class OgdMemory(NamedTuple):
 
 def init(config: Config, spec: Spec, key: Array) -> State:
     """A fresh SAC with no directions, and an empty replay."""
-    learner = sac.learner_init(config, spec, key, optimisers(config))
-    return put_away(off_policy.state_init(config, spec, learner))
+    return put_away(sac.init(config, spec, key))
 
 
 def put_away(state: State) -> State:
@@ -79,12 +85,6 @@ def take_out(state: Any) -> State:
     policy_opt, critic_opts = state.memory.directions
     learner = state.learner._replace(policy_opt=policy_opt, critic_opts=critic_opts)
     return state._replace(learner=learner, memory=state.memory.replay)
-
-
-def optimisers(config: Config) -> sac.Optimisers:
-    """Of the policy and each critic."""
-    critic = orthogonal(config, config.value_learning_rate)
-    return sac.Optimisers(orthogonal(config, config.learning_rate), (critic, critic))
 
 
 def orthogonal(config: Config, rate: Array | float) -> optax.GradientTransformation:
@@ -139,7 +139,7 @@ def step(
     config: Config, spec: Spec, learner: ActorCritics, data: Transition
 ) -> tuple[ActorCritics, Metrics]:
     """One gradient step of every network on transitions [B]."""
-    learner, metrics = sac.step(config, spec, learner, data, optimisers(config))
+    learner, metrics = sac.step(config, spec, learner, data)
     policy, (one, other) = learner.policy_opt, learner.critic_opts
     metrics["share_left"] = policy.share_left
     metrics["value_share_left"] = 0.5 * (one.share_left + other.share_left)

@@ -849,12 +849,10 @@ MUTANTS = (
     ),
     Mutant(
         "ewc-importance-before-the-step", "lcpo/agents/online_ewc.py",
-        "    learner, y, metrics = sac.descend(config, spec, learner, data, "
-        "optimisers(config, network))\n"
-        "    learner = follow(config, learner, importances(config, network, learner,",
-        "    old = learner\n    learner, y, metrics = sac.descend(config, spec, learner, data, "
-        "optimisers(config, network))\n"
-        "    learner = follow(config, learner, importances(config, network, old,",
+        "    learner, y, metrics = sac.descend(config, spec, learner, data)\n"
+        "    learner = follow(config, learner, importances(config, spec, learner,",
+        "    old = learner\n    learner, y, metrics = sac.descend(config, spec, learner, data)\n"
+        "    learner = follow(config, learner, importances(config, spec, old,",
         (f"{GOLDEN_OFF}online_ewc_update[update_ewc_0]",),
         "importances are those of the networks before the step",
     ),
@@ -1664,8 +1662,8 @@ MUTANTS = (
     ),
     Mutant(
         "critics-take-the-policy-s-rate", "lcpo/agents/sliding_ogd.py",
-        "critic = orthogonal(config, config.value_learning_rate)",
-        "critic = orthogonal(config, config.learning_rate)",
+        "critic = orthogonal(self, self.value_learning_rate)",
+        "critic = orthogonal(self, self.learning_rate)",
         (f"{OGD}policy_and_critics_have_steps_of_their_own_length",),
         "value_learning_rate has no effect",
     ),
