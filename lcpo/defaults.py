@@ -40,9 +40,8 @@ _PROBE: Values = {"rollout_length": 40, "hidden": (32, 32)}
 _RATES: Values = {"learning_rate": 3e-3, "value_learning_rate": 3e-3}
 _SOFT: Values = {"entropy_coef": 0.2, "entropy_target": 0.0}
 _REPLAY_PROBE: Values = {**_PROBE, "updates_per_rollout": 4, "batch_size": 64, "random_steps": 400}
-_MODEL_PROBE: Values = {
-    "model_hidden": (32, 32), "ensemble_size": 3, "model_passes": 2, "model_batch_size": 64,
-}  # fmt: skip
+_SAC_PROBE: Values = {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05}
+_MODEL_PROBE: Values = {"model_hidden": (32, 32), "model_passes": 2, "model_batch_size": 64}
 # Q-learning explores until late in B, or it would never try the other answer.
 _Q_PROBE: Values = {**_REPLAY_PROBE, "learning_rate": 3e-3, "epsilon_steps": 20_000}
 
@@ -82,20 +81,11 @@ _PROBE_AGENTS: dict[str, Values] = {
     "pt-dqn": {
         **_Q_PROBE, "target_period": 200, "permanent_period": 1000, "permanent_learning_rate": 1e-3,
     },
-    "sac": {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
-    "mbcd": {
-        **_REPLAY_PROBE, **_RATES, "target_rate": 0.05, **_MODEL_PROBE, "min_steps": 1000,
-        "forget": 20,
-    },
-    "online-ewc": {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
-    "sliding-ogd": {
-        **_REPLAY_PROBE, "target_rate": 0.05, "learning_rate": 0.1, "value_learning_rate": 0.1,
-        "window": 50,
-    },
-    "mbpo": {
-        **_REPLAY_PROBE, **_RATES, **_SOFT, "target_rate": 0.05, "model_hidden": (32, 32),
-        "model_passes": 2, "model_batches": 4, "model_batch_size": 64, "model_samples": 64,
-    },
+    "sac": _SAC_PROBE,
+    "mbcd": {**_SAC_PROBE, **_MODEL_PROBE, "ensemble_size": 3, "min_steps": 1000, "forget": 20},
+    "online-ewc": _SAC_PROBE,
+    "sliding-ogd": {**_SAC_PROBE, "learning_rate": 0.1, "value_learning_rate": 0.1, "window": 50},
+    "mbpo": {**_SAC_PROBE, **_SOFT, **_MODEL_PROBE, "model_batches": 4, "model_samples": 64},
 }  # fmt: skip
 """docs/probes.md. Variants keep what makes them variants: their automatic entropy, or none."""
 

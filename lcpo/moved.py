@@ -13,6 +13,7 @@ MOVED = {
     "lcpo.agents.steps": "lcpo.agents.presets",
     "lcpo.contexts.workloads": "lcpo.straggler.workloads",
     "lcpo.core.dists": "lcpo.distributions",
+    "lcpo.core.fisher": "lcpo.agents.online_ewc",
     "lcpo.envs.straggler": "lcpo.straggler",
     "lcpo.study.evaluate": "lcpo.study.play.evaluate",
     "lcpo.study.hedging": "lcpo.straggler.timeouts",

@@ -104,7 +104,7 @@ def is_ours(name: str) -> bool:
 
 
 def find_agent(name: str) -> AnyAgent:
-    """An agent by name, "constant:ACTION", or a user's own as 'package.module:agent'."""
+    """An agent by name, "constant:ACTION", or a user's own as "package.module:agent"."""
     if constant.is_action(name):
         return constant.of_action(name)
     if isinstance(name, str) and constant.PREFIX in name[:9] and not name[9:].isidentifier():

@@ -98,10 +98,7 @@ def update(
 
 
 def behaviour(spec: Spec, networks: Networks, learner: on_policy.State, obs: Array) -> Array:
-    """The parameters of mu and V_mu, which are stored with a step: [..., A * P + 1].
-
-    The networks that acted are those before the update.
-    """
+    """The parameters of mu and V_mu, the networks before the update: [..., A * P + 1]."""
     mu = spec.actions.normalized(networks.policy.apply(learner.policy, obs))
     value = networks.value.apply(learner.value, obs)
     return jnp.concatenate([mu.reshape(*value.shape[:-1], -1), value], axis=-1)

@@ -27,8 +27,8 @@ from lcpo.agents import off_policy, sac
 from lcpo.agents.off_policy import State
 from lcpo.agents.sac import ActorCritics
 from lcpo.config import config, faults, traced
-from lcpo.core import fisher, optim
-from lcpo.core.nets import Network
+from lcpo.core import optim
+from lcpo.core.nets import Layer, Layers, Network
 from lcpo.distributions import inverse_cdf
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -133,8 +133,8 @@ def importances(
     logits = network.apply(learner.policy, data.obs)
     drawn = jax.nn.one_hot(inverse_cdf(logits, uniform), logits.shape[-1])
     score = drawn - jax.nn.softmax(logits)  # d log pi(a|s) / d logits
-    policy = fisher.mean_square_gradient(network, learner.policy, data.obs, score)
-    square = running_sums if IMPORTANCE_OF_SUMS in config.faults else fisher.mean_square_gradient
+    policy = mean_square_gradient(network, learner.policy, data.obs, score)
+    square = running_sums if IMPORTANCE_OF_SUMS in config.faults else mean_square_gradient
 
     def of_critic(critic: Any) -> Any:
         q = network.apply(critic, data.obs)
@@ -146,17 +146,60 @@ def importances(
     return policy, of_critic(one), of_critic(other)
 
 
+def mean_square_gradient(network: Network, params: Any, x: Array, deltas: Array) -> Any:
+    """1/B sum_i g_i^2 of the samples' gradients g_i, given those in the outputs, deltas [B, ...].
+
+    In an MLP, g_i of a weight matrix is the outer product of the layer's inputs a_i and of the
+    gradient d_i in its outputs, so that the result is 1/B (a^2)' (d^2), as cheap as the gradient
+    of the mean. Other networks need the gradient of each sample.
+    """
+    if network.layer_inputs is None:
+        grads = sample_gradients(network, params, x, deltas)
+        return jax.tree.map(lambda g: jnp.mean(g**2, axis=0), grads)
+
+    def mean_square(seen: Array, delta: Array) -> Layer:
+        a, d = seen**2, delta**2
+        product = jnp.dot(a.T, d, precision=jax.lax.Precision.HIGHEST)
+        return Layer(product / len(a), jnp.mean(d, axis=0))
+
+    seen = network.layer_inputs(params, x)
+    back = _layer_deltas(network, params, x, deltas)
+    return tuple(mean_square(a, d) for a, d in zip(seen, back, strict=True))
+
+
+def sample_gradients(network: Network, params: Any, x: Array, deltas: Array) -> Any:
+    """g_i of each sample, leaves [B, ...]: B times the memory of the parameters."""
+
+    def gradient(x: Array, delta: Array) -> Any:
+        _, pull = jax.vjp(lambda params: network.apply(params, x), params)
+        return pull(delta)[0]
+
+    return jax.vmap(gradient)(x, deltas)
+
+
+def _layer_deltas(network: Network, params: Layers, x: Array, deltas: Array) -> list[Array]:
+    """d_i [B, outputs] of each layer: the gradient in a separate bias for each sample."""
+
+    def apply(biases: list[Array], x: Array) -> Array:
+        layers = zip(params, biases, strict=True)
+        return network.apply(tuple(Layer(layer.w, b) for layer, b in layers), x)
+
+    alone = [jnp.broadcast_to(layer.b[None], (len(x), *layer.b.shape)) for layer in params]
+    _, pull = jax.vjp(lambda biases: jax.vmap(apply)(biases, x), alone)
+    return pull(deltas)[0]
+
+
 CHUNK = 8
 """Samples whose gradients are held at a time: as many as fit in a core's cache."""
 
 
 def running_sums(network: Network, params: Any, x: Array, deltas: Array) -> Any:
-    """1/B sum_i (g_1 + ... + g_i)^2, g_i the gradient of sample i."""
+    """1/B sum_i (g_1 + ... + g_i)^2."""
     size = next(n for n in range(CHUNK, 0, -1) if len(x) % n == 0)
 
     def add(carry: tuple[Any, Any], samples: tuple[Array, Array]) -> tuple[tuple[Any, Any], None]:
         total, squares = carry
-        grads = fisher.sample_gradients(network, params, *samples)
+        grads = sample_gradients(network, params, *samples)
         for i in range(size):
             total = jax.tree.map(lambda t, g, i=i: t + g[i], total, grads)
             squares = jax.tree.map(lambda s, t: s + t**2, squares, total)

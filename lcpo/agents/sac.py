@@ -53,10 +53,7 @@ class Config(common.EntropyConfig, off_policy.TargetConfig, off_policy.Config):
 
 
 class Optimisers(NamedTuple):
-    """One gradient transformation per network: `adams`, or an agent's own.
-
-    Their optax states are the learner's `policy_opt` and `critic_opts`.
-    """
+    """One gradient transformation per network; states: `policy_opt` and `critic_opts`."""
 
     policy: optax.GradientTransformation
     critics: tuple[optax.GradientTransformation, optax.GradientTransformation]

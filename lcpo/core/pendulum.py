@@ -21,8 +21,7 @@ LAGS = 3
 def make_spec(num_bins: int) -> Spec:
     """The spec with this many torques."""
     context = ContextSlice(start=3, channels=2, lags=LAGS)
-    promises = {"contiguous_contexts": True, "unit_steps": True}
-    return Spec(3 + context.size, context, (num_bins,), **promises)
+    return Spec(3 + context.size, context, (num_bins,), contiguous_contexts=True, unit_steps=True)
 
 
 def torque_of(index: Array, num_bins: int) -> Array:
@@ -33,10 +32,7 @@ def torque_of(index: Array, num_bins: int) -> Array:
 def step(
     angle: Array, cos: Array, sin: Array, speed: Array, torque: Array, wind: tuple[Array, Array]
 ) -> tuple[Array, Array, Array]:
-    """Angle and speed after a step of 0.05 s, and its reward; arrays of one shape.
-
-    `cos` and `sin` are the angle's.
-    """
+    """Angle and speed after a step of 0.05 s, and its reward; `cos`, `sin` of the old angle."""
     push = wind[0] * cos + wind[1] * sin
     total = jnp.clip(torque + push, -MAX_TORQUE, MAX_TORQUE)
     reward = -(_wrap(angle) ** 2 + 0.1 * speed**2 + 0.001 * torque**2)

@@ -49,11 +49,9 @@ def fisher_product(
 ) -> tuple[Product, Array]:
     """v -> (F + damping I) v, F the Hessian of mean KL(old || new) on `obs` at the old parameters.
 
-    Also what the old policy gives on `obs`, for a `Limit`.
-
-    At the old parameters the Hessian of the KL is exactly its Gauss-Newton form, J' H J, with J
-    the Jacobian of the network and H the distribution's own curvature. One forward and one
-    backward pass through a linearised network; nothing is differentiated twice.
+    Also the old policy's outputs on `obs`, for a `Limit`. At the old parameters the Hessian of the
+    KL is exactly its Gauss-Newton form, J' H J, with J the Jacobian of the network and H the
+    distribution's own curvature: one forward and one backward pass through a linearised network.
     """
     _, unravel = ravel_pytree(params)
     old, jvp = jax.linearize(lambda params: policy.apply(params, obs), params)
@@ -69,10 +67,7 @@ def fisher_product(
 
 
 def conjugate_gradient(product: Product, target: Array) -> Array:
-    """Solve product(x) = target from x = 0, in at most 15 iterations: line 8 of Algorithm 1.
-
-    Once the squared residual is < 1e-10 the steps have length 0.
-    """
+    """Solve product(x) = target from x = 0, in at most 15 iterations: line 8 of Algorithm 1."""
     on_cpu = jax.default_backend() == "cpu"
 
     def unfinished(carry: tuple[Array, ...]) -> Array:
@@ -103,9 +98,8 @@ def bounded_while(
 ) -> Carry:
     """`step` while `unfinished`, at most `limit` times; after that `step` must change nothing.
 
-    On a CPU the loop ends early. Elsewhere runs are vmapped, and it always continues to the limit:
-    a loop with an early exit would wait for all runs, and copy all that it carries in every
-    iteration.
+    On a CPU the loop ends early. Elsewhere runs are vmapped: a loop with an early exit would wait
+    for all runs, and copy all that it carries in every iteration.
     """
     if jax.default_backend() == "cpu":
         return jax.lax.while_loop(unfinished, step, start)
@@ -211,11 +205,10 @@ def line_search(
     gradient: Array,
     limits: Array,
 ) -> LineSearch:
-    """Halve `step` until it keeps what it promised: fractions 1, 1/2, ..., 1/512.
+    """Try fractions 1, 1/2, ..., 1/512 of `step`; `evaluate(flat params) -> (loss, kls)`.
 
-    `evaluate(flat params) -> (loss, kls)`; `loss_old` is the loss at `params`. A trial is accepted
-    when the loss improves by more than a tenth of the linear prediction and every KL is within its
-    limit.
+    A trial is accepted if the loss improves by more than a tenth of the linear prediction on
+    `loss_old`, that at `params`, and every KL is within its limit.
     """
     predicted = -jnp.dot(gradient, step)
 

@@ -86,7 +86,7 @@ def test_values_are_the_sum_and_the_target_is_its_maximum() -> None:
     now = outputs(learner.permanent, data.obs) + outputs(learner.transient, data.obs)
     np.testing.assert_array_equal(actions[:, 0], now[:, 0].argmax(-1))
     np.testing.assert_array_equal(actions[:, 1], now[:, 1, :3].argmax(-1))
-    greedy = pt_dqn.probabilities(config, SPEC, state, data.obs).argmax(-1)
+    greedy = ddqn.probabilities(config, SPEC, state, data.obs).argmax(-1)
     np.testing.assert_array_equal(greedy, actions)
 
 

@@ -823,7 +823,7 @@ MUTANTS = (
     ),
     # Online EWC and sliding OGD.
     Mutant(
-        "fisher-squares-the-mean", "lcpo/core/fisher.py",
+        "fisher-squares-the-mean", "lcpo/agents/online_ewc.py",
         "return Layer(product / len(a), jnp.mean(d, axis=0))",
         "return Layer(product / len(a), jnp.mean(delta, axis=0) ** 2)",
         ("tests/core/test_fisher.py::test_mean_squares_are_those_of_single_samples[mlp]",),
