@@ -148,9 +148,7 @@ def _title(cls: type) -> str:
     return f"{cls.__module__.removeprefix('lcpo.')}.{cls.__name__}"
 
 
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+_hints = functools.cache(typing.get_type_hints)
 
 
 def _coerce_and_check(cls: type, field: dataclasses.Field, hint: Any, value: Any) -> Any:
