@@ -67,11 +67,10 @@ def _add_salt(data: Array) -> Array:
     return _mix(data + np.uint32(0x5BD1E995))
 
 
+def _seed(seed: Array) -> Array:
+    return jax.random.key_data(jax.random.key(seed))
+
+
 _HASHED = define_prng_impl(
-    key_shape=(2,),
-    seed=lambda seed: jax.random.key_data(jax.random.key(seed)),
-    split=_split,
-    random_bits=_bits,
-    fold_in=_fold_in,
-    name="hashed",
+    key_shape=(2,), seed=_seed, split=_split, random_bits=_bits, fold_in=_fold_in, name="hashed"
 )
