@@ -49,7 +49,7 @@ class Config(common.ModelConfig, sac.Config):
 
     threshold: float = traced(1000.0, "a CUSUM above this is a change (h)", low=0.0)
     new_stds: float = traced(2.0, "errors of a new context, in standard deviations", low=0.0)
-    max_disagreement: float = traced(3.0, "of the members, where S may move (max_std)", low=0.0)
+    max_disagreement: float = traced(3.0, "ignore steps with more disagreement (max_std)", low=0.0)
     min_steps: int = static(5000, "interactions in a context before it can change", low=0)
     max_models: int = static(7, "contexts that can be distinguished", low=1)
     forget: int = static(100, "transitions before a change that belong to no context", low=0)

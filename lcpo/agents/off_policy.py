@@ -43,7 +43,7 @@ class Config(common.Config):
 class TargetConfig:
     """Target networks that follow the online ones a little at every step."""
 
-    target_rate: float = traced(0.01, "step of the target networks (tau)", low=0.0, high=1.0)
+    target_rate: float = traced(0.01, "update rate of the target networks (tau)", low=0.0, high=1.0)
 
 
 class State(NamedTuple):

@@ -46,7 +46,7 @@ class Config(sac.Config):
     """Online EWC. Defaults are the paper's."""
 
     penalty_coef: float = traced(0.1, "weight of the penalty (alpha)", low=0.0)
-    averaging_rate: float = traced(7e-5, "step of the averages F, theta* (beta)", low=0.0, high=1.0)
+    averaging_rate: float = traced(7e-5, "rate of the averages F, theta* (beta)", low=0.0, high=1.0)
     faults: tuple[str, ...] = faults(*FAULTS)
 
     def optimisers(self, network: Network) -> sac.Optimisers:

@@ -40,8 +40,8 @@ class Config(ddqn.EpsilonConfig):
     permanent_learning_rate: float = traced(1e-5, "permanent network's learning rate", low=0.0)
     permanent_optimiser: str = static("adam", "of the permanent network", choices=("adam", "sgd"))
     permanent_period: int = static(20_000, "interactions per permanent update (K)", low=1)
-    forget_factor: float = traced(0.999, "share of the weights w that is kept", low=0.0, high=1.0)
-    target_period: int = static(2000, "interactions between copies of w to its target", low=1)
+    forget_factor: float = traced(0.999, "factor of w at a permanent update", low=0.0, high=1.0)
+    target_period: int = static(2000, "interactions between updates of the target network", low=1)
 
     def values(self, spec: Spec, learner: Any, obs: Array) -> Array:
         """Q [B, A, K] of both networks together. Padding actions stay far below all others."""

@@ -32,7 +32,7 @@ class Config:
 
     rollout_length: int = static(200, "interactions per update", low=1)
     learning_rate: float = traced(1.0, "learning rate of a first visit", low=0.0, high=1.0)
-    omega: float = traced(0.7, "the n-th visit's rate is divided by n^omega", low=0.0)
+    omega: float = traced(0.7, "the n-th visit's rate is divided by n^omega; 0: constant", low=0.0)
     epsilon: float = traced(0.1, "probability of a random action", low=0.0, high=1.0)
     gamma: float = traced(0.99, "discount per unit of time", low=0.0, high=1.0)
 
