@@ -26,7 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from lcpo.core import dists, nets, trust_region
+from lcpo import distributions as dists
+from lcpo.core import nets, trust_region
 from lcpo.core.trust_region import CG_ITERATIONS, Product
 from lcpo.distributions import Categorical
 from lcpo.run.worker import cores, pin

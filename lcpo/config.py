@@ -21,6 +21,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
+import jax.numpy as jnp
 
 from lcpo import values as plain_values
 from lcpo.errors import InputError
@@ -33,9 +34,8 @@ def traced(
     default: float, help: str, *, low: float | None = None, high: float | None = None
 ) -> Any:
     """A number that may vary between the runs of one compiled program."""
-    return dataclasses.field(
-        default=default, metadata={"traced": True, "help": help, "low": low, "high": high}
-    )
+    metadata = {"traced": True, "help": help, "low": low, "high": high}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def static(
@@ -50,16 +50,21 @@ def static(
 ) -> Any:
     """A size, flag or name that the compiled program depends on.
 
-    `share_of_steps`: the value None stands for this share of the steps of the run, `share_at_most`
-    being the most that it comes to (see `resolve`).
+    `share_of_steps`: None stands for this share of the run's steps, up to `share_at_most`
+    (see `resolve`).
     """
     metadata = {"traced": False, "help": help, "low": low, "high": high, "choices": choices}
     metadata |= {"share": share_of_steps, "share_at_most": share_at_most}
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def faults(*choices: str) -> Any:
+    """The field `faults`: those of the published code, of which none is repeated by default."""
+    return static((), "published faults to repeat", choices=choices)
+
+
 def with_default(cls: type, name: str, default: Any) -> Any:
-    """The field `name` of the config class `cls` with another default: help and bounds stay."""
+    """The field `name` of the config class `cls` with another default, but its help and bounds."""
     field = next(f for f in dataclasses.fields(cls) if f.name == name)
     return dataclasses.field(default=default, metadata=field.metadata)
 
@@ -88,7 +93,7 @@ def make(cls: type[T], values: Mapping[str, Any]) -> T:
         raise InputError(f"{_title(cls)} is no config: needs a class with @lcpo.config.config")
     if not isinstance(values, Mapping):
         plain_values.refuse(f"values of {_title(cls)}", values, "a dict of names and values")
-    fields = {f.name: f for f in dataclasses.fields(cls)}
+    fields, hints = {f.name: f for f in dataclasses.fields(cls)}, _hints(cls)
     for name in values:
         if name not in fields:
             raise InputError(unknown("field", name, fields, of=_title(cls)))
@@ -96,9 +101,7 @@ def make(cls: type[T], values: Mapping[str, Any]) -> T:
         is_given = name in values or not field.init
         if not is_given and field.default is field.default_factory is dataclasses.MISSING:
             raise InputError(f"{_title(cls)}.{name} has no default: give it one, or a value")
-    hints = _hints(cls)
-    checked = {k: _coerce_and_check(cls, fields[k], hints[k], v) for k, v in values.items()}
-    return cls(**checked)
+    return cls(**{k: _coerce_and_check(cls, fields[k], hints[k], v) for k, v in values.items()})
 
 
 def to_json(config: Any) -> dict[str, Any]:
@@ -113,37 +116,31 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def resolve(config: T, steps: int, fraction: Fraction = Fraction(1)) -> T:
-    """Fill the sizes given as None that stand for a share of the steps of the run.
+    """Replace each None that stands for a share of the run's steps.
 
-    `fraction`: of the time that everything is given for; the most that a share comes to shrinks
-    with it.
+    `fraction`: of the published length of a run; the upper limits of the shares shrink with it.
     """
-
-    def size(share: float, most: int | None) -> int:
-        found = round(share * steps)
-        return max(1, found if most is None else min(found, round(most * fraction)))
-
-    sizes = {
-        f.name: size(f.metadata["share"], f.metadata.get("share_at_most"))
-        for f in dataclasses.fields(config)  # pyright: ignore[reportArgumentType]
-        if f.metadata.get("share") and getattr(config, f.name) is None
-    }
+    sizes: dict[str, int] = {}
+    for field in dataclasses.fields(config):  # pyright: ignore[reportArgumentType]
+        share, most = (field.metadata.get(key) for key in ("share", "share_at_most"))
+        if share and getattr(config, field.name) is None:
+            found = round(share * steps)
+            sizes[field.name] = max(
+                1, found if most is None else min(found, round(most * fraction))
+            )
     return dataclasses.replace(config, **sizes) if sizes else config  # pyright: ignore[reportArgumentType]
 
 
 def published_faults(cls: type) -> dict[str, Any]:
-    """The setting in which an agent or environment repeats every fault of the published code."""
+    """The values with which an agent or environment repeats every fault of the published code."""
     found = [f for f in dataclasses.fields(cls) if f.name == "faults"]
     return {"faults": tuple(found[0].metadata["choices"])} if found else {}
 
 
 def stack(configs: list[T]) -> T:
     """Stack the traced fields of configs that agree in all static ones, for vmap."""
-    first = jax.tree.structure(configs[0])
-    if any(jax.tree.structure(c) != first for c in configs):
+    if len({jax.tree.structure(c) for c in configs}) > 1:
         raise InputError("configs to be stacked differ in a static field")
-    import jax.numpy as jnp
-
     return jax.tree.map(lambda *leaves: jnp.asarray(leaves, jnp.float32), *configs)
 
 
@@ -151,14 +148,12 @@ def _title(cls: type) -> str:
     return f"{cls.__module__.removeprefix('lcpo.')}.{cls.__name__}"
 
 
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+_hints = functools.cache(typing.get_type_hints)
 
 
 def _coerce_and_check(cls: type, field: dataclasses.Field, hint: Any, value: Any) -> Any:
-    """Coerce `value` to the field's type and check its bounds."""
     meta = field.metadata
+    low, high, choices = (meta.get(key) for key in ("low", "high", "choices"))
 
     def fail(need: str) -> typing.NoReturn:
         what, help = f"{_title(cls)}.{field.name}", f" ({meta['help']})" if "help" in meta else ""
@@ -166,22 +161,19 @@ def _coerce_and_check(cls: type, field: dataclasses.Field, hint: Any, value: Any
 
     out = _coerce(hint, value, fail)
     for x in out if isinstance(out, tuple) else (out,):
-        if isinstance(x, bool) or not isinstance(x, (int, float)):
+        if choices is not None and not callable(choices) and x not in choices:
+            raise InputError(unknown(field.name, x, choices, of=_title(cls)))
+        if not plain_values.is_number(x):
             continue
-        # A traced field is a float32 in the compiled program, a size there an int32.
+        # In the compiled program a traced field is a float32, and a size an int32.
         if isinstance(x, float) and not plain_values.fits_float32(x):
             fail("a finite number, in float32")
         if isinstance(x, int) and abs(x) > plain_values.INT_MAX:
             fail(f"at most {plain_values.INT_MAX:,}")
-        if meta.get("low") is not None and x < meta["low"]:
-            fail(f"at least {meta['low']}")
-        if meta.get("high") is not None and x > meta["high"]:
-            fail(f"at most {meta['high']}")
-    choices = meta.get("choices")
-    if choices is not None and not callable(choices):
-        for x in out if isinstance(out, tuple) else (out,):
-            if x not in choices:
-                raise InputError(unknown(field.name, x, choices, of=_title(cls)))
+        if low is not None and x < low:
+            fail(f"at least {low}")
+        if high is not None and x > high:
+            fail(f"at most {high}")
     return out
 
 
@@ -201,15 +193,10 @@ def _coerce(hint: Any, value: Any, fail: Any) -> Any:
     if hint is int:
         return int(value) if plain_values.is_whole(value) else fail("a whole number")
     if hint is float:
-        return _to_float(value) if plain_values.is_number(value) else fail("a number")
+        try:
+            return float(value) if plain_values.is_number(value) else fail("a number")
+        except OverflowError:  # a whole number that no float can hold
+            return float("inf")
     if hint is str:
         return value if isinstance(value, str) else fail("a name")
     return value
-
-
-def _to_float(value: float) -> float:
-    """A whole number that no float can hold is infinite."""
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf")

@@ -1,6 +1,6 @@
-"""What holds on an environment where nobody says otherwise: one record for each.
+"""The defaults of each environment.
 
-An environment from elsewhere brings its own as the member `defaults` of its class.
+An environment of another package brings its own, as the member `defaults` of its class.
 """
 
 from __future__ import annotations
@@ -16,62 +16,50 @@ class Defaults(NamedTuple):
     """Of one environment."""
 
     trace: str | None = None
-    """The trace that belongs to it, where one does."""
+    """The trace that belongs to it, if any."""
     steps: int = 0
-    """The length of a run, where the trace does not tell; 0: it does."""
+    """The length of a run; 0: the trace's."""
     first_steps: int = 0
-    """The length of a run along the default trace, where that can have any."""
+    """The length of a run along a default trace of any length."""
     wind_divisors: tuple[int, int, int, int] | None = None
-    """By what the published code divides the wind of traces 1 .. 4; None: there is no wind."""
+    """Divisors of the wind of traces 1 .. 4 in the published code; None: there is no wind."""
     microseconds: float = 0.0
-    """What a step adds to an agent's on one core, for estimates: whole runs of LCPO less LCPO on
-    the Pendulum."""
+    """Time per step on one core beyond the Pendulum's, for estimates: measured on runs of LCPO."""
     agents: Mapping[str, Values] = {}
-    """Config values by agent, where the agent's own do not suit; a variant inherits its agent's."""
+    """Config values by agent; a variant inherits its agent's."""
     published: Mapping[str, Values] = {}
-    """Those of the published code, where they differ from ours."""
+    """Config values of the published code, where they differ."""
 
 
 _GRID: Values = {"hidden": (32, 32), "gamma": 0.95, "lam": 0.8, "reward_var_offset": 1e-8}
 _REPLAY_GRID: Values = {"hidden": (32, 32), "gamma": 0.95, "reward_var_offset": 1e-8}
 
-# The probe: small networks, quick steps. The entropy bonus is fixed and the same for all: a policy
-# that has become deterministic in A may never learn B, and would have nothing to forget for.
+# The probe: small networks, fast steps. All agents have the same fixed entropy bonus: a policy that
+# has become deterministic in context A may never learn B, and would forget nothing.
 _PROBE: Values = {"rollout_length": 40, "hidden": (32, 32)}
 _RATES: Values = {"learning_rate": 3e-3, "value_learning_rate": 3e-3}
 _SOFT: Values = {"entropy_coef": 0.2, "entropy_target": 0.0}
-_REPLAY_PROBE: Values = {
-    **_PROBE, "updates_per_rollout": 4, "batch_size": 64, "random_steps": 400,
-}  # fmt: skip
-_MODEL_PROBE: Values = {
-    "model_hidden": (32, 32), "ensemble_size": 3, "model_passes": 2, "model_batch_size": 64,
-}  # fmt: skip
-# Q-learning explores until late in B: where the old answer pays nothing, the other is not tried
-# otherwise.
+_REPLAY_PROBE: Values = {**_PROBE, "updates_per_rollout": 4, "batch_size": 64, "random_steps": 400}
+_SAC_PROBE: Values = {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05}
+_MODEL_PROBE: Values = {"model_hidden": (32, 32), "model_passes": 2, "model_batch_size": 64}
+# Q-learning explores until late in B, or it would never try the other answer.
 _Q_PROBE: Values = {**_REPLAY_PROBE, "learning_rate": 3e-3, "epsilon_steps": 20_000}
 
 _GRID_AGENTS: dict[str, Values] = {
     "a2c": {**_GRID, "learning_rate": 1e-3},
     "a2c-entropy": {"entropy_coef": 0.1},  # LCPO's
-    "lcpo": {
-        **_GRID, "c_anchor": 3e-7, "sigma": 0.5**0.5, "entropy_coef": 0.1,
-    },
+    "lcpo": {**_GRID, "c_anchor": 3e-7, "sigma": 0.5**0.5, "entropy_coef": 0.1},
     "trpo": _GRID,
     "ppo": _GRID,
     "ppo-entropy": {"entropy_coef": 0.1},  # LCPO-P's
     "lcpo-p": {**_GRID, "sigma": 0.5**0.5, "entropy_coef": 0.1},
     "tabular-a2c": {"learning_rate": 0.03, "gamma": 0.95},
-    "clear": _REPLAY_GRID,
-    "ddqn": _REPLAY_GRID,
-    "bfdqn": _REPLAY_GRID,
-    "pt-dqn": _REPLAY_GRID,
-    "sac": _REPLAY_GRID,
-    "mbcd": _REPLAY_GRID,
-    "online-ewc": _REPLAY_GRID,
-    "sliding-ogd": _REPLAY_GRID,
-    "mbpo": _REPLAY_GRID,
     "tabular-q": {"gamma": 0.95},
-}  # fmt: skip
+    **dict.fromkeys(
+        ("clear", "ddqn", "bfdqn", "pt-dqn", "sac", "mbcd", "online-ewc", "sliding-ogd", "mbpo"),
+        _REPLAY_GRID,
+    ),
+}
 """docs/envs/grid_world.md says why gamma and c_anchor are not the published 0.9 and 1e-5, with
 which LCPO learns on 11 of 16 seeds only."""
 _GRID_PUBLISHED: dict[str, Values] = {
@@ -93,27 +81,18 @@ _PROBE_AGENTS: dict[str, Values] = {
     "pt-dqn": {
         **_Q_PROBE, "target_period": 200, "permanent_period": 1000, "permanent_learning_rate": 1e-3,
     },
-    "sac": {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
-    "mbcd": {
-        **_REPLAY_PROBE, **_RATES, "target_rate": 0.05, **_MODEL_PROBE, "min_steps": 1000,
-        "forget": 20,
-    },
-    "online-ewc": {**_REPLAY_PROBE, **_RATES, "target_rate": 0.05},
-    "sliding-ogd": {
-        **_REPLAY_PROBE, "target_rate": 0.05, "learning_rate": 0.1, "value_learning_rate": 0.1,
-        "window": 50,
-    },
-    "mbpo": {
-        **_REPLAY_PROBE, **_RATES, **_SOFT, "target_rate": 0.05, "model_hidden": (32, 32),
-        "model_passes": 2, "model_batches": 4, "model_batch_size": 64, "model_samples": 64,
-    },
+    "sac": _SAC_PROBE,
+    "mbcd": {**_SAC_PROBE, **_MODEL_PROBE, "ensemble_size": 3, "min_steps": 1000, "forget": 20},
+    "online-ewc": _SAC_PROBE,
+    "sliding-ogd": {**_SAC_PROBE, "learning_rate": 0.1, "value_learning_rate": 0.1, "window": 50},
+    "mbpo": {**_SAC_PROBE, **_SOFT, **_MODEL_PROBE, "model_batches": 4, "model_samples": 64},
 }  # fmt: skip
 """docs/probes.md. Variants keep what makes them variants: their automatic entropy, or none."""
 
 ENVIRONMENTS: dict[str, Defaults] = {
     "pendulum": Defaults(trace="revisit", first_steps=MILLION, wind_divisors=(1, 1, 1, 1)),
     "inverted-pendulum": Defaults(wind_divisors=(1, 1, 8, 8), microseconds=31.5),
-    # Not measured: its physics takes seven tenths of the hopper's.
+    # Not measured: an estimate, seven tenths of the hopper's.
     "inverted-double-pendulum": Defaults(wind_divisors=(8, 8, 8, 8), microseconds=63.0),
     "hopper": Defaults(wind_divisors=(1, 1, 8, 1), microseconds=89.3),
     "reacher": Defaults(wind_divisors=(1, 8, 1, 1), microseconds=36.9),
@@ -122,10 +101,10 @@ ENVIRONMENTS: dict[str, Defaults] = {
     ),
     "probe-two-contexts": Defaults(trace="two-contexts", agents=_PROBE_AGENTS),
 }
-"""Ours, by name."""
+"""Those of this library, by name."""
 
 
 def of(name: str, env: Any = None) -> Defaults:
-    """Of the environment called `name`: those that its class (or object) `env` brings, or ours."""
+    """The defaults of environment `name`: those of its class (or object) `env`, or ours."""
     own = getattr(env, "defaults", None)
     return own if isinstance(own, Defaults) else ENVIRONMENTS.get(name, Defaults())

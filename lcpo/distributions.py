@@ -1,8 +1,7 @@
-"""What actions are drawn from: a value that the `Spec` names (`Spec.actions`).
+"""Distributions over actions, the values of `Spec.actions`.
 
 A policy network gives `num_outputs` numbers per observation, which `params` turns into the
-parameters of one distribution, [..., A, P]. Agents, replay and drivers ask `Spec.actions` for all
-that they need to know of actions, so that a new kind of action is a new `Distribution`.
+parameters of one distribution, [..., A, P]. A new kind of action is a new `Distribution`.
 """
 
 from __future__ import annotations
@@ -24,43 +23,27 @@ PADDING = -1e9
 class Distribution(abc.ABC):
     """A family of distributions over actions [..., A], one factor per action dimension.
 
-    Subclasses are frozen dataclasses: hashable and compared by value, hence static under jit. Every
-    quantity below is summed over the A dimensions; leading axes are those of the observations.
+    Subclasses are frozen dataclasses: hashable and compared by value, hence static under jit. They
+    set the attributes below in `__post_init__`, or define them as properties. Every quantity is
+    summed over the A dimensions; leading axes are those of the observations.
     """
 
-    @property
-    @abc.abstractmethod
-    def size(self) -> int:
-        """A: numbers that an action consists of."""
-
-    @property
-    @abc.abstractmethod
-    def num_outputs(self) -> int:
-        """Outputs of a policy network."""
-
-    @property
-    @abc.abstractmethod
-    def dtype(self) -> Any:
-        """Of actions, wherever they are passed around."""
-
-    @property
-    @abc.abstractmethod
-    def stored_dtype(self) -> Any:
-        """Of actions in a replay: the smallest that holds them, and the numbers 0 to 3."""
-
-    @property
-    @abc.abstractmethod
-    def num_features(self) -> int:
-        """Numbers that show an action to a network."""
-
-    @property
-    @abc.abstractmethod
-    def max_entropy(self) -> float:
-        """The largest entropy that a policy can have, in nats."""
+    size: int
+    """A: numbers that an action consists of."""
+    num_outputs: int
+    """Outputs of a policy network."""
+    num_features: int
+    """Numbers that represent an action as a network's input."""
+    max_entropy: float
+    """The largest entropy that a policy can have, in nats."""
+    dtype: Any
+    """Of actions, wherever they are passed around."""
+    stored_dtype: Any
+    """Of actions in a replay: the smallest that holds them and the numbers 0 to 3."""
 
     @abc.abstractmethod
     def params(self, outputs: Array) -> Array:
-        """The parameters [..., A, P] that a network's outputs [..., num_outputs] stand for."""
+        """The parameters [..., A, P] from a network's outputs [..., num_outputs]."""
 
     @abc.abstractmethod
     def sample(self, params: Array, key: Array) -> Array:
@@ -68,7 +51,7 @@ class Distribution(abc.ABC):
 
     @abc.abstractmethod
     def random(self, uniform: Array) -> Array:
-        """Actions spread evenly over all that there are, from numbers [..., A] in [0, 1)."""
+        """Actions spread evenly over the action space, from numbers [..., A] in [0, 1)."""
 
     @abc.abstractmethod
     def log_prob(self, params: Array, action: Array) -> Array:
@@ -96,14 +79,14 @@ class Distribution(abc.ABC):
 
     @abc.abstractmethod
     def __str__(self) -> str:
-        """How many actions there are, or of what kind, for messages."""
+        """The kind and number of actions, for messages."""
 
     def normalized(self, params: Array) -> Array:
-        """The same distributions in a unique form, as it is kept with a step."""
+        """The same distributions in a unique form, for storage."""
         return params
 
     def summary(self, params: Array) -> Array:
-        """What `Agent.probabilities` tells of a policy."""
+        """What `Agent.probabilities` returns."""
         return params
 
     @abc.abstractmethod
@@ -113,41 +96,25 @@ class Distribution(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Categorical(Distribution):
-    """Numbers of actions: one categorical per dimension. Parameters are logits [..., A, K].
-
-    K is the largest number of actions of any dimension.
-    """
+    """Discrete actions: one categorical per dimension. Parameters are logits [..., A, K]."""
 
     counts: tuple[int, ...]
-    """How many actions each dimension has."""
+    """How many actions each dimension has; K is the largest."""
 
-    @property
-    def size(self) -> int:
-        return len(self.counts)
-
-    @property
-    def num_outputs(self) -> int:
-        return len(self.counts) * max(self.counts)
-
-    @property
-    def dtype(self) -> Any:
-        return jnp.int32
-
-    @property
-    def stored_dtype(self) -> Any:
-        return jnp.uint8 if max(self.counts) <= 256 else jnp.int32
-
-    @property
-    def num_features(self) -> int:
-        return sum(self.counts)
-
-    @property
-    def max_entropy(self) -> float:
-        return float(sum(np.log(n) for n in self.counts))
+    def __post_init__(self) -> None:
+        counts, most = self.counts, max(self.counts, default=0)
+        vars(self).update(
+            size=len(counts),
+            num_outputs=len(counts) * most,
+            num_features=sum(counts),
+            max_entropy=float(sum(np.log(n) for n in counts)),
+            dtype=jnp.int32,
+            stored_dtype=jnp.uint8 if most <= 256 else jnp.int32,
+        )
 
     def params(self, outputs: Array) -> Array:
         width = max(self.counts)
-        logits = outputs.reshape(*outputs.shape[:-1], len(self.counts), width)
+        logits = outputs.reshape(*outputs.shape[:-1], self.size, width)
         if min(self.counts) == width:
             return logits
         exists = np.arange(width) < np.asarray(self.counts)[:, None]
@@ -191,12 +158,8 @@ class Categorical(Distribution):
         return bool(fits and ((action >= 0) & (action < self.counts)).all())
 
     def features(self, action: Array) -> Array:
-        """1 at the action of each dimension, 0 elsewhere."""
-        chosen = [
-            jax.nn.one_hot(action[..., d], count, dtype=jnp.float32)
-            for d, count in enumerate(self.counts)
-        ]
-        return jnp.concatenate(chosen, axis=-1)
+        one_hots = [jax.nn.one_hot(action[..., d], n) for d, n in enumerate(self.counts)]
+        return jnp.concatenate(one_hots, axis=-1)
 
     def __str__(self) -> str:
         return f"{' x '.join(map(str, self.counts))} actions"
@@ -217,8 +180,8 @@ def inverse_cdf(logits: Array, uniform: Array) -> Array:
     """Draw from logits [..., A, K] with one uniform number in [0, 1) per dimension: [..., A].
 
     The action is the number of cumulative probabilities, the last one left out, that are <= u. An
-    action of probability 0, such as one that does not exist, is never drawn: not even where
-    rounding leaves the sum of all probabilities below u.
+    action of probability 0, such as padding, is never drawn, not even where rounding leaves the sum
+    of all probabilities below u.
     """
     p = jax.nn.softmax(logits)
     k = jax.lax.broadcasted_iota(jnp.int32, p.shape, p.ndim - 1)  # [..., A, K]
@@ -229,3 +192,13 @@ def inverse_cdf(logits: Array, uniform: Array) -> Array:
     passed = (cumulative <= uniform[..., None]) & (k < p.shape[-1] - 1)
     possible = jnp.max(jnp.where(p > 0.0, k, 0), axis=-1)  # the last action that is
     return jnp.minimum(jnp.sum(passed, axis=-1, dtype=jnp.int32), possible)
+
+
+# The functions of `lcpo.core.dists`, the former name of this module, of logits [..., A, K].
+sample, log_prob = inverse_cdf, Categorical(()).log_prob
+entropy, kl = Categorical(()).entropy, Categorical(()).kl
+
+
+def to_logits(outputs: Array, num_actions: tuple[int, ...]) -> Array:
+    """Reshape network outputs [..., A * K] to logits [..., A, K], K = max(num_actions)."""
+    return Categorical(num_actions).params(outputs)

@@ -10,7 +10,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
+    "lcpo.agents.steps": "lcpo.agents.presets",
     "lcpo.contexts.workloads": "lcpo.straggler.workloads",
+    "lcpo.core.dists": "lcpo.distributions",
+    "lcpo.core.fisher": "lcpo.agents.online_ewc",
     "lcpo.envs.straggler": "lcpo.straggler",
     "lcpo.study.evaluate": "lcpo.study.play.evaluate",
     "lcpo.study.hedging": "lcpo.straggler.timeouts",

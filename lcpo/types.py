@@ -65,10 +65,7 @@ class ContextSlice(NamedTuple):
 
 
 class Guard(NamedTuple):
-    """A rule of the environment that plays an action of its own, whatever the agent chose.
-
-    Steps under it have weight 0: no policy is to be blamed for them, or praised.
-    """
+    """A rule of the environment that overrides the agent's action. Such steps have weight 0."""
 
     entry: int
     """Of an observation: 1 where the next step is under the rule, else 0."""
@@ -76,7 +73,7 @@ class Guard(NamedTuple):
     """What is played then."""
 
     def holds(self, obs: Array) -> Array:
-        """Where the next step is under the rule: obs [..., D], as a model may predict it, too."""
+        """Where the next step is under the rule: obs [..., D], observed or predicted."""
         return obs[..., self.entry] > 0.5
 
 
@@ -86,8 +83,7 @@ class Spec(NamedTuple):
     obs_size: int
     context: ContextSlice
     num_actions: tuple[int, ...] = ()
-    """Of discrete actions, how many there are, one entry per action dimension; short for
-    `distribution=Categorical(num_actions)`."""
+    """Number of discrete actions per dimension: short for `distribution=Categorical(...)`."""
     obs_levels: tuple[int, ...] | None = None
     """Number of levels of each observation entry, where the space is finite (tabular agents)."""
     elements: tuple[int, int] | None = None
@@ -95,26 +91,26 @@ class Spec(NamedTuple):
     num_worlds: int = 1
     """Worlds that one agent learns from: the N of every batch."""
     contiguous_contexts: bool = False
-    """A promise, for replay: from one step to the next each world's context moves on by one row,
-    across resets too. Then histories need not be stored, because neighbours hold them."""
+    """A promise, for replay: each world's context moves on by one row per step, across resets too,
+    so that histories need not be stored."""
     unit_steps: bool = False
-    """A promise: every step has elapsed = 1 and weight = 1. Neither is looked at then."""
+    """A promise: every step has elapsed = 1 and weight = 1."""
     guard: Guard | None = None
     """The rule that overrides actions, if there is one."""
     readings: tuple[str, ...] = ()
-    """Names of what a step tells beside the observation (`Step.readings`), for rules that were made
-    for this environment; the record of a run has their sums, as "total_NAME"."""
+    """Names of `Step.readings`, for rules made for this environment; the record of a run has their
+    sums, as "total_NAME"."""
     distribution: Distribution | None = None
     """What actions are drawn from, where they are not discrete."""
 
     @property
     def actions(self) -> Distribution:
-        """What actions are drawn from, stored as and shown as."""
+        """What actions are drawn from."""
         return self.distribution or Categorical(self.num_actions)
 
     @property
     def discrete(self) -> Categorical:
-        """`actions`, for who needs numbers of actions; InputError where there are none."""
+        """`actions`, if they are discrete; InputError otherwise."""
         actions = self.actions
         if not isinstance(actions, Categorical):
             raise InputError(
@@ -158,20 +154,19 @@ class Step(NamedTuple):
 
 
 class Training(NamedTuple):
-    """A plan: train from random starts on the trace, then walk along it once and only act.
+    """Train from random starts on the whole trace, then evaluate the frozen policy along it once.
 
-    At the end of every episode the trace jumps to a row drawn uniformly, so that the agent learns
-    from the whole trace at once, the future included.
+    At the end of every training episode the trace jumps to a row drawn uniformly.
     """
 
     steps: int
     """Interactions to learn from."""
     halve: tuple[str, ...] = ()
-    """Traced config fields (learning rates) that are halved on the way."""
+    """Traced config fields (learning rates) that are halved during training."""
     halve_at: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.9)
     """When, as shares of the updates."""
     evaluation_length: int = 200
-    """Steps per epoch of the evaluation: its returns are averaged as those of an online run."""
+    """Steps per epoch of the evaluation."""
 
 
 ConfigT = TypeVar("ConfigT")
@@ -189,10 +184,9 @@ class Agent(Generic[ConfigT, StateT]):
         -> (state, metrics)                     keeps its tree, shapes and dtypes
 
     The config is a class with `lcpo.config.config` and a static field `rollout_length`: the driver
-    collects so many steps of each world, then calls `update` once. The functions know no clock and
-    no environment; everything random comes from their key. If the state has large buffers that
-    only `update` reads, they stand in its field `memory`, which is left out when a finished run is
-    saved. Agents are compared by identity, so that what is compiled for one can be kept by it.
+    collects that many steps of each world, then calls `update` once. All randomness comes from the
+    key. Large buffers that only `update` reads belong in the state's field `memory`, which is left
+    out when a finished run is saved. Agents are compared by identity, as keys of compiled programs.
     """
 
     name: str
@@ -201,31 +195,30 @@ class Agent(Generic[ConfigT, StateT]):
     act: Callable[[ConfigT, Spec, StateT, Array, Array], tuple[Array, Any]]
     update: Callable[[ConfigT, Spec, StateT, Transition, Array], tuple[StateT, Metrics]]
     preset: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Config values in which this variant differs from the agent that it is a variant of."""
+    """Config values in which this variant differs from its parent."""
     parent: Agent[ConfigT, StateT] | None = None
     """The agent that this is a variant of."""
     check: Callable[[ConfigT, Spec], None] | None = None
     """Raises InputError where the agent cannot serve this config and spec."""
     probabilities: Callable[[ConfigT, Spec, StateT, Array], Array] | None = None
-    """`probabilities(config, spec, state, obs)`: those of every action, [N, A, K]; of actions that
-    are not discrete, the parameters of their distribution (`Distribution.summary`)."""
+    """`probabilities(config, spec, state, obs)`: of every action, [N, A, K]; for actions that are
+    not discrete, the parameters of their distribution (`Distribution.summary`)."""
     training: Training | None = None
-    """How the agent trains before it is judged; None: it is judged while it learns."""
+    """How the agent trains before its evaluation; None: it is evaluated while it learns."""
     raw: bool = False
     """A rule or table in the environment's own units: its observations are never normalised."""
 
     @property
     def root(self) -> Agent[ConfigT, StateT]:
-        """The eldest agent with these functions: all its variants share what is compiled for it."""
-        mine = (self.init, self.act, self.update, self.probabilities)
-        parent = self.parent
-        if parent and mine == (parent.init, parent.act, parent.update, parent.probabilities):
-            return parent.root
+        """The first ancestor with these functions: all its variants share one compiled program."""
+        names = ("init", "act", "update", "probabilities")
+        if self.parent and all(getattr(self, n) == getattr(self.parent, n) for n in names):
+            return self.parent.root
         return self
 
     @property
     def presets(self) -> dict[str, Any]:
-        """Config values of this variant and of those that it descends from."""
+        """Config values of this variant and its ancestors."""
         return {**(self.parent.presets if self.parent else {}), **self.preset}
 
     def config(self, **overrides: Any) -> ConfigT:
@@ -241,4 +234,3 @@ class Agent(Generic[ConfigT, StateT]):
 
 
 AnyAgent = Agent[Any, Any]
-"""An agent of whatever config and state."""

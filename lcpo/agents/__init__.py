@@ -19,7 +19,6 @@ from lcpo.agents import (
     online_ewc,
     ppo,
     pt_dqn,
-    random,
     sac,
     sliding_ogd,
     tabular_a2c,
@@ -37,7 +36,7 @@ def prescient(
     halve: tuple[str, ...] = ("learning_rate",),
     **preset: Any,
 ) -> AnyAgent:
-    """`agent` trained from random starts on the whole trace, then judged while it only acts.
+    """`agent` trained from random starts on the whole trace, then evaluated as a frozen policy.
 
     The fields `halve` are halved after 50, 60, 70, 80 and 90 % of the training.
     """
@@ -73,8 +72,8 @@ _ALL: tuple[AnyAgent, ...] = (
     mbcd.agent,
     tabular_a2c.agent,
     tabular_q.agent,
-    # What every other must beat: docs/agents/constant.md.
-    random.agent,
+    # Baselines that do not learn: docs/agents/constant.md.
+    constant.random,
     constant.agent,
 )
 _PRESCIENT: tuple[AnyAgent, ...] = (
@@ -100,12 +99,12 @@ AGENTS: Registry[AnyAgent] = Registry(
 
 
 def is_ours(name: str) -> bool:
-    """Whether an agent is a part of this library: loading it runs no code of others."""
+    """Whether an agent is part of this library, so that loading it runs no foreign code."""
     return constant.is_action(name) or names.is_ours(name, AGENTS)
 
 
 def find_agent(name: str) -> AnyAgent:
-    """An agent by name, "constant:ACTION", or a user's own as 'package.module:agent'."""
+    """An agent by name, "constant:ACTION", or a user's own as "package.module:agent"."""
     if constant.is_action(name):
         return constant.of_action(name)
     if isinstance(name, str) and constant.PREFIX in name[:9] and not name[9:].isidentifier():

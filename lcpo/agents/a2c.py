@@ -6,14 +6,14 @@
     L(phi)   = E[ (V(s) - R)^2 ], R the bootstrapped return      `on_policy.finish`
 
 With `entropy_target` > 0 the coefficient c is tuned so that the entropy approaches that share of
-its maximum, as LCPO does; the paper's A2C baseline has c = 0. Advantages are generalised ones, and
-rewards are scaled, which is not in the paper of A2C.
+its maximum, as LCPO does; the paper's A2C baseline has c = 0. Generalised advantages and scaled
+rewards are not in the A2C paper.
 """
 
 from __future__ import annotations
 
 from lcpo.agents import on_policy
-from lcpo.agents.on_policy import Networks, State
+from lcpo.agents.on_policy import State
 from lcpo.config import config
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -24,12 +24,11 @@ class Config(on_policy.AdamConfig):
 
 
 def update(
-    config: Config, spec: Spec, state: State, batch: Transition, key: Array,
-    networks: Networks | None = None,
-) -> tuple[State, Metrics]:  # fmt: skip
+    config: Config, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
     """One policy step, the value steps, one step of the entropy coefficient."""
     del key
-    networks = networks or on_policy.make_networks(config, spec)
+    networks = on_policy.make_networks(config, spec)
     state, data = on_policy.estimate(config, networks, state, batch)
     gradient = on_policy.policy_gradient(config, spec, networks.policy, state, data)
     policy, policy_opt = on_policy.adam_step(config, networks.policy, state, gradient.grads)

@@ -1,11 +1,11 @@
 """Anchors: past states whose context differs from the recent one, for LCPO and LCPO-P.
 
-    S_c <- W(B_a, B_r)      line 4 of Algorithm 1: draw from the reservoir B_a what is
-                            OOD with respect to B_r (Algorithm 3)                       `recall`
+    S_c <- W(B_a, B_r)      line 4 of Algorithm 1: draw states from the reservoir B_a that
+                            are OOD with respect to B_r (Algorithm 3)                   `recall`
     B_a <- B_a + B_r        line 16: reservoir sampling (Algorithm 2)                   `remember`
 
-The published code does the second before the first (fault "add-before-sample"). With
-`recent_batches` more than 1, omega compares with that many rollouts instead of B_r: `look_back`.
+The published code swaps the two (fault "add-before-sample"). With `recent_batches` > 1, states are
+compared with that many rollouts instead of B_r: `look_back`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROW_SUM_FILTER = "row-sum-filter"
 
 @config
 class AnchorConfig(on_policy.AdamConfig):
-    """What agents with anchors share."""
+    """Agents with anchors."""
 
     entropy_coef: float = with_default(on_policy.Config, "entropy_coef", 0.03)
     entropy_target: float = with_default(on_policy.Config, "entropy_target", 0.1)
@@ -39,38 +39,35 @@ class AnchorConfig(on_policy.AdamConfig):
         None, "reservoir capacity (paper: n_b); None: 1 % of the steps", low=1, share_of_steps=0.01
     )
     sampling_rounds: int = static(5, "draws per anchor wanted, before giving up", low=1)
-    recent_batches: int = static(
-        1, "newest rollouts that count as recent where contexts are judged", low=1
-    )
+    recent_batches: int = static(1, "newest rollouts that the detector compares with", low=1)
 
 
 class Anchors(NamedTuple):
     """S_c: as many OOD states as the batch has, or none."""
 
-    obs: Array  # [B, D]; of no use where `found` is False
+    obs: Array  # [B, D]; invalid where `found` is False
     found: Array  # bool: S_c is not empty
-    share: Array | float = 0.0  # of the past that was drawn: how much was OOD
+    share: Array | float = 0.0  # of the draws that were OOD
 
 
 class AnchorMemory(NamedTuple):
-    """What anchors are drawn from, and what they are compared with beside the newest rollout."""
+    """The reservoir, and older rollouts that count as recent."""
 
     past: Reservoir  # B_a, observations
     rollouts: Array  # [recent_batches - 1, B, D], the newest first
 
 
 def memory_init(config: AnchorConfig, spec: Spec) -> AnchorMemory:
-    """B_a, empty, and room for rollouts."""
-    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
+    """An empty B_a, and room for rollouts."""
     shape = (config.recent_batches - 1, config.rollout_length * spec.num_worlds, spec.obs_size)
     past = buffers.reservoir_init(config.buffer_size, (spec.obs_size,))
     return AnchorMemory(past, jnp.zeros(shape))
 
 
 def look_back(memory: AnchorMemory, batch: Array) -> tuple[Array, AnchorMemory]:
-    """What counts as recent [R, D], the batch [B, D] included; and the memory for the next time.
+    """The recent states [R, D], the batch [B, D] included, and the memory for the next update.
 
-    Until there are enough rollouts, the first counts as if it had been there all along.
+    Until there are enough rollouts, the first one fills their places.
     """
     if len(memory.rollouts) == 0:
         return batch, memory
@@ -82,7 +79,7 @@ def look_back(memory: AnchorMemory, batch: Array) -> tuple[Array, AnchorMemory]:
 def recall(
     config: AnchorConfig, spec: Spec, memory: AnchorMemory, recent: Array, count: int, key: Array
 ) -> Anchors:
-    """S_c: `count` states of the past that are OOD with respect to `recent` [R, D], or none."""
+    """S_c: `count` past states that are OOD with respect to `recent` [R, D], or none."""
     distance = ood.find_detector(config.detector).distance
     if ROW_SUM_FILTER in config.faults and distance is ood.mahalanobis_full:
         distance = ood.row_sum_filter
@@ -100,11 +97,11 @@ def recall(
 def remember(
     memory: AnchorMemory, obs: Array, keep: Array | None, key: Array, read: Anchors | None = None
 ) -> AnchorMemory:
-    """The memory with the states [B, D] that are to be kept added to B_a (Algorithm 2).
+    """The memory with the states [B, D] to keep added to B_a (Algorithm 2).
 
-    `read`: what was recalled before, in the same update. The write must depend on it, for XLA
-    copies a buffer that it may write before it is read, and drops barriers too early to tell. So
-    nothing is kept where NaN was read, which ends a run anyway.
+    `read`: the anchors recalled in the same update. The write must depend on them, or XLA would
+    copy the buffer, and barriers do not help. So nothing is kept where NaN was read, which ends a
+    run anyway.
     """
     if read is not None:
         sound = ~jnp.isnan(jnp.sum(read.obs))
@@ -115,16 +112,15 @@ def remember(
 def offered(spec: Spec, batch: Transition) -> tuple[Array, Array | None]:
     """The states of a rollout, [B, D], and which of them may become anchors, [B]; None: all.
 
-    Not those in which a guard acts: to hold the policy there would be in vain.
+    States in which a guard acts are left out: the policy has no effect there.
     """
     keep = None if spec.unit_steps else (batch.weight > 0.0).reshape(-1)
     return batch.obs.reshape(-1, spec.obs_size), keep
 
 
 def check(config: AnchorConfig, spec: Spec) -> None:
-    """The detector must exist, keep its rules, and have a context to look at if it needs one."""
-    detector = ood.find_detector(config.detector)
-    if detector.needs_context and spec.context.size == 0:
+    """The detector must exist, keep its rules, and have a context if it needs one."""
+    if ood.find_detector(config.detector).needs_context and spec.context.size == 0:
         raise InputError(
             f"detector {config.detector!r} looks at the context, but the observation has none: "
             "use 'mahalanobis-full', or an agent without anchors"

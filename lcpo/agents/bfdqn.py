@@ -11,8 +11,8 @@ the weights seeps down, and comes back when the weights have moved on. At gradie
                                               u_{n+1} = 0; all from the old values   `seep`
     weights <- u_0, then the target network follows                             `ddqn.follow`
 
-A vessel gives nothing back before its own time C_k / flow is over: it has to be filled first. The
-replay is short; the chain has to remember what it forgets. All else is DDQN's.
+A vessel gives nothing back before step C_k / flow: it must be filled first. The replay is short;
+the chain remembers what the replay drops. Everything else is DDQN's.
 """
 
 from __future__ import annotations
@@ -36,12 +36,8 @@ class Config(ddqn.Config):
     """BFDQN. Defaults are the paper's."""
 
     buffer_size: int | None = with_default(ddqn.Config, "buffer_size", 2000)
-    chain_length: int = static(
-        13, "variables per weight, the weight itself among them", low=2, high=64
-    )
-    flow: float = traced(
-        1e-3, "flow between a weight and the variable behind it (g_1_2)", low=0.0, high=1.0
-    )
+    chain_length: int = static(13, "variables per weight, itself included", low=2, high=64)
+    flow: float = traced(1e-3, "flow from a weight to the next variable (g_1_2)", low=0.0, high=1.0)
 
 
 class ChainedQ(NamedTuple):
@@ -93,10 +89,7 @@ def step(
 
 
 def seep(chain: Array, change: Array, flow: Array | float, t: Array) -> Array:
-    """The variables [length, weights] after step t, in which Adam changed the weights by `change`.
-
-    In terms of volume: what each vessel lost to the next, less what it got from the one before.
-    """
+    """The variables [length, weights] after step t, in which Adam moved the weights by `change`."""
     volume = volumes(len(chain))
     behind = jnp.concatenate([chain[1:], jnp.zeros_like(chain[:1])])
     lost = flow / volume * (chain - behind)  # g_k (u_k - u_{k+1})

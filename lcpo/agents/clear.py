@@ -1,8 +1,8 @@
 """CLEAR: continual learning with experience and replay (Rolnick et al. 2019).
 
 An actor-critic that learns from two blocks at a time: the newest rollout, and as many consecutive
-steps from anywhere in the past. mu and V_mu are the policy and the value function that were in
-force when a step was taken; they are kept with it.
+steps from the past. mu and V_mu are the policy and the value function at the time of a step, and
+are stored with it.
 
     rho      = min(max_rho, pi(a|s) / mu(a|s)),   c = min(max_c, pi(a|s) / mu(a|s))
     v, A     = V-trace targets and advantages of each block by itself        `core.returns.vtrace`
@@ -25,7 +25,7 @@ import optax
 
 from lcpo.agents import common, off_policy, on_policy
 from lcpo.agents.on_policy import TRUNCATION_LEAKS, Networks
-from lcpo.config import config, static, traced, with_default
+from lcpo.config import config, faults, static, traced, with_default
 from lcpo.core import replay, returns, stats
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -51,7 +51,7 @@ class Config(on_policy.AdamActorConfig):
     max_c: float = traced(1.0, "largest ratio that passes on the errors of later steps", low=0.0)
     policy_clone_coef: float = traced(1e-3, "weight of the KL to the past policy", low=0.0)
     value_clone_coef: float = traced(1e-2, "weight of the distance to the past value", low=0.0)
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+    faults: tuple[str, ...] = faults(*FAULTS)
 
 
 class State(NamedTuple):
@@ -76,7 +76,6 @@ class Data(NamedTuple):
 
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks, and an empty replay that keeps mu and V_mu with every step."""
-    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     num_extra = spec.actions.num_outputs + 1
     memory = replay.replay_init(spec, config.buffer_size, config.rollout_length, num_extra)
     return State(on_policy.init(config, spec, key), memory)
@@ -90,9 +89,8 @@ def update(
     learner = on_policy.follow_returns(config, state.learner, batch)
     batch = batch._replace(extra=behaviour(spec, networks, learner, batch.obs))
     memory = replay.replay_add(state.memory, spec, batch)
-    past = replay.replay_blocks(
-        memory, spec, config.updates_per_rollout, config.rollout_length, key
-    )
+    sizes = config.updates_per_rollout, config.rollout_length
+    past = replay.replay_blocks(memory, spec, *sizes, key)
     learner, metrics = jax.lax.scan(
         lambda learner, block: step(config, spec, learner, batch, block), learner, past
     )
@@ -100,10 +98,7 @@ def update(
 
 
 def behaviour(spec: Spec, networks: Networks, learner: on_policy.State, obs: Array) -> Array:
-    """The parameters of mu and V_mu, which are kept with a step: [..., A * P + 1].
-
-    Networks change between rollouts only, so those that acted are those before the update.
-    """
+    """The parameters of mu and V_mu, the networks before the update: [..., A * P + 1]."""
     mu = spec.actions.normalized(networks.policy.apply(learner.policy, obs))
     value = networks.value.apply(learner.value, obs)
     return jnp.concatenate([mu.reshape(*value.shape[:-1], -1), value], axis=-1)
@@ -114,11 +109,11 @@ def step(
 ) -> tuple[on_policy.State, Metrics]:
     """One value step and one policy step on two blocks, leaves [T, N, ...]."""
     networks = on_policy.make_networks(config, spec)
-    data, ratio = estimate(config, spec, networks, learner, fresh, past)
+    data, ratio = estimate(config, spec, learner, fresh, past)
     v_loss, v_grads = jax.value_and_grad(value_loss)(learner.value, config, networks, data)
     value, value_opt = on_policy.value_step(config, networks.value, learner, v_grads)
 
-    coefficient = common.entropy_coefficient(config, learner.entropy)
+    coefficient = learner.entropy.coefficient(config.entropy_coef)
     (loss, clone), grads = jax.value_and_grad(policy_loss, has_aux=True)(
         learner.policy, config, spec, networks, data, coefficient
     )
@@ -130,24 +125,20 @@ def step(
         "grad_norm": optax.tree.norm(grads),
         "value_loss": v_loss,
         "entropy": entropy,
-        "entropy_coef": common.entropy_coefficient(config, tuner),
+        "entropy_coef": tuner.coefficient(config.entropy_coef),
         "clone_loss": clone,
         "past_ratio": stats.weighted_mean(jnp.minimum(ratio, config.max_rho), data.is_past),
         "reward_scale": common.reward_scale(config, learner.return_stats),
     }
-    learner = learner._replace(policy=policy, policy_opt=policy_opt, entropy=tuner)
-    return learner._replace(value=value, value_opt=value_opt), metrics
+    new = {"policy": policy, "policy_opt": policy_opt, "value": value, "value_opt": value_opt}
+    return learner._replace(**new, entropy=tuner), metrics
 
 
 def estimate(
-    config: Config,
-    spec: Spec,
-    networks: Networks,
-    learner: on_policy.State,
-    fresh: Transition,
-    past: Transition,
+    config: Config, spec: Spec, learner: on_policy.State, fresh: Transition, past: Transition
 ) -> tuple[Data, Array]:
-    """What each step of both blocks [T, N, ...] is worth, and its ratio pi / mu, [B]."""
+    """Targets and advantages of the steps of both blocks [T, N, ...], and pi / mu, [B]."""
+    networks = on_policy.make_networks(config, spec)
     # Side by side, as worlds of their own; with the fault, one after the other.
     axis = 0 if BLOCKS_LEAK in config.faults else 1
     fresh = fresh._replace(readings=())  # a replay has none
@@ -164,17 +155,10 @@ def estimate(
         for fault, flag in ends.items()
     )
     values = networks.value.apply(learner.value, jnp.stack([both.obs, both.next_obs]))[..., 0]
-    target, advantage = returns.vtrace(
-        both.reward * common.reward_scale(config, learner.return_stats),
-        values[0],
-        values[1],
-        returns.discounts(config.gamma, both.elapsed),
-        terminated,
-        truncated,
-        ratio,
-        config.max_rho,
-        config.max_c,
-    )
+    reward = both.reward * common.reward_scale(config, learner.return_stats)
+    discount = returns.discounts(config.gamma, both.elapsed)
+    steps = (reward, values[0], values[1], discount, terminated, truncated)
+    target, advantage = returns.vtrace(*steps, ratio, config.max_rho, config.max_c)
     value_mu = both.extra[..., -1]
     data = Data(both.obs, both.action, advantage, target, both.weight, mu, value_mu, is_past)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (data, ratio))
@@ -213,6 +197,6 @@ def check(config: Config, spec: Spec) -> None:
 
 
 agent = Agent(
-    "clear", Config, init, on_policy.learner_act, update, check=check,
-    probabilities=on_policy.learner_probabilities,
+    "clear", Config, init, on_policy.act, update, check=check,
+    probabilities=on_policy.probabilities,
 )  # fmt: skip

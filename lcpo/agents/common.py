@@ -1,4 +1,4 @@
-"""What on-policy agents and agents with replay share: sizes, scaled rewards, the entropy bonus.
+"""Shared by on-policy agents and agents with replay: sizes, scaled rewards, the entropy bonus.
 
 r <- r / sqrt(Var + reward_var_offset)       Var: of running returns, or of replay's targets
 c  = entropy_coef * exp(x)                   x follows Adam on c (H - entropy_target * max H)
@@ -17,15 +17,13 @@ from lcpo.types import Array, Spec
 
 @config
 class Config:
-    """What every agent with networks has. Defaults are the paper's."""
+    """All agents with networks. Defaults are the paper's."""
 
     rollout_length: int = static(200, "interactions per update", low=1)
     hidden: tuple[int, ...] = static((64, 64), "hidden layer sizes", low=1)
     max_grad_norm: float = traced(1.0, "global gradient norm limit", low=0.0)
     gamma: float = traced(0.99, "discount per unit of time", low=0.0, high=1.0)
-    scale_rewards: bool = static(
-        True, "divide rewards by the std of their running returns (with replay: of the targets)"
-    )
+    scale_rewards: bool = static(True, "divide rewards by the std of returns (replay: of targets)")
     reward_var_offset: float = traced(1.0, "added to that variance before the root", low=0.0)
 
 
@@ -35,9 +33,8 @@ class EntropyConfig:
 
     entropy_coef: float = traced(0.0, "entropy coefficient, or its start if tuned", low=0.0)
     entropy_target: float = traced(
-        0.0, "tune the coefficient towards this share of the maximal entropy; 0: keep it fixed",
-        low=0.0, high=1.0,
-    )  # fmt: skip
+        0.0, "tune the coefficient towards this share of the maximum; 0: fixed", low=0.0, high=1.0
+    )
     entropy_learning_rate: float = traced(1e-3, "learning rate of the log coefficient", low=0.0)
 
 
@@ -51,37 +48,28 @@ class ModelConfig:
     model_batches: int = static(5, "gradient steps of a model per pass", low=1)
     model_batch_size: int = static(256, "transitions per gradient step of a model", low=1)
 
+    @property
+    def model_draws(self) -> int:
+        """Transitions that one training draws."""
+        return self.model_batches * self.model_batch_size
 
-def make_model(config: ModelConfig, spec: Spec, count: int | None = None) -> Network:
-    """The networks of a model: all of them, or `count`."""
-    return dynamics.make_network(spec, config.model_hidden, count or config.ensemble_size)
-
-
-def model_draws(config: ModelConfig) -> int:
-    """Transitions that one training draws."""
-    return config.model_batches * config.model_batch_size
+    def model(self, spec: Spec, count: int | None = None) -> Network:
+        """The networks of a model: all of them, or `count`."""
+        return dynamics.make_network(spec, self.model_hidden, count or self.ensemble_size)
 
 
 def reward_scale(config: Config, moments: stats.RunningMoments) -> Array:
-    """What rewards are multiplied by, given the moments of returns or targets."""
+    """The factor of rewards, from the moments of returns or targets."""
     if not config.scale_rewards:
         return jnp.float32(1.0)
     return 1.0 / jnp.sqrt(moments.var + config.reward_var_offset)
-
-
-def entropy_coefficient(config: EntropyConfig, tuner: optim.EntropyTuner) -> Array:
-    """The coefficient c now in force."""
-    return optim.entropy_coefficient(tuner, config.entropy_coef)
 
 
 def tune_entropy(
     config: EntropyConfig, spec: Spec, tuner: optim.EntropyTuner, entropy: Array
 ) -> optim.EntropyTuner:
     """One step of the coefficient, after a batch with this mean entropy; none without a target."""
-    target = config.entropy_target * spec.actions.max_entropy
-    tuned = optim.entropy_step(
-        tuner, config.entropy_coef, entropy, target, config.entropy_learning_rate
-    )
-    return jax.tree.map(
-        lambda new, old: jnp.where(config.entropy_target > 0.0, new, old), tuned, tuner
-    )
+    target, rate = config.entropy_target * spec.actions.max_entropy, config.entropy_learning_rate
+    tuned = optim.entropy_step(tuner, config.entropy_coef, entropy, target, rate)
+    has_target = config.entropy_target > 0.0
+    return jax.tree.map(lambda new, old: jnp.where(has_target, new, old), tuned, tuner)

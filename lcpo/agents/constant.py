@@ -1,38 +1,50 @@
-"""One action, always: what a policy that adapts must beat.
+"""Baselines that do not learn: one action, always ("constant"), or random actions ("random").
 
-The action is a traced field, so that all actions and all seeds are one compiled program. Nothing is
-learnt. "constant:2" is an agent, too, and so is "constant:1,0" where actions have two dimensions
+The constant action is a traced field, so that all actions and all seeds are one compiled program.
+"constant:2" is an agent, too, and so is "constant:1,0" if actions have two dimensions
 (`of_action`).
 """
 
 from __future__ import annotations
 
 import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from lcpo.agents.random import State, init
 from lcpo.config import config, static, traced
 from lcpo.errors import InputError
 from lcpo.types import Agent, AnyAgent, Array, Metrics, Spec, Transition
 
 
 @config
-class Config:
-    """One action, always."""
+class RandomConfig:
+    """Random actions, always."""
 
     rollout_length: int = static(200, "interactions per update, which changes nothing", low=1)
-    action: float = traced(
-        -1.0, "number of the action, the same in every dimension; -1: not chosen", low=-1.0
-    )
-    actions: tuple[int, ...] = static(
-        (), "the action of each dimension, where they differ; empty: `action`", low=0
-    )
+
+
+@config
+class Config(RandomConfig):
+    """One action, always."""
+
+    action: float = traced(-1.0, "number of the action, in every dimension; -1: unset", low=-1.0)
+    actions: tuple[int, ...] = static((), "of each dimension, if they differ", low=0)
+
+
+class State(NamedTuple):
+    """Nothing is remembered."""
+
+
+def init(config: Any, spec: Spec, key: Array) -> State:
+    """An empty state."""
+    del config, spec, key
+    return State()
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """The same for every observation."""
+    """The same action for every observation."""
     del state, key
     return jnp.broadcast_to(_index(config), (obs.shape[0], spec.action_size)), ()
 
@@ -40,7 +52,7 @@ def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tup
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
-    """Learns nothing; tells which action it is."""
+    """Reports the action."""
     del spec, batch, key
     return state, {"action": _index(config)[0].astype(jnp.float32)}
 
@@ -54,27 +66,23 @@ def _index(config: Config) -> Array:
 
 def check(config: Config, spec: Spec) -> None:
     """The action must be chosen, and exist."""
-    counts = spec.discrete.counts
-    if config.actions:
-        _check_each(config.actions, counts)
+    counts, given = spec.discrete.counts, config.actions
+    if not given:
+        action, last = float(config.action), min(counts) - 1
+        if action == -1.0:
+            raise InputError(f"no action is chosen: give its number as action, from 0 to {last}")
+        if action not in range(last + 1):
+            raise InputError(f"action = {action:g} does not exist: needs a number from 0 to {last}")
         return
-    action, last = float(config.action), min(counts) - 1
-    if action == -1.0:
-        raise InputError(f"no action is chosen: give its number as action, from 0 to {last}")
-    if action not in range(last + 1):
-        raise InputError(f"action = {action:g} does not exist: needs a number from 0 to {last}")
-
-
-def _check_each(actions: tuple[int, ...], counts: tuple[int, ...]) -> None:
-    given = ",".join(map(str, actions))
-    if len(actions) != len(counts):
+    name = PREFIX + ",".join(map(str, given))
+    if len(given) != len(counts):
         raise InputError(
-            f"constant:{given} has {len(actions)} numbers: needs {len(counts)}, one for each "
-            "dimension of the action"
+            f"{name} has {len(given)} numbers: needs {len(counts)}, one for each dimension of the "
+            "action"
         )
-    if any(action >= count for action, count in zip(actions, counts, strict=True)):
+    if any(action >= count for action, count in zip(given, counts, strict=True)):
         lasts = ",".join(str(count - 1) for count in counts)
-        raise InputError(f"constant:{given} does not exist: needs numbers from 0 to {lasts}")
+        raise InputError(f"{name} does not exist: needs numbers from 0 to {lasts}")
 
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
@@ -83,9 +91,37 @@ def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array
     return jax.nn.one_hot(action, max(spec.discrete.counts))
 
 
+def random_act(
+    config: RandomConfig, spec: Spec, state: State, obs: Array, key: Array
+) -> tuple[Array, tuple]:
+    """Each dimension's actions with equal probability."""
+    del config, state
+    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size))
+    return spec.actions.random(uniform), ()
+
+
+def random_update(
+    config: RandomConfig, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
+    """Reports nothing."""
+    del config, spec, batch, key
+    return state, {}
+
+
+def random_probabilities(config: RandomConfig, spec: Spec, state: State, obs: Array) -> Array:
+    """The same for each action of a dimension, [N, A, K]."""
+    del config, state
+    equal = jax.nn.softmax(spec.discrete.equal())
+    return jnp.broadcast_to(equal, (obs.shape[0], *equal.shape))
+
+
 agent = Agent(
     "constant", Config, init, act, update, check=check, probabilities=probabilities, raw=True
 )
+random = Agent(
+    "random", RandomConfig, init, random_act, random_update, probabilities=random_probabilities,
+    raw=True,
+)  # fmt: skip
 
 PREFIX = "constant:"
 

@@ -6,8 +6,8 @@
     phi'    <- rate * phi + (1 - rate) * phi'                                           `follow`
 
 Behaviour is epsilon-greedy with one coin for all dimensions: uniformly random in the first
-`random_steps`, then epsilon falls to 0 in a straight line (`epsilon`). Learning goes on from the
-first rollout, with `updates_per_rollout` steps after each. Scaled rewards as in `off_policy`.
+`random_steps`, then epsilon falls linearly to 0 (`epsilon`). Learning starts with the first
+rollout, with `updates_per_rollout` steps after each. Rewards are scaled as in `off_policy`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 @config
 class EpsilonConfig(off_policy.Config):
-    """What agents that explore as DDQN does have in common. Defaults are the paper's."""
+    """Agents that explore as DDQN does. Defaults are the paper's."""
 
     epsilon_steps: int | None = static(
-        None, "interactions in which epsilon falls from 1 to 0, after random_steps; None: 1/4 of "
-        "the run, at most 1,000,000",
+        None, "steps of epsilon's fall to 0, after random_steps; None: 1/4 of the run, at most 1e6",
         low=1, share_of_steps=1 / 4, share_at_most=1_000_000,
     )  # fmt: skip
+
+    def values(self, spec: Spec, learner: Any, obs: Array) -> Array:
+        """Q [N, A, K], of which `act` takes the largest; PT-DQN overrides this."""
+        return off_policy.make_network(self, spec).apply(learner.q, obs)
 
 
 @config
@@ -64,18 +67,14 @@ def learner_init(config: Config, spec: Spec, key: Array) -> QLearner:
     return QLearner(q, q, optim.adam(0.0, 1.0).init(q), stats.moments_init())
 
 
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+def act(
+    config: EpsilonConfig, spec: Spec, state: State, obs: Array, key: Array
+) -> tuple[Array, tuple]:
     """All dimensions random with probability epsilon, else all greedy."""
-    q = off_policy.make_network(config, spec).apply(state.learner.q, obs)
-    return choose(config, spec, state, q, key), ()
-
-
-def choose(config: EpsilonConfig, spec: Spec, state: State, q: Array, key: Array) -> Array:
-    """Epsilon-greedy actions [N, A] on values q [N, A, K]."""
-    uniform = jax.random.uniform(key, (q.shape[0], spec.action_size + 1))
+    greedy = jnp.argmax(config.values(spec, state.learner, obs), axis=-1)
+    uniform = jax.random.uniform(key, (obs.shape[0], spec.action_size + 1))
     explore = uniform[:, :1] < epsilon(config, spec, state)
-    greedy = jnp.argmax(q, axis=-1)
-    return jnp.where(explore, spec.actions.random(uniform[:, 1:]), greedy)
+    return jnp.where(explore, spec.actions.random(uniform[:, 1:]), greedy), ()
 
 
 def epsilon(config: EpsilonConfig, spec: Spec, state: State) -> Array:
@@ -109,18 +108,12 @@ def step(
 def descend(
     config: Any, network: Network, q: Any, opt: Any, data: Transition, target: Array
 ) -> tuple[Any, Any, Metrics]:
-    """One step of Adam on L: the new parameters and optimiser state, and what to report."""
+    """One step of Adam on L: the new parameters and optimiser state, and metrics."""
     loss, q_value, grads = gradient(network, q, data, target)
-    optimiser = optim.adam(
-        config.learning_rate, config.max_grad_norm, weight_decay=network.weight_decay
-    )
+    optimiser = network.adam(config.learning_rate, config.max_grad_norm)
     q, opt = optim.apply(optimiser, grads, opt, q)
-    metrics = {
-        "value_loss": loss,
-        "grad_norm": optax.tree.norm(grads),
-        "q_value": jnp.mean(q_value),
-    }
-    return q, opt, metrics
+    norm = optax.tree.norm(grads)
+    return q, opt, {"value_loss": loss, "grad_norm": norm, "q_value": jnp.mean(q_value)}
 
 
 def follow(config: Config, learner: Any, q: Any, opt: Any, y: Array) -> Any:
@@ -131,7 +124,7 @@ def follow(config: Config, learner: Any, q: Any, opt: Any, y: Array) -> Any:
 
 
 def target(config: Config, spec: Spec, learner: Any, data: Transition) -> Array:
-    """y [B]: the online network chooses a*, the target network says what it is worth."""
+    """y [B]: the online network chooses a*, the target network evaluates it."""
     network = off_policy.make_network(config, spec)
     best = jnp.argmax(network.apply(learner.q, data.next_obs), axis=-1)
     next_q = network.apply(learner.target, data.next_obs)
@@ -151,14 +144,9 @@ def gradient(network: Network, q: Any, data: Transition, target: Array) -> tuple
     return loss, value, grads
 
 
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+def probabilities(config: EpsilonConfig, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, A, K] of each dimension, as `act` draws them, epsilon included."""
-    q = off_policy.make_network(config, spec).apply(state.learner.q, obs)
-    return chances(config, spec, state, q)
-
-
-def chances(config: EpsilonConfig, spec: Spec, state: State, q: Array) -> Array:
-    """With which probability `choose` takes each action, [N, A, K]."""
+    q = config.values(spec, state.learner, obs)
     greedy = jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1])
     rate = epsilon(config, spec, state)
     return (1.0 - rate) * greedy + rate * jax.nn.softmax(spec.discrete.equal())[None]

@@ -4,8 +4,8 @@
     a    ~ pi(.|s)
     r, s' = what the Pendulum does with a and w in s                          `core.pendulum.step`
 
-It knows the wind of the past, not that to come. All else is MBPO's. Hence what remains wrong with
-it is not the model's fault.
+It knows past winds, not future ones. Everything else is MBPO's, so its remaining errors are not the
+model's.
 """
 
 from __future__ import annotations
@@ -36,12 +36,10 @@ def update(
     """Store the batch, imagine, then SAC's steps."""
     real = replay.replay_add(state.memory.real, spec, batch)
     state = state._replace(memory=state.memory._replace(real=real))
-
-    def exact(data: Transition, key: Array) -> tuple[Array, Array]:
-        del key
-        return predict(spec, data)
-
-    state, metrics = mbpo.learn(config, spec, state, batch.reward.size, key, exact)
+    count = batch.reward.size
+    state, metrics = mbpo.learn(
+        config, spec, state, count, key, lambda data, key: predict(spec, data)
+    )
     return state, {**metrics, health.OBSERVATION: health.too_large(batch.obs, batch.next_obs)}
 
 
@@ -49,10 +47,9 @@ def predict(spec: Spec, data: Transition) -> tuple[Array, Array]:
     """Reward [...] and next_obs [..., D], with the action of `data` and its real next wind."""
     cos, sin, speed = jnp.moveaxis(data.obs[..., : spec.context.start], -1, 0)
     wind = spec.context.newest(data.next_obs)  # [..., 2]
+    angle, wxy = jnp.arctan2(sin, cos), (wind[..., 0], wind[..., 1])
     torque = pendulum.torque_of(data.action[..., 0], spec.discrete.counts[0])
-    angle, speed, reward = pendulum.step(
-        jnp.arctan2(sin, cos), cos, sin, speed, torque, (wind[..., 0], wind[..., 1])
-    )
+    angle, speed, reward = pendulum.step(angle, cos, sin, speed, torque, wxy)
     before = spec.context.history(data.obs)
     history = jnp.concatenate([wind[..., None], before[..., :-1]], axis=-1)
     features = pendulum.features(jnp.cos(angle), jnp.sin(angle), speed)
@@ -62,11 +59,7 @@ def predict(spec: Spec, data: Transition) -> tuple[Array, Array]:
 def check(config: Config, spec: Spec) -> None:
     """Only the windy Pendulum's dynamics are known."""
     known = pendulum.make_spec(spec.discrete.counts[0])
-    if (spec.obs_size, spec.context, spec.actions) != (
-        known.obs_size,
-        known.context,
-        known.actions,
-    ):
+    if any(getattr(spec, x) != getattr(known, x) for x in ("obs_size", "context", "actions")):
         raise InputError(
             f"ideal-mbpo: observations of {spec.obs_size} numbers, {spec.actions}: "
             f"needs the windy Pendulum, whose dynamics it is given ({known.obs_size} numbers, one "

@@ -8,7 +8,7 @@ differs from the recent one. Algorithm 1, by its lines:
     4      S_c <- W(B_a, B_r)                           `anchors.recall` (Algorithm 3)
     5      v <- gradient of L(theta; B_r), which is the policy gradient loss - c * entropy
                                                         `on_policy.policy_gradient`
-    6-12   S_c is not empty: minimise L subject to      `anchored_step`
+    6-12   S_c is not empty: minimise L subject to      `policy_step`
                E_{S_c} KL(pi_old || pi) <= c_anchor and E_{B_r} KL(pi_old || pi) <= c_recent
     13-15  else: A2C's step                             `on_policy.adam_step`
     16     B_a <- B_a + B_r                             `anchors.remember` (Algorithm 2)
@@ -18,27 +18,27 @@ matrix of S_c), then backtracks until the loss really improves and both constrai
 
 Deviations from the paper's text, all shared with the code behind its tables: the full step obeys
 1/2 s'(F + damping I)s = c_anchor; a failed line search leaves the policy unchanged; Adam's moments
-rest during anchored steps; the value function is not anchored. Our buffer takes the batch after
-the step, as Algorithm 1 says; the published code adds it before (fault "add-before-sample").
+rest during anchored steps; the value function is not anchored. The reservoir takes the batch after
+the step, as in Algorithm 1; the published code adds it before (fault "add-before-sample").
 
-A variant calls `update`'s parts with a gradient, a limit or a loss of its own: see
+For a variant, call the parts of `update` with your own gradient, limit or loss:
 docs/add_an_agent.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from lcpo.agents import anchors as past
-from lcpo.agents import common, on_policy
+from lcpo.agents import on_policy
 from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, AnchorConfig, Anchors
 from lcpo.agents.on_policy import Data, Gradient
-from lcpo.config import config, static, traced
+from lcpo.config import config, faults, static, traced
 from lcpo.core import random, trust_region
 from lcpo.core.trust_region import Limit
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -55,10 +55,9 @@ class Config(AnchorConfig):
     c_recent: float = traced(0.1, "KL limit on the recent batch (paper: c_recent)", low=0.0)
     damping: float = traced(0.1, "added to the Fisher matrix's diagonal", low=0.0)
     dual: bool = static(False, "solve for both constraints, not only for the anchors'")
-    faults: tuple[str, ...] = static(
-        (), "published faults to repeat",
-        choices=(on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, DUAL_ALGEBRA),
-    )  # fmt: skip
+    faults: tuple[str, ...] = faults(
+        on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, DUAL_ALGEBRA
+    )
 
 
 class State(NamedTuple):
@@ -102,12 +101,6 @@ def learn(
     return state, {**metrics, **outcome}
 
 
-Rehearsal = Callable[[Array], Array]
-"""`rehearsal(new)`: a second term of the loss, of what the policy gives on the anchors [B, A, P].
-
-Whoever adds one to the line search adds its gradient to `gradient.grads`."""
-
-
 def policy_step(
     config: Config,
     spec: Spec,
@@ -115,68 +108,54 @@ def policy_step(
     data: Data,
     anchors: Anchors,
     gradient: Gradient,
-    rehearsal: Rehearsal | None = None,
+    rehearsal: Callable[[Array], Array] | None = None,
 ) -> tuple[on_policy.State, Metrics]:
-    """Lines 6 to 15: `state` with the new policy."""
+    """Lines 6 to 15: `state` with the new policy.
+
+    `rehearsal(new)`: a second term of the loss, from the policy's outputs on the anchors
+    [B, A, P]. Add its gradient to `gradient.grads`.
+    """
+    actions, policy = spec.actions, on_policy.make_networks(config, spec).policy
+
+    def anchored_step() -> tuple:  # Adam's moments rest
+        coefficient = state.entropy.coefficient(config.entropy_coef)
+        v = ravel_pytree(gradient.grads)[0]
+
+        def loss(recent: Array, past: Array) -> Array:
+            total = on_policy.surrogate(actions, recent, gradient.old, data, coefficient)
+            return total if rehearsal is None else total + rehearsal(past)
+
+        def fisher(obs: Array) -> tuple[trust_region.Product, Array]:
+            return trust_region.fisher_product(actions, policy, state.policy, obs, config.damping)
+
+        g, old = fisher(anchors.obs)  # line 7: g(x)
+        ratio = jnp.float32(0.0)
+        if config.dual:
+            published, both = DUAL_ALGEBRA in config.faults, (config.c_anchor, config.c_recent)
+            v_c, ratio = trust_region.doubly_constrained_step(
+                g, fisher(data.obs)[0], v, *both, published_algebra=published
+            )
+        else:
+            v_c = trust_region.constrained_step(g, v, config.c_anchor)  # line 8
+        recent = Limit(data.obs, gradient.old, config.c_recent)
+        limits = [recent, Limit(anchors.obs, old, config.c_anchor)]
+        new, search = trust_region.backtrack(  # lines 9-12
+            actions, policy, state.policy, v, v_c, loss, limits
+        )
+        return new, state.policy_opt, (search.fraction, search.kls[1], ratio)
 
     def free_step() -> tuple:
-        idle = {k: jnp.float32(0.0) for k in ("step_fraction", "anchor_kl", "dual_ratio")}
-        policy = on_policy.make_networks(config, spec).policy
-        return *on_policy.adam_step(config, policy, state, gradient.grads), idle  # line 14
+        stepped = on_policy.adam_step(config, policy, state, gradient.grads)  # line 14
+        return *stepped, (jnp.float32(0.0),) * 3
 
-    new, policy_opt, outcome = jax.lax.cond(  # lines 6, 13
-        anchors.found,
-        lambda: anchored_step(config, spec, state, data, anchors, gradient, rehearsal),
-        free_step,
-    )
-    outcome["constraint_active"] = anchors.found.astype(jnp.float32)
-    return state._replace(policy=new, policy_opt=policy_opt), outcome
-
-
-def anchored_step(
-    config: Config,
-    spec: Spec,
-    state: on_policy.State,
-    data: Data,
-    anchors: Anchors,
-    gradient: Gradient,
-    rehearsal: Rehearsal | None,
-) -> tuple[Any, Any, Metrics]:
-    """Lines 7 to 12: the new policy, its optimiser's state, which rests, and the outcome."""
-    actions, policy = spec.actions, on_policy.make_networks(config, spec).policy
-    coefficient = common.entropy_coefficient(config, state.entropy)
-    v = ravel_pytree(gradient.grads)[0]
-
-    def loss(recent: Array, past: Array) -> Array:
-        total = on_policy.surrogate(actions, recent, gradient.old, data, coefficient)
-        return total if rehearsal is None else total + rehearsal(past)
-
-    g, old = trust_region.fisher_product(  # line 7: g(x)
-        actions, policy, state.policy, anchors.obs, config.damping
-    )
-    ratio = jnp.float32(0.0)
-    if config.dual:
-        g_recent, _ = trust_region.fisher_product(
-            actions, policy, state.policy, data.obs, config.damping
-        )
-        v_c, ratio = trust_region.doubly_constrained_step(
-            g, g_recent, v, config.c_anchor, config.c_recent,
-            published_algebra=DUAL_ALGEBRA in config.faults,
-        )  # fmt: skip
-    else:
-        v_c = trust_region.constrained_step(g, v, config.c_anchor)  # line 8
-    limits = [
-        Limit(data.obs, gradient.old, config.c_recent),
-        Limit(anchors.obs, old, config.c_anchor),
-    ]
-    new, search = trust_region.backtrack(  # lines 9-12
-        actions, policy, state.policy, v, v_c, loss, limits
-    )
-    outcome = {"step_fraction": search.fraction, "anchor_kl": search.kls[1], "dual_ratio": ratio}
-    return new, state.policy_opt, outcome
+    new, policy_opt, outcome = jax.lax.cond(anchors.found, anchored_step, free_step)  # lines 6, 13
+    fraction, kl, ratio = outcome
+    metrics = {"step_fraction": fraction, "anchor_kl": kl, "dual_ratio": ratio}
+    metrics["constraint_active"] = anchors.found.astype(jnp.float32)
+    return state._replace(policy=new, policy_opt=policy_opt), metrics
 
 
 agent = Agent(
-    "lcpo", Config, init, on_policy.learner_act, update, check=past.check,
-    probabilities=on_policy.learner_probabilities,
+    "lcpo", Config, init, on_policy.act, update, check=past.check,
+    probabilities=on_policy.probabilities,
 )  # fmt: skip

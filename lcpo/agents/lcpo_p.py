@@ -21,7 +21,7 @@ from lcpo.agents import anchors as past
 from lcpo.agents import on_policy, ppo
 from lcpo.agents.anchors import ADD_BEFORE_SAMPLE, AnchorConfig, Anchors
 from lcpo.agents.on_policy import Data
-from lcpo.config import config, static, traced
+from lcpo.config import config, faults, traced
 from lcpo.core import random
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -35,10 +35,7 @@ class Config(AnchorConfig, ppo.Config):
     """LCPO-P. Defaults are the paper's."""
 
     kappa: float = traced(10.0, "weight of the anchors' loss (paper: kappa)", low=0.0)
-    faults: tuple[str, ...] = static(
-        (), "published faults to repeat",
-        choices=(on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, LONG_WINDOW),
-    )  # fmt: skip
+    faults: tuple[str, ...] = faults(on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, LONG_WINDOW)
 
 
 class State(NamedTuple):
@@ -89,12 +86,7 @@ def look_back(config: Config, state: State, obs: Array) -> tuple[Array, past.Anc
 
 
 def learn(
-    config: Config,
-    spec: Spec,
-    state: on_policy.State,
-    data: Data,
-    order: Array,
-    anchors: Anchors,
+    config: Config, spec: Spec, state: on_policy.State, data: Data, order: Array, anchors: Anchors
 ) -> tuple[on_policy.State, Metrics]:
     """One update with the batch, and the anchors, in this order."""
     policy = on_policy.make_networks(config, spec).policy
@@ -122,6 +114,6 @@ def check(config: Config, spec: Spec) -> None:
 
 
 agent = Agent(
-    "lcpo-p", Config, init, on_policy.learner_act, update, check=check,
-    probabilities=on_policy.learner_probabilities,
+    "lcpo-p", Config, init, on_policy.act, update, check=check,
+    probabilities=on_policy.probabilities,
 )  # fmt: skip

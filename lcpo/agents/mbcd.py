@@ -1,21 +1,21 @@
 """MBCD: a model and a policy for each context that a detector finds (Alegre et al. 2021), on SAC.
 
-A model predicts reward and successor; where the model in use suddenly predicts badly, the context
-has changed. With l_m the log density of what a step brought, by model m (`core.dynamics`):
+A model predicts reward and successor. When the model in use suddenly predicts badly, the context
+has changed. With l_m the log density of a step's outcome under model m (`core.dynamics`):
 
     l_0  = log density of a point `new_stds` standard deviations off, by the model in use
     S_m <- max(0, S_m + l_m - l)          for every model m, and m = 0, "a context not met yet"
     max S > threshold: a change, to the best m (Page's CUSUM)                      `find_change`
 
 S moves at steps where the members of the model in use agree, from `min_steps` on. A new context
-gets the next model and the next policy, up to `max_models`; all are made at the start, and wait.
-Then, for the context that the rollout ended in:
+gets the next model and policy, up to `max_models`; all are created at the start. Then, for the
+context that the rollout ended in:
 
     model   trained on the newest `model_memory` of its transitions, when due         `num_due`
     policy  a step of SAC on all its transitions; none in a rollout with a change    `sac.step`
 
-Detection runs inside `update`, once per rollout: a change takes effect at the next one, and there
-is at most one in a rollout. One replay holds the rollouts of all contexts (`core.blocks`).
+Detection runs inside `update`: a rollout has at most one change, which takes effect at the next
+rollout. One replay holds the rollouts of all contexts (`replay.OwnedReplay`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import jax
 import jax.numpy as jnp
 
 from lcpo.agents import common, off_policy, sac
-from lcpo.config import config, static, traced
-from lcpo.core import blocks, changepoint, dynamics
+from lcpo.config import config, faults, static, traced
+from lcpo.core import changepoint, dynamics, replay
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -39,7 +39,7 @@ ENTROPY_TWICE = "entropy-twice"
 MEMORY_STAYS = "memory-stays"
 """Fault: back in a context, its model is trained on the transitions of the one just left."""
 TIES_GO_FIRST = "ties-go-first"
-"""Fault: where no more models may be made and none does better, the first model is taken."""
+"""Fault: if `max_models` is reached and no model does better, the first one is taken."""
 FAULTS = (sac.TARGET_AT_S, INHERITS_POLICY, ENTROPY_TWICE, MEMORY_STAYS, TIES_GO_FIRST)
 
 
@@ -48,33 +48,26 @@ class Config(common.ModelConfig, sac.Config):
     """MBCD. Defaults are the paper's."""
 
     threshold: float = traced(1000.0, "a CUSUM above this is a change (h)", low=0.0)
-    new_stds: float = traced(
-        2.0, "a context is new where steps are further off than this, in standard deviations",
-        low=0.0,
-    )  # fmt: skip
-    max_disagreement: float = traced(
-        3.0, "members that disagree more than this are not asked (max_std)", low=0.0
-    )
+    new_stds: float = traced(2.0, "errors of a new context, in standard deviations", low=0.0)
+    max_disagreement: float = traced(3.0, "ignore steps with more disagreement (max_std)", low=0.0)
     min_steps: int = static(5000, "interactions in a context before it can change", low=0)
-    max_models: int = static(7, "contexts that are told apart", low=1)
+    max_models: int = static(7, "contexts that can be distinguished", low=1)
     forget: int = static(100, "transitions before a change that belong to no context", low=0)
     model_memory: int = static(100_000, "newest transitions that a model is trained on", low=1)
     train_every: tuple[int, ...] = static(
-        (10, 100, 250, 5_000, 2_000), "interactions of a context between trainings of its model",
-        low=1,
-    )  # fmt: skip
+        (10, 100, 250, 5_000, 2_000), "interactions of a context between model trainings", low=1
+    )
     train_until: tuple[int, ...] = static(
-        (250, 5_000, 40_000, 60_000), "interactions at which the next of `train_every` takes over",
-        low=1,
-    )  # fmt: skip
+        (250, 5_000, 40_000, 60_000), "interactions until the next of `train_every` applies", low=1
+    )
     max_trainings: int = static(2, "trainings of a model per update", low=1)
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+    faults: tuple[str, ...] = faults(*FAULTS)
 
 
 class ContextMemory(NamedTuple):
     """What only `update` reads."""
 
-    rollouts: blocks.OwnedReplay
+    rollouts: replay.OwnedReplay
     models: dynamics.Model  # leaves [max_models, ...]
 
 
@@ -93,41 +86,35 @@ class State(NamedTuple):
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Networks for all contexts that there may be, the first one in use."""
     assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
-    policy_key, model_key = jax.random.split(key)
-    network = common.make_model(config, spec)
-    learner = jax.vmap(lambda k: sac.learner_init(config, spec, k))(
-        jax.random.split(policy_key, config.max_models)
-    )
-    models = jax.vmap(lambda k: dynamics.model_init(network, spec, k))(
-        jax.random.split(model_key, config.max_models)
-    )
-    rollouts = blocks.owned_init(spec, config.buffer_size, config.rollout_length)
-    zero = jnp.int32(0)
+    network, count = config.model(spec), config.max_models
+    policy_keys, model_keys = (jax.random.split(k, count) for k in jax.random.split(key))
+    learner = jax.vmap(lambda k: sac.learner_init(config, spec, k))(policy_keys)
+    models = jax.vmap(lambda k: dynamics.model_init(network, spec, k))(model_keys)
+    rollouts = replay.owned_init(spec, config.buffer_size, config.rollout_length)
     return State(
         learner,
-        jnp.zeros(config.max_models, jnp.int32),
-        current=zero,
+        jnp.zeros(count, jnp.int32),
+        current=jnp.int32(0),
         num_models=jnp.int32(1),
-        scores=jnp.zeros(config.max_models + 1),
-        since=zero,
+        scores=jnp.zeros(count + 1),
+        since=jnp.int32(0),
         memory=ContextMemory(rollouts, models),
     )
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
     """Sample from the policy in use; at first in each context, uniformly."""
-    return spec.actions.sample(behaviour(config, spec, state, obs), key), ()
-
-
-def behaviour(config: Config, spec: Spec, state: State, obs: Array) -> Array:
-    """Logits [N, A, K] that actions are drawn from."""
-    policy, steps = _pick((state.learner.policy, state.steps), state.current)
-    return sac.behaviour(config, spec, policy, steps, obs)
+    return spec.actions.sample(_logits(config, spec, state, obs), key), ()
 
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
     """Action probabilities [N, A, K], as `act` draws them."""
-    return spec.actions.summary(behaviour(config, spec, state, obs))
+    return spec.actions.summary(_logits(config, spec, state, obs))
+
+
+def _logits(config: Config, spec: Spec, state: State, obs: Array) -> Array:
+    policy, steps = _pick((state.learner.policy, state.steps), state.current)
+    return sac.behaviour(config, spec, policy, steps, obs)
 
 
 def update(
@@ -155,16 +142,16 @@ def update(
 
 
 class Seen(NamedTuple):
-    """What the models say of a rollout, step by step; sums over worlds."""
+    """What the models predict for a rollout, step by step; sums over worlds."""
 
-    log_density: Array  # [max_models, T], -inf of a model that is not there yet
-    log_density_new: Array  # [T], what would be good enough for a context not met yet
+    log_density: Array  # [max_models, T], -inf for a model that does not exist yet
+    log_density_new: Array  # [T], what would be good enough for a new context
     disagreement: Array  # [T], of the members of the model in use, mean over worlds
 
 
 def observe(config: Config, spec: Spec, state: State, batch: Transition) -> Seen:
-    """Ask every model that there is."""
-    network, length = common.make_model(config, spec), batch.reward.shape[0]
+    """Evaluate every model that exists."""
+    network, length = config.model(spec), batch.reward.shape[0]
     y = dynamics.outputs(batch)
 
     def ask(index: Array) -> tuple[dynamics.Normal, Array]:
@@ -178,8 +165,7 @@ def observe(config: Config, spec: Spec, state: State, batch: Transition) -> Seen
     density = jnp.full((config.max_models, length), -jnp.inf)
     density = jax.lax.fori_loop(0, state.num_models, fill, density)
     normal, disagreement = ask(state.current)
-    size = y.shape[-1]
-    far = size * (math.log(2.0 * math.pi) + jnp.square(config.new_stds))
+    far = y.shape[-1] * (math.log(2.0 * math.pi) + jnp.square(config.new_stds))
     new = -0.5 * jnp.sum(jnp.sum(jnp.log(normal.var), axis=-1) + far, axis=1)
     return Seen(density, new, jnp.mean(disagreement, axis=1))
 
@@ -224,19 +210,20 @@ def find_change(config: Config, spec: Spec, state: State, seen: Seen) -> Change:
 
 
 def enter(config: Config, spec: Spec, state: State, batch: Transition, change: Change) -> State:
-    """Store the rollout as one of the context that it ended in, which is now in use.
+    """Store the rollout under the context that it ended in, which is now in use.
 
-    In one with a change, what came before it is forgotten, and the last of the rollout before.
+    If there was a change, the steps before it are dropped, and the last of the rollout before.
     """
     first = jnp.where(change.found, change.step, 0)
     forget = jnp.where(change.found, -(-config.forget // spec.num_worlds), 0)
     before = state.memory.rollouts
-    rollouts = blocks.owned_add(before, spec, batch, change.context, first, forget)
+    rollouts = replay.owned_add(before, spec, batch, change.context, first, forget)
     learner = state.learner
     if INHERITS_POLICY in config.faults:
         old, fresh = _pick(learner, state.current), _pick(learner, change.context)
         copy = old._replace(entropy=fresh.entropy, target_stats=fresh.target_stats)
-        learner = _put(learner, change.context, _choose(change.is_new, copy, fresh))
+        start = jax.tree.map(lambda a, b: jnp.where(change.is_new, a, b), copy, fresh)
+        learner = _put(learner, change.context, start)
     mine = spec.num_worlds * (batch.reward.shape[0] - first)
     return state._replace(
         learner=learner,
@@ -251,33 +238,32 @@ def enter(config: Config, spec: Spec, state: State, batch: Transition, change: C
 
 def train_model(config: Config, spec: Spec, state: State, due: Array, key: Array) -> dynamics.Model:
     """All models, the one in use trained `due` times."""
-    network, memory = common.make_model(config, spec), state.memory
-    mine, count = model_blocks(config, state), common.model_draws(config)
+    network, (rollouts, models) = config.model(spec), state.memory
+    mine, count = model_blocks(config, state), config.model_draws
     parts = config.model_passes, config.model_batches
 
     def train(number: Array, model: dynamics.Model) -> dynamics.Model:
         now = jax.random.fold_in(key, number)
-        data = blocks.owned_sample(memory.rollouts, spec, mine, count, now, config.model_memory)
+        data = replay.owned_sample(rollouts, spec, mine, count, now, config.model_memory)
         return dynamics.train(network, spec, model, data, *parts)[0]
 
-    model = jax.lax.fori_loop(0, due, train, _pick(memory.models, state.current))
-    return _put(memory.models, state.current, model)
+    model = jax.lax.fori_loop(0, due, train, _pick(models, state.current))
+    return _put(models, state.current, model)
 
 
 def model_blocks(config: Config, state: State) -> Array:
     """The blocks that the model in use is trained on: those of its context."""
     if MEMORY_STAYS in config.faults:
-        return blocks.added_since(state.memory.rollouts, state.since)
+        return replay.added_since(state.memory.rollouts, state.since)
     return state.memory.rollouts.blocks.owner == state.current
 
 
 def num_due(config: Config, spec: Spec, before: State, state: State, change: Change) -> Array:
-    """How often the schedule asks for a training in the steps of the context in use.
+    """Trainings that the schedule requires in the steps of the context in use.
 
-    Those after a change are at least one, and more than `max_trainings` are not made.
+    At least one after a change, and at most `max_trainings`.
     """
-    last = state.steps[state.current]
-    first = before.steps[state.current]
+    first, last = (each.steps[state.current] for each in (before, state))
     number = last - jnp.arange(config.rollout_length * spec.num_worlds)
     until, every = (jnp.asarray(x, jnp.int32) for x in (config.train_until, config.train_every))
     period = every[jnp.searchsorted(until, number, side="right")]
@@ -288,12 +274,13 @@ def num_due(config: Config, spec: Spec, before: State, state: State, change: Cha
 def train_policy(
     config: Config, spec: Spec, state: State, skip: Array, key: Array
 ) -> tuple[sac.ActorCritics, Metrics]:
-    """SAC's steps of the policy in use, unless `skip`: a new context has hardly been seen."""
+    """SAC's steps of the policy in use; none if `skip`, as a new context has little data."""
     rollouts, before = state.memory.rollouts, _pick(state.learner, state.current)
     mine = rollouts.blocks.owner == state.current
-    drawn = blocks.owned_sample(rollouts, spec, mine, off_policy.num_draws(config), key)
+    drawn = replay.owned_sample(rollouts, spec, mine, off_policy.num_draws(config), key)
     after, metrics = off_policy.take_steps(config, spec, before, drawn, step)
-    return _put(state.learner, state.current, _choose(skip, before, after)), metrics
+    after = jax.tree.map(lambda old, new: jnp.where(skip, old, new), before, after)
+    return _put(state.learner, state.current, after), metrics
 
 
 def step(
@@ -308,24 +295,17 @@ def step(
 
 
 def _pick(tree: Any, index: Array) -> Any:
-    """Entry `index` of every leaf."""
     return jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), tree)
 
 
 def _put(tree: Any, index: Array, entry: Any) -> Any:
-    """`tree` with entry `index` of every leaf replaced."""
     return jax.tree.map(
         lambda x, new: jax.lax.dynamic_update_index_in_dim(x, new, index, 0), tree, entry
     )
 
 
-def _choose(first: Array, one: Any, other: Any) -> Any:
-    """`one` where `first`, else `other`."""
-    return jax.tree.map(lambda a, b: jnp.where(first, a, b), one, other)
-
-
 def check(config: Config, spec: Spec) -> None:
-    """The schedule of trainings has a period for each stage, and stages follow one another."""
+    """The training schedule has a period for each stage, in rising order."""
     del spec
     every, until = config.train_every, config.train_until
     if len(every) != len(until) + 1 or list(until) != sorted(until):

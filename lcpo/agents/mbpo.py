@@ -9,14 +9,13 @@ After each rollout, which enters a replay of all history,
     (s, a, r, s') enters a second replay                                                `learn`
     SAC learns from draws of the second replay                                   `sac.descend`
 
-The model looks one step ahead. It does not predict the ends of episodes: those of the real
-transition from s are copied, and so is its weight. Where a guard holds in s, the imagined action is
-the guard's. SAC tunes its entropy on the drawn s. With `updates_per_rollout` more
-than 1, SAC takes so many steps, each on a new draw, after the model has imagined once.
+The model predicts one step ahead, but not the ends of episodes: they are copied from the real
+transition from s, and so is its weight. Where a guard holds in s, the imagined action is the
+guard's. SAC tunes its entropy on the drawn s. With `updates_per_rollout` > 1, SAC takes that many
+steps, each on a new draw, after the model has imagined once.
 
-The second replay keeps what was imagined long ago, from states that were drawn from a history that
-was short then: a state that was seen early has been drawn ever since. `sample_age` tells how old
-the states are that SAC learns from.
+The second replay keeps all that was imagined, and early states have been drawn more often:
+`sample_age` reports how old the states are that SAC learns from.
 """
 
 from __future__ import annotations
@@ -67,14 +66,13 @@ class State(NamedTuple):
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks, and two empty replays."""
     sac_key, model_key = jax.random.split(key)
-    model = dynamics.model_init(common.make_model(config, spec), spec, model_key)
+    model = dynamics.model_init(config.model(spec), spec, model_key)
     return state_init(config, spec, sac_key, model)
 
 
 def state_init(config: ImagineConfig, spec: Spec, key: Array, model: Any) -> State:
     """A fresh SAC, two empty replays and this model."""
     state = sac.init(config, spec, key)
-    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     imagined = replay.replay_init(
         imagined_spec(spec), config.buffer_size, config.model_samples, num_extra=1
     )
@@ -91,9 +89,9 @@ def update(
 ) -> tuple[State, Metrics]:
     """Store the batch, train the model, imagine, then SAC's steps."""
     keys = jax.random.split(key, 4)
-    network, model = common.make_model(config, spec), state.model
+    network, model = config.model(spec), state.model
     real = replay.replay_add(state.memory.real, spec, batch)
-    draws = replay.replay_sample(real, spec, common.model_draws(config), keys[0])
+    draws = replay.replay_sample(real, spec, config.model_draws, keys[0])
     metrics = errors(spec, network, model, batch, draws)
     model, metrics["model_loss"] = dynamics.train(
         network, spec, model, draws, config.model_passes, config.model_batches
@@ -102,10 +100,9 @@ def update(
     member = dynamics.one_member(model, index)
 
     def predict(data: Transition, key: Array) -> tuple[Array, Array]:
-        one = common.make_model(config, spec, 1)
-        normal = jax.tree.map(
-            lambda x: x[0], dynamics.predict(one, spec, member, data.obs, data.action)
-        )
+        one = config.model(spec, 1)
+        found = dynamics.predict(one, spec, member, data.obs, data.action)
+        normal = dynamics.Normal(found.mean[0], found.var[0])
         return dynamics.imagine(normal, data.obs, jax.random.normal(key, normal.mean.shape))
 
     state = state._replace(memory=state.memory._replace(real=real), model=model)
@@ -145,28 +142,22 @@ def learn(
         age = 1.0 - jnp.mean(drawn.extra) / num_steps.astype(jnp.float32)
         return learner, {**more, **metrics, "sample_age": age}
 
-    # To SAC the second replay is the world, and what was imagined its newest rollout.
-    as_rollout = jax.tree.map(lambda x: x[:, None], data)
+    # To SAC the second replay is the world, and the imagined transitions are its newest rollout.
+    before = off_policy.State(state.learner, state.num_steps, imagined)
+    rollout = jax.tree.map(lambda x: x[:, None], data)
     after, metrics = off_policy.learn(
-        config,
-        imagined_spec(spec),
-        off_policy.State(state.learner, state.num_steps, imagined),
-        as_rollout,
-        learn_key,
-        sac_step,
+        config, imagined_spec(spec), before, rollout, learn_key, sac_step
     )
-    memory = Replays(real, after.memory)
-    return State(after.learner, num_steps, memory, state.model), metrics
+    return State(after.learner, num_steps, Replays(real, after.memory), state.model), metrics
 
 
 def errors(
     spec: Spec, network: Network, model: Model, batch: Transition, draws: Transition
 ) -> Metrics:
-    """How far the model's mean is off on a rollout that it has not learned from.
+    """Errors of the model's mean on a rollout that it has not learned from.
 
-    As shares of the variance among `draws` of all history, for the rollout itself may hardly vary:
-    0 is perfect, 1 as bad as a constant. Entries that never vary count as if their variance were 1.
-    Of the observation only what the environment makes: the next context is not its doing.
+    As shares of the variance among `draws` of all history: 0 is perfect, 1 as bad as a constant.
+    Entries that never vary count as if their variance were 1; contexts are left out.
     """
     found = dynamics.predict(network, spec, model, batch.obs, batch.action)
     error = jnp.mean(jnp.square(jnp.mean(found.mean, axis=0) - dynamics.outputs(batch)), (0, 1))

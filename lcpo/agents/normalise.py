@@ -1,22 +1,22 @@
-"""Observations in units that networks learn from, for any agent: an agent around an agent.
+"""Normalised observations for any agent: an agent that wraps another.
 
     running   z = clip((x - mean) / std, -10, 10)     of all observations so far, entry by entry
     scales    z = x / scale                           fixed, one number for each column
 
-The wrapped agent is given z wherever the plain one is given x. The statistics are a part of its
-state: they belong to the run, are saved with the policy, and go on exactly after a resume. `update`
-scales the batch by the statistics that its actions were chosen with, and only then adds it to them.
-What an agent has stored (replay, reservoir) keeps the scale it was stored with; as the statistics
-weigh all of the run alike, they settle, and so does that difference.
+The wrapped agent sees z instead of x. The statistics are part of its state: they are saved with the
+policy and resume exactly. `update` scales the batch by the statistics that its actions were chosen
+with, then adds it to them. Stored observations (replay, reservoir) keep the scale they were stored
+with; the statistics weigh the whole run equally, so the difference vanishes.
 
-Entries that mean the same share a *column*: the lags of a channel, the elements of a deep set. Not
-scaled are the entry that a guard reads, and a context that the driver writes: `--scale` is for that
-one, so that sigma and `lcpo calibrate` speak of the same distances. A context that the environment
-writes itself is scaled as everything else is; sigma is then counted in its standard deviations.
+Entries with the same meaning share a *column*: the lags of a channel, the elements of a deep set.
+The entry that a guard reads is not scaled, nor is a context that the driver writes: `--scale` does
+that, so that sigma and `lcpo calibrate` use the same distances. A context that the environment
+writes itself is scaled; sigma then counts its standard deviations.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +43,7 @@ PLAIN = -1
 
 
 class State(NamedTuple):
-    """The plain agent's state, its large buffers where drivers look for them, the statistics."""
+    """The wrapped agent's state, its large buffers where drivers expect them, the statistics."""
 
     inner: Any
     memory: Any
@@ -51,18 +51,16 @@ class State(NamedTuple):
 
 
 def read_rule(value: Any) -> Rule:
-    """What a user or a file means; InputError where it is nothing."""
+    """The rule that a user or a file gives; InputError if it is invalid."""
     if value is None or (isinstance(value, str) and value in (NONE, RUNNING)):
         return RUNNING if value == RUNNING else None
-    need = f"{NONE}, {RUNNING}, or positive numbers, one for each column, such as 2000,1,50"
     parts = value.split(",") if isinstance(value, str) else value
-    if isinstance(parts, (bytes, Mapping)) or not isinstance(parts, Iterable):
-        plain_values.refuse("normalise", value, need)
-    try:
-        scales = tuple(float(plain_values.plain(part)) for part in parts)
-    except (TypeError, ValueError):
-        plain_values.refuse("normalise", value, need)
+    scales: tuple[float, ...] = ()
+    if isinstance(parts, Iterable) and not isinstance(parts, (bytes, Mapping)):
+        with contextlib.suppress(TypeError, ValueError):
+            scales = tuple(float(plain_values.plain(part)) for part in parts)
     if not scales or not all(x > 0.0 and plain_values.fits_float32(x) for x in scales):
+        need = f"{NONE}, {RUNNING}, or positive numbers, one for each column, such as 2000,1,50"
         plain_values.refuse("normalise", value, need)
     return scales
 
@@ -88,14 +86,10 @@ def columns(spec: Spec, own: bool) -> np.ndarray:
 
     Those of the state come first, then the channels of the context.
     """
-    number = np.full(spec.obs_size, PLAIN)
-    context = spec.context
+    number, context = np.full(spec.obs_size, PLAIN), spec.context
     state = [i for i in range(spec.obs_size) if not context.start <= i < context.end]
-    if spec.elements is not None:
-        count, size = spec.elements
-        names = [i % size if i < count * size else i for i in state]
-    else:
-        names = state
+    count, size = spec.elements or (0, 1)
+    names = [i % size if i < count * size else i for i in state]
     known = {name: column for column, name in enumerate(dict.fromkeys(names))}
     number[state] = [known[name] for name in names]
     if own and context.size:
@@ -105,7 +99,7 @@ def columns(spec: Spec, own: bool) -> np.ndarray:
 
 
 def normalise(agent: AnyAgent, rule: Rule, own: bool) -> AnyAgent:
-    """The agent that sees observations by this rule: the same object for the same three."""
+    """The agent with this rule: the same object for the same arguments."""
     return agent if rule is None or agent.raw else _wrapped(agent, rule, own)
 
 
@@ -120,17 +114,15 @@ def _wrapped(agent: AnyAgent, rule: Rule, own: bool) -> AnyAgent:
 def _functions(
     init: Any, act: Any, update: Any, probabilities: Any, rule: Rule, own: bool
 ) -> dict[str, Callable[..., Any]]:
-    """Those of the wrapped agent. Variants that share functions share these, and a program."""
+    """The wrapped functions. Variants that share functions share these, and a program."""
 
     def wrapped_init(config: Any, spec: Spec, key: Array) -> State:
         inner, memory = _take_memory(init(config, spec, key))
         moments = stats.moments_init((spec.obs_size,))
-        # Without weight: a variance of 1 would hide that of tiny entries for long.
+        # Without weight: an initial variance of 1 would long hide that of tiny entries.
         return State(inner, memory, moments._replace(weight=jnp.float32(0.0)))
 
-    def wrapped_act(
-        config: Any, spec: Spec, state: State, obs: Array, key: Array
-    ) -> tuple[Array, Any]:
+    def wrapped_act(config: Any, spec: Spec, state: State, obs: Array, key: Array) -> Any:
         return act(config, spec, state.inner, scale(rule, own, spec, state.moments, obs), key)
 
     def wrapped_update(
@@ -162,16 +154,13 @@ def _functions(
 
 
 def outlier(moments: stats.RunningMoments, obs: Array) -> Array:
-    """The largest entry of obs [T, N, D] beside which its column would vanish; 0: there is none.
-
-    What the agent sees is clipped, but the statistics would never recover.
-    """
+    """The largest outlier of obs [T, N, D], from which the statistics would never recover, or 0."""
     usual = jnp.where(moments.weight > 0.0, jnp.abs(moments.mean) + jnp.sqrt(moments.var), 0.0)
     return jnp.max(health.outlier(obs, usual, columns=1))
 
 
 def _take_memory(inner: Any) -> tuple[Any, Any]:
-    """A state without its large buffers, and those; nothing where it has none."""
+    """A state without its large buffers, and the buffers, or nothing."""
     if "memory" not in getattr(inner, "_fields", ()):
         return inner, ()
     return inner._replace(memory=()), inner.memory

@@ -1,4 +1,4 @@
-"""What agents that learn from replay share: storing, drawing, one-step targets.
+"""Shared by agents that learn from replay: storing, drawing, one-step targets.
 
     r       <- r / sqrt(Var[y] + offset)                          `td_target`
     y       =  r + gamma^elapsed (1 - terminated) V(s')           `td_target`
@@ -26,7 +26,7 @@ from lcpo.types import Array, Metrics, Spec, Transition
 
 @config
 class Config(common.Config):
-    """What agents with replay have in common. Defaults are the paper's."""
+    """All agents with replay. Defaults are the paper's."""
 
     updates_per_rollout: int = static(1, "gradient steps per update, each on a new batch", low=1)
     batch_size: int = static(512, "transitions per gradient step, drawn uniformly", low=1)
@@ -41,11 +41,9 @@ class Config(common.Config):
 
 @config
 class TargetConfig:
-    """Target networks that follow theirs a little at every step."""
+    """Target networks that follow the online ones a little at every step."""
 
-    target_rate: float = traced(
-        0.01, "share of the network that enters its target per step (tau)", low=0.0, high=1.0
-    )
+    target_rate: float = traced(0.01, "update rate of the target networks (tau)", low=0.0, high=1.0)
 
 
 class State(NamedTuple):
@@ -58,7 +56,6 @@ class State(NamedTuple):
 
 def state_init(config: Config, spec: Spec, learner: Any) -> State:
     """A fresh learner that has seen nothing."""
-    assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     memory = replay.replay_init(spec, config.buffer_size, config.rollout_length)
     return State(learner, jnp.int32(0), memory)
 
@@ -77,10 +74,8 @@ def total_q(q: Array, action: Array) -> Array:
 
 
 def guarded_value(spec: Spec, obs: Array, q: Array, value: Array) -> Array:
-    """`value` [B] of states obs [B, D], but Q of the guard's action where its rule holds.
-
-    What the agent would do there is worth nothing: it is not played. q [B, A, K].
-    """
+    """`value` [B] of states obs [B, D], or Q of the guard's action where its rule holds: there
+    the agent's own choice is not played. q [B, A, K]."""
     if spec.guard is None:
         return value
     forced = jnp.broadcast_to(jnp.asarray(spec.guard.action), q.shape[:-1])
@@ -88,27 +83,24 @@ def guarded_value(spec: Spec, obs: Array, q: Array, value: Array) -> Array:
 
 
 def guarded_action(spec: Spec, obs: Array, action: Array) -> Array:
-    """`action` [B, A] in states obs [B, D] as it would be executed."""
+    """`action` [B, A] as it is executed in states obs [B, D]."""
     if spec.guard is None:
         return action
     forced = jnp.asarray(spec.guard.action, action.dtype)[None]
     return jnp.where(spec.guard.holds(obs)[:, None], forced, action)
 
 
+Step = Callable[..., tuple[Any, Metrics]]
+"""`step(config, spec, learner, data, *more)`, an agent's gradient step."""
+
+
 def learn(
-    config: Any,
-    spec: Spec,
-    state: State,
-    batch: Transition,
-    key: Array,
-    step: Callable[..., tuple[Any, Metrics]],
-    *more: Array,
+    config: Any, spec: Spec, state: State, batch: Transition, key: Array, step: Step, *more: Array
 ) -> tuple[State, Metrics]:
     """Store the batch, then take `updates_per_rollout` steps of the learner, each on a new draw.
 
-    `step(config, spec, learner, data)` is the agent's. Where it needs something else that is new in
-    each step, such as random numbers, `more` has arrays [updates_per_rollout, ...], and `step` gets
-    an entry of each after the data. Metrics are means over the steps.
+    `more`: further arrays [updates_per_rollout, ...], such as random numbers; each step gets one
+    entry of each. Metrics are means over the steps.
     """
     memory = replay.replay_add(state.memory, spec, batch)
     drawn = replay.replay_sample(memory, spec, num_draws(config), key)
@@ -117,17 +109,12 @@ def learn(
 
 
 def num_draws(config: Config) -> int:
-    """Transitions that the gradient steps of an update need."""
+    """Transitions drawn per update."""
     return config.updates_per_rollout * config.batch_size
 
 
 def take_steps(
-    config: Any,
-    spec: Spec,
-    learner: Any,
-    drawn: Transition,
-    step: Callable[..., tuple[Any, Metrics]],
-    *more: Array,
+    config: Any, spec: Spec, learner: Any, drawn: Transition, step: Step, *more: Array
 ) -> tuple[Any, Metrics]:
     """The steps of `learn` on transitions [num_draws]."""
     shape = (config.updates_per_rollout, config.batch_size)

@@ -1,4 +1,4 @@
-"""What agents that learn from the newest batch alone share: A2C, TRPO, PPO, LCPO and LCPO-P.
+"""Shared by agents that learn from the newest batch alone: A2C, TRPO, PPO, LCPO and LCPO-P.
 
     A       = GAE(gamma, lambda), R the bootstrapped return            `estimate`
     g       = gradient of -E[ A log pi(a|s) ] - c E[ H(pi(.|s)) ]      `policy_gradient`
@@ -9,9 +9,8 @@
 Rewards are divided by the standard deviation of their running discounted return. The value target
 is the bootstrapped Monte-Carlo return, not the lambda-return.
 
-The paper's agents take one step of the value function per batch. With more, A and R stay those of
-the value function before the first of them: targets that moved along with it would make it chase
-its own bootstrap, and the policy is judged by a function that has not seen what it did.
+The paper's agents take one value step per batch. With more, A and R are computed once, before the
+first step: targets that moved with the value function would make it chase its own bootstrap.
 """
 
 from __future__ import annotations
@@ -24,44 +23,51 @@ import jax.numpy as jnp
 import optax
 
 from lcpo.agents import common
-from lcpo.config import config, static, traced, with_default
-from lcpo.core import loops, nets, optim, returns, stats
+from lcpo.config import config, faults, static, traced, with_default
+from lcpo.core import nets, optim, returns, stats
 from lcpo.core.nets import Network
 from lcpo.distributions import Distribution
 from lcpo.types import Array, Metrics, Spec, Transition
 
 TRUNCATION_LEAKS = "truncation-leaks"
-"""Fault: returns and advantages run on from a truncated step into the next episode, because the
+"""Fault: returns and advantages continue from a truncated step into the next episode, because the
 published code compares a NumPy bool with `True` by identity, which never holds."""
+UNROLL = 10
+"""Value steps unrolled in a GPU's program, where small kernels wait for the loop around them."""
 
 
 @config
 class ActorCriticConfig(common.EntropyConfig, common.Config):
-    """What agents with a policy and a value function have, CLEAR as well. The paper's defaults."""
+    """Agents with a policy and a value function, CLEAR included. The paper's defaults."""
 
     value_learning_rate: float = traced(1e-3, "value learning rate (Adam)", low=0.0)
     max_grad_norm: float = with_default(common.Config, "max_grad_norm", 0.5)
 
+    def networks(self, spec: Spec) -> Networks:
+        """Networks of the kind that suits the spec; tabular A2C overrides this."""
+        policy = nets.for_actions(spec, self.hidden)
+        return Networks(policy, nets.for_spec(spec, self.hidden, num_outputs=1))
+
 
 @config
 class AdamActorConfig(ActorCriticConfig):
-    """Those of them whose policy takes steps of Adam, too."""
+    """Actor-critics whose policy takes Adam steps, too."""
 
     learning_rate: float = traced(4e-4, "policy learning rate (Adam)", low=0.0)
 
 
 @config
 class Config(ActorCriticConfig):
-    """What all agents here have. Defaults are the paper's."""
+    """All agents of this module. Defaults are the paper's."""
 
     lam: float = traced(0.9, "GAE lambda", low=0.0, high=1.0)
     value_steps: int = static(1, "gradient steps of the value function per batch", low=1)
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=(TRUNCATION_LEAKS,))
+    faults: tuple[str, ...] = faults(TRUNCATION_LEAKS)
 
 
 @config
 class AdamConfig(AdamActorConfig, Config):
-    """Agents here whose policy takes steps of Adam."""
+    """Agents of this module whose policy takes Adam steps."""
 
 
 class Networks(NamedTuple):
@@ -72,10 +78,8 @@ class Networks(NamedTuple):
 
 
 def make_networks(config: ActorCriticConfig, spec: Spec) -> Networks:
-    """Two networks of the kind that suits the spec."""
-    return Networks(
-        nets.for_actions(spec, config.hidden), nets.for_spec(spec, config.hidden, num_outputs=1)
-    )
+    """The networks that the config chooses for this spec."""
+    return config.networks(spec)
 
 
 class State(NamedTuple):
@@ -108,55 +112,34 @@ class Gradient(NamedTuple):
     old: Array  # [B, A, P], what the old policy gives
 
 
-def init(
-    config: ActorCriticConfig, spec: Spec, key: Array, networks: Networks | None = None
-) -> State:
-    """Fresh parameters; `networks`: where they are others than those of `make_networks`."""
-    networks = networks or make_networks(config, spec)
+def init(config: ActorCriticConfig, spec: Spec, key: Array) -> State:
+    """Fresh parameters."""
+    networks = config.networks(spec)
     policy_key, value_key = jax.random.split(key)
     policy, value = networks.policy.init(policy_key), networks.value.init(value_key)
-    return State(
-        policy,
-        value,
-        optim.adam(0.0, 1.0).init(policy),
-        optim.adam(0.0, 1.0).init(value),
-        optim.entropy_init(),
-        jnp.zeros(spec.num_worlds),
-        stats.moments_init(),
-    )
+    adam, running = optim.adam(0.0, 1.0), (jnp.zeros(spec.num_worlds), stats.moments_init())
+    moments = adam.init(policy), adam.init(value)
+    return State(policy, value, *moments, optim.entropy_init(), *running)
 
 
 def act(
-    config: ActorCriticConfig, spec: Spec, state: State, obs: Array, key: Array,
-    networks: Networks | None = None,
-) -> tuple[Array, tuple]:  # fmt: skip
-    """Sample from the policy."""
-    networks = networks or make_networks(config, spec)
-    return spec.actions.sample(networks.policy.apply(state.policy, obs), key), ()
-
-
-def probabilities(
-    config: ActorCriticConfig,
-    spec: Spec,
-    state: State,
-    obs: Array,
-    networks: Networks | None = None,
-) -> Array:
-    """Action probabilities [N, A, K]."""
-    networks = networks or make_networks(config, spec)
-    return spec.actions.summary(networks.policy.apply(state.policy, obs))
-
-
-def learner_act(
     config: ActorCriticConfig, spec: Spec, state: Any, obs: Array, key: Array
 ) -> tuple[Array, tuple]:
-    """`act` of an agent that keeps this `State` as the field `learner` of its own."""
-    return act(config, spec, state.learner, obs, key)
+    """Sample from the policy; `state` is a `State`, or has one as its field `learner`."""
+    return spec.actions.sample(_outputs(config, spec, state, obs), key), ()
 
 
-def learner_probabilities(config: ActorCriticConfig, spec: Spec, state: Any, obs: Array) -> Array:
-    """`probabilities` of such an agent."""
-    return probabilities(config, spec, state.learner, obs)
+def probabilities(config: ActorCriticConfig, spec: Spec, state: Any, obs: Array) -> Array:
+    """Action probabilities [N, A, K] of the same policy."""
+    return spec.actions.summary(_outputs(config, spec, state, obs))
+
+
+def _outputs(config: ActorCriticConfig, spec: Spec, state: Any, obs: Array) -> Array:
+    policy = getattr(state, "learner", state).policy
+    return config.networks(spec).policy.apply(policy, obs)
+
+
+learner_act, learner_probabilities = act, probabilities
 
 
 def estimate(
@@ -183,7 +166,7 @@ def estimate(
 
 
 def follow_returns(config: ActorCriticConfig, state: State, batch: Transition) -> State:
-    """Add the running returns of a rollout to the statistics that rewards are scaled by."""
+    """Add the running returns of a rollout to the statistics that scale rewards."""
     if not config.scale_rewards:
         return state
     discount = returns.discounts(config.gamma, batch.elapsed)
@@ -198,7 +181,7 @@ def policy_gradient(
 ) -> Gradient:
     """Gradient of the policy gradient loss with entropy bonus."""
     actions = spec.actions
-    coefficient = common.entropy_coefficient(config, state.entropy)
+    coefficient = state.entropy.coefficient(config.entropy_coef)
 
     def policy_loss(params: Any) -> tuple[Array, Array]:
         old = policy.apply(params, data.obs)
@@ -213,10 +196,8 @@ def policy_gradient(
 def surrogate(
     actions: Distribution, new: Array, old: Array, data: Data, coefficient: Array
 ) -> Array:
-    """L(theta): importance-weighted policy gradient loss and entropy bonus.
-
-    At the old policy its gradient is that of `policy_gradient`.
-    """
+    """L(theta): importance-weighted policy gradient loss and entropy bonus, whose gradient at the
+    old policy is that of `policy_gradient`."""
     log_ratio = actions.log_prob(new, data.action) - actions.log_prob(old, data.action)
     gain = data.advantage * jnp.exp(log_ratio) + coefficient * actions.entropy(new)
     return -stats.weighted_mean(gain, data.weight)
@@ -226,9 +207,7 @@ def adam_step(
     config: AdamActorConfig, policy: Network, state: State, grads: Any
 ) -> tuple[Any, Any]:
     """One clipped Adam step of the policy: (new policy, new optimiser state)."""
-    optimiser = optim.adam(
-        config.learning_rate, config.max_grad_norm, weight_decay=policy.weight_decay
-    )
+    optimiser = policy.adam(config.learning_rate, config.max_grad_norm)
     return optim.apply(optimiser, grads, state.policy_opt, state.policy)
 
 
@@ -236,9 +215,7 @@ def value_step(
     config: ActorCriticConfig, value: Network, state: State, grads: Any
 ) -> tuple[Any, Any]:
     """One clipped Adam step of the value function: (new value, new optimiser state)."""
-    optimiser = optim.adam(
-        config.value_learning_rate, config.max_grad_norm, weight_decay=value.weight_decay
-    )
+    optimiser = value.adam(config.value_learning_rate, config.max_grad_norm)
     return optim.apply(optimiser, grads, state.value_opt, state.value)
 
 
@@ -246,10 +223,9 @@ def finish(
     config: Config, spec: Spec, networks: Networks, state: State, data: Data, gradient: Gradient,
     rehearsal: Callable[[Any], Array] | None = None,
 ) -> tuple[State, Metrics]:  # fmt: skip
-    """What follows the policy step, of which `state` has the outcome: value steps, entropy.
+    """Complete an update after the policy step: value steps, then the entropy coefficient.
 
-    `rehearsal(value)` is added to the loss of the value function, for one that also learns from
-    the past.
+    `rehearsal(value)` is added to the value loss, for a critic that also learns from the past.
     """
     state, loss = value_steps(config, networks.value, state, data, rehearsal)
     new = networks.policy.apply(state.policy, data.obs)
@@ -260,7 +236,7 @@ def finish(
         "grad_norm": optax.tree.norm(gradient.grads),
         "value_loss": loss,
         "entropy": entropy,
-        "entropy_coef": common.entropy_coefficient(config, tuner),
+        "entropy_coef": tuner.coefficient(config.entropy_coef),
         "recent_kl": jnp.mean(spec.actions.kl(gradient.old, new)),
         "reward_scale": common.reward_scale(config, state.return_stats),
     }
@@ -271,7 +247,7 @@ def value_steps(
     config: Config, value: Network, state: State, data: Data,
     rehearsal: Callable[[Any], Array] | None = None,
 ) -> tuple[State, Array]:  # fmt: skip
-    """The steps of the value function on one batch, and its loss before them."""
+    """The value steps on one batch, and the value loss before them."""
 
     def value_loss(params: Any) -> Array:
         loss = jnp.mean((value.apply(params, data.obs)[:, 0] - data.target) ** 2)
@@ -283,4 +259,8 @@ def value_steps(
         return state._replace(value=params, value_opt=value_opt), loss
 
     state, loss = step(state)
-    return loops.repeat(lambda state: step(state)[0], state, config.value_steps - 1), loss
+    more = config.value_steps - 1
+    if more:
+        unroll = 1 if jax.default_backend() == "cpu" else UNROLL
+        state = jax.lax.fori_loop(0, more, lambda _, state: step(state)[0], state, unroll=unroll)
+    return state, loss

@@ -9,10 +9,9 @@ each critic by itself:
     F_now     = E[ (d/dtheta log pi(a|s))^2 ],  a ~ pi(s)         of the policy: its Fisher matrix
     F_now     = E[ (d/dphi (Q(s, a) - y)^2)^2 ]                   of a critic   (`importances`)
 
-All over the batch of the step, with the networks as they are after it. The first step has no
-penalty, and its F_now and theta are taken whole. All else is SAC's.
-
-The published code differs in three more ways (`FAULTS`), besides SAC's own.
+All expectations are over the batch of the step, with the networks after it. The first step has no
+penalty, and sets F = F_now and theta* = theta. Everything else is SAC's. The published code has
+three faults of its own (`FAULTS`).
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from jax.flatten_util import ravel_pytree
 from lcpo.agents import off_policy, sac
 from lcpo.agents.off_policy import State
 from lcpo.agents.sac import ActorCritics
-from lcpo.config import config, static, traced
-from lcpo.core import fisher, optim
-from lcpo.core.nets import Network
+from lcpo.config import config, faults, traced
+from lcpo.core import optim
+from lcpo.core.nets import Layer, Layers, Network
 from lcpo.distributions import inverse_cdf
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -46,34 +45,21 @@ FAULTS = (sac.TARGET_AT_S, IMPORTANCE_OF_SUMS, FREE_CRITIC, DECAY_TWICE)
 class Config(sac.Config):
     """Online EWC. Defaults are the paper's."""
 
-    penalty_coef: float = traced(
-        0.1, "weight of the penalty on leaving past weights (alpha)", low=0.0
-    )
-    averaging_rate: float = traced(
-        7e-5, "share of the newest weights and importances in their averages, per step (beta)",
-        low=0.0, high=1.0,
-    )  # fmt: skip
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
+    penalty_coef: float = traced(0.1, "weight of the penalty (alpha)", low=0.0)
+    averaging_rate: float = traced(7e-5, "rate of the averages F, theta* (beta)", low=0.0, high=1.0)
+    faults: tuple[str, ...] = faults(*FAULTS)
+
+    def optimisers(self, network: Network) -> sac.Optimisers:
+        """SAC's, with the gradient of the penalty added first."""
+        return sac.adams(self, network, [pull(coef) for coef in coefficients(self)])
 
 
 class Past(NamedTuple):
-    """What holds a network: the optax state of `pull`, the first part of its optimiser's."""
+    """The optax state of `pull`, the first part of a network's optimiser state."""
 
     weights: Any  # theta*
     importance: Any  # F
     num_updates: Array  # gradient steps so far, int32
-
-
-def init(config: Config, spec: Spec, key: Array) -> State:
-    """A fresh SAC without a past, and an empty replay."""
-    network = off_policy.make_network(config, spec)
-    learner = sac.learner_init(config, spec, key, optimisers(config, network))
-    return off_policy.state_init(config, spec, learner)
-
-
-def optimisers(config: Config, network: Network) -> sac.Optimisers:
-    """SAC's, each behind the pull of the past."""
-    return sac.adams(config, network, [pull(coef) for coef in coefficients(config)])
 
 
 def coefficients(config: Config) -> tuple[Array | float, Array | float, Array | float]:
@@ -92,14 +78,10 @@ def pull(coefficient: Array | float) -> optax.GradientTransformation:
         return Past(zeros, zeros, jnp.int32(0))
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        held = jax.tree.map(
-            lambda g, f, now, old: g + coefficient * f * (now - old),
-            updates,
-            state.importance,
-            params,
-            state.weights,
-        )
-        return held, state
+        def add(gradient: Array, importance: Array, now: Array, old: Array) -> Array:
+            return gradient + coefficient * importance * (now - old)
+
+        return jax.tree.map(add, updates, state.importance, params, state.weights), state
 
     return optax.GradientTransformation(fresh, update)
 
@@ -117,78 +99,107 @@ def step(
     config: Config, spec: Spec, learner: ActorCritics, data: Transition, uniform: Array
 ) -> tuple[ActorCritics, Metrics]:
     """One gradient step on transitions [B]; uniform numbers [B, A] draw the actions of F_now."""
-    network = off_policy.make_network(config, spec)
     before = penalties(config, learner)
-    learner, y, metrics = sac.descend(config, spec, learner, data, optimisers(config, network))
-    found = importances(config, network, learner, data, y, uniform)
-    learner = follow(config, learner, found)
+    learner, y, metrics = sac.descend(config, spec, learner, data)
+    learner = follow(config, learner, importances(config, spec, learner, data, y, uniform))
     learner, more = sac.finish(config, spec, learner, data.obs, y)
     past = learner.policy_opt[0]
     drift = jax.tree.map(lambda now, old: now - old, learner.policy, past.weights)
-    return learner, {
-        **metrics,
-        **more,
-        "penalty": before[0],
-        "value_penalty": 0.5 * (before[1] + before[2]),
-        "drift": optax.tree.norm(drift),
-        "importance": jnp.sum(ravel_pytree(past.importance)[0]),
-    }
+    metrics["penalty"] = before[0]
+    metrics["value_penalty"] = 0.5 * (before[1] + before[2])
+    metrics["drift"] = optax.tree.norm(drift)
+    metrics["importance"] = jnp.sum(ravel_pytree(past.importance)[0])
+    return learner, metrics | more
 
 
 def penalties(config: Config, learner: ActorCritics) -> list[Array]:
     """alpha/2 sum F (theta - theta*)^2, of the policy and each critic."""
 
-    def penalty(coefficient: Array | float, past: Past, params: Any) -> Array:
-        trees = (past.importance, params, past.weights)
+    def penalty(coefficient: Array | float, opt: Any, params: Any) -> Array:
+        trees = (opt[0].importance, params, opt[0].weights)
         importance, now, old = (ravel_pytree(tree)[0] for tree in trees)
         return 0.5 * coefficient * jnp.sum(importance * (now - old) ** 2)
 
-    pasts = [opt[0] for opt in (learner.policy_opt, *learner.critic_opts)]
+    opts = (learner.policy_opt, *learner.critic_opts)
     params = (learner.policy, *learner.critics)
-    return [penalty(*each) for each in zip(coefficients(config), pasts, params, strict=True)]
+    return [penalty(*each) for each in zip(coefficients(config), opts, params, strict=True)]
 
 
 def importances(
-    config: Config,
-    network: Network,
-    learner: ActorCritics,
-    data: Transition,
-    target: Array,
-    uniform: Array,
+    config: Config, spec: Spec, learner: ActorCritics, data: Transition, y: Array, uniform: Array
 ) -> tuple[Any, Any, Any]:
-    """F_now of the policy and each critic."""
+    """F_now of the policy and each critic, with targets y [B] and uniform numbers [B, A]."""
+    network = off_policy.make_network(config, spec)
     logits = network.apply(learner.policy, data.obs)
-    drawn = inverse_cdf(logits, uniform)
-    score = chosen(drawn, logits.shape[-1]) - jax.nn.softmax(logits)  # d log pi(a|s) / d logits
-    policy = fisher.mean_square_gradient(network, learner.policy, data.obs, score)
-    square = running_sums if IMPORTANCE_OF_SUMS in config.faults else fisher.mean_square_gradient
+    drawn = jax.nn.one_hot(inverse_cdf(logits, uniform), logits.shape[-1])
+    score = drawn - jax.nn.softmax(logits)  # d log pi(a|s) / d logits
+    policy = mean_square_gradient(network, learner.policy, data.obs, score)
+    square = running_sums if IMPORTANCE_OF_SUMS in config.faults else mean_square_gradient
 
     def of_critic(critic: Any) -> Any:
         q = network.apply(critic, data.obs)
-        error = off_policy.total_q(q, data.action) - target
-        deltas = 2.0 * error[:, None, None] * chosen(data.action, q.shape[-1])
+        error = off_policy.total_q(q, data.action) - y
+        deltas = 2.0 * error[:, None, None] * jax.nn.one_hot(data.action, q.shape[-1])
         return square(network, critic, data.obs, deltas)
 
     one, other = learner.critics
     return policy, of_critic(one), of_critic(other)
 
 
-def chosen(action: Array, count: int) -> Array:
-    """1 at the action of each dimension, 0 elsewhere: [B, A] -> [B, A, count]."""
-    return jax.nn.one_hot(action, count)
+def mean_square_gradient(network: Network, params: Any, x: Array, deltas: Array) -> Any:
+    """1/B sum_i g_i^2 of the samples' gradients g_i, given those in the outputs, deltas [B, ...].
+
+    In an MLP, g_i of a weight matrix is the outer product of the layer's inputs a_i and of the
+    gradient d_i in its outputs, so that the result is 1/B (a^2)' (d^2), as cheap as the gradient
+    of the mean. Other networks need the gradient of each sample.
+    """
+    if network.layer_inputs is None:
+        grads = sample_gradients(network, params, x, deltas)
+        return jax.tree.map(lambda g: jnp.mean(g**2, axis=0), grads)
+
+    def mean_square(seen: Array, delta: Array) -> Layer:
+        a, d = seen**2, delta**2
+        product = jnp.dot(a.T, d, precision=jax.lax.Precision.HIGHEST)
+        return Layer(product / len(a), jnp.mean(d, axis=0))
+
+    seen = network.layer_inputs(params, x)
+    back = _layer_deltas(network, params, x, deltas)
+    return tuple(mean_square(a, d) for a, d in zip(seen, back, strict=True))
+
+
+def sample_gradients(network: Network, params: Any, x: Array, deltas: Array) -> Any:
+    """g_i of each sample, leaves [B, ...]: B times the memory of the parameters."""
+
+    def gradient(x: Array, delta: Array) -> Any:
+        _, pull = jax.vjp(lambda params: network.apply(params, x), params)
+        return pull(delta)[0]
+
+    return jax.vmap(gradient)(x, deltas)
+
+
+def _layer_deltas(network: Network, params: Layers, x: Array, deltas: Array) -> list[Array]:
+    """d_i [B, outputs] of each layer: the gradient in a separate bias for each sample."""
+
+    def apply(biases: list[Array], x: Array) -> Array:
+        layers = zip(params, biases, strict=True)
+        return network.apply(tuple(Layer(layer.w, b) for layer, b in layers), x)
+
+    alone = [jnp.broadcast_to(layer.b[None], (len(x), *layer.b.shape)) for layer in params]
+    _, pull = jax.vjp(lambda biases: jax.vmap(apply)(biases, x), alone)
+    return pull(deltas)[0]
 
 
 CHUNK = 8
-"""Samples whose gradients are held at a time: as many as stay in a core's cache."""
+"""Samples whose gradients are held at a time: as many as fit in a core's cache."""
 
 
 def running_sums(network: Network, params: Any, x: Array, deltas: Array) -> Any:
-    """1/B sum_i (g_1 + ... + g_i)^2, g_i the gradient of sample i."""
+    """1/B sum_i (g_1 + ... + g_i)^2."""
     size = next(n for n in range(CHUNK, 0, -1) if len(x) % n == 0)
 
     def add(carry: tuple[Any, Any], samples: tuple[Array, Array]) -> tuple[tuple[Any, Any], None]:
         total, squares = carry
-        grads = fisher.sample_gradients(network, params, *samples)
+        grads = sample_gradients(network, params, *samples)
         for i in range(size):
             total = jax.tree.map(lambda t, g, i=i: t + g[i], total, grads)
             squares = jax.tree.map(lambda s, t: s + t**2, squares, total)
@@ -201,7 +212,7 @@ def running_sums(network: Network, params: Any, x: Array, deltas: Array) -> Any:
 
 
 def follow(config: Config, learner: ActorCritics, found: tuple[Any, Any, Any]) -> ActorCritics:
-    """`learner` whose past has moved towards its weights and the importances `found`."""
+    """`learner` with its past moved towards its weights and the importances `found`."""
 
     def move(opt: Any, params: Any, importance: Any) -> Any:
         past: Past = opt[0]
@@ -210,11 +221,9 @@ def follow(config: Config, learner: ActorCritics, found: tuple[Any, Any, Any]) -
         importance = optim.polyak(past.importance, importance, rate)
         return (Past(weights, importance, past.num_updates + 1), *opt[1:])
 
-    one, other = (
-        move(*each) for each in zip(learner.critic_opts, learner.critics, found[1:], strict=True)
-    )
-    policy_opt = move(learner.policy_opt, learner.policy, found[0])
-    return learner._replace(policy_opt=policy_opt, critic_opts=(one, other))
+    opts, params = (learner.policy_opt, *learner.critic_opts), (learner.policy, *learner.critics)
+    policy_opt, *critics = map(move, opts, params, found)
+    return learner._replace(policy_opt=policy_opt, critic_opts=(critics[0], critics[1]))
 
 
-agent = Agent("online-ewc", Config, init, sac.act, update, probabilities=sac.probabilities)
+agent = Agent("online-ewc", Config, sac.init, sac.act, update, probabilities=sac.probabilities)

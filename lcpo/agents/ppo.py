@@ -4,13 +4,12 @@
     r        = pi(a|s) / pi_old(a|s)
 
 The batch is shuffled once and cut into `minibatches`; Adam steps on each in turn, `passes` times
-over. Before each step the exact E[ KL(pi_old || pi) ] on its minibatch is looked at; once it
-exceeds 1.5 max_kl, no more steps are made.                                          `learn`
+over. Before each step the exact E[ KL(pi_old || pi) ] on its minibatch is computed; once it exceeds
+1.5 max_kl, the update makes no more steps.                                          `learn`
 
 Advantages, value steps and the entropy coefficient are A2C's: the value function takes its
-`value_steps` after the policy's, on the whole batch, however often the policy goes over it.
-Deviations from the paper, all shared with the code behind LCPO's: one order for all passes, no
-value clipping, one value step by default.
+`value_steps` on the whole batch after the policy's. Deviations from the paper, all shared with the
+code behind LCPO's: one order for all passes, no value clipping, one value step by default.
 """
 
 from __future__ import annotations
@@ -21,10 +20,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lcpo.agents import common, on_policy
+from lcpo.agents import on_policy
 from lcpo.agents.on_policy import Data, State
 from lcpo.config import config, static, traced
-from lcpo.core import loops, optim, stats
+from lcpo.core import optim, stats
+from lcpo.core.trust_region import bounded_while
 from lcpo.distributions import Distribution
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -32,17 +32,12 @@ from lcpo.types import Agent, Array, Metrics, Spec, Transition
 STOP_FACTOR = 1.5
 """Steps end once a minibatch's KL exceeds this many times `max_kl`."""
 
-Penalty = Callable[[Any, Array], Array]
-"""`penalty(policy, index)`: what is added to the loss on minibatch number `index`."""
-
 
 @config
 class Config(on_policy.AdamConfig):
     """PPO. Defaults are those of the code behind LCPO's paper."""
 
-    policy_max_grad_norm: float = traced(
-        1.0, "gradient norm limit of a policy step; max_grad_norm is the value step's", low=0.0
-    )
+    policy_max_grad_norm: float = traced(1.0, "gradient norm limit of policy steps", low=0.0)
     clip: float = traced(0.2, "the ratio counts up to 1 +- this (eps)", low=0.0)
     max_kl: float = traced(0.01, "no more steps once the KL exceeds 1.5 times this", low=0.0)
     passes: int = static(3, "times that each minibatch is used", low=1)
@@ -65,17 +60,18 @@ def learn(
     state: State,
     data: Data,
     order: Array,
-    penalty: Penalty = lambda policy, index: jnp.float32(0.0),
+    penalty: Callable[[Any, Array], Array] = lambda policy, index: jnp.float32(0.0),
 ) -> tuple[State, Metrics]:
-    """One update with the batch in this order."""
+    """One update with the batch in this order.
+
+    `penalty(policy, index)` is added to the loss on minibatch number `index`.
+    """
     networks = on_policy.make_networks(config, spec)
     policy = networks.policy
     gradient = on_policy.policy_gradient(config, spec, policy, state, data)
     shuffled, old_params = split(config, order, (data, gradient.old))
-    coefficient = common.entropy_coefficient(config, state.entropy)
-    optimiser = optim.adam(
-        config.learning_rate, config.policy_max_grad_norm, weight_decay=policy.weight_decay
-    )
+    coefficient = state.entropy.coefficient(config.entropy_coef)
+    optimiser = policy.adam(config.learning_rate, config.policy_max_grad_norm)
     num_steps = config.passes * config.minibatches
 
     def loss(params: Any, index: Array) -> tuple[Array, Array]:
@@ -94,13 +90,11 @@ def learn(
         )
         return i + near.astype(jnp.int32), near, params, opt_state
 
-    # A step that was refused would be refused again: nothing changes from there on.
-    num_made, _, params, policy_opt = loops.bounded_while(
-        lambda carry: carry[1] & (carry[0] < num_steps),
-        attempt,
-        (jnp.int32(0), jnp.bool_(True), state.policy, state.policy_opt),
-        num_steps,
-    )
+    def unfinished(carry: tuple) -> Array:  # a refused step would be refused again
+        return carry[1] & (carry[0] < num_steps)
+
+    start = (jnp.int32(0), jnp.bool_(True), state.policy, state.policy_opt)
+    num_made, _, params, policy_opt = bounded_while(unfinished, attempt, start, num_steps)
     state = state._replace(policy=params, policy_opt=policy_opt)
     state, metrics = on_policy.finish(config, spec, networks, state, data, gradient)
     return state, {**metrics, "policy_steps": num_made.astype(jnp.float32)}
@@ -112,12 +106,7 @@ def split(config: Config, order: Array, tree: Any) -> Any:
 
 
 def clipped_loss(
-    actions: Distribution,
-    new: Array,
-    old: Array,
-    data: Data,
-    coefficient: Array,
-    clip: Array | float,
+    actions: Distribution, new: Array, old: Array, data: Data, coefficient: Array, clip: Any
 ) -> Array:
     """The surrogate without the gain of ratios beyond 1 +- clip, and entropy bonus."""
     log_ratio = actions.log_prob(new, data.action) - actions.log_prob(old, data.action)

@@ -11,8 +11,8 @@ the fast one has found, and the fast one forgets a little (`consolidate`):
                one pass over the last K transitions, oldest first, a step per `batch_size`
     w       <- forget_factor * w
 
-then, at multiples of `target_period`, w' <- w (`copy_target`). Nobody tells it when the context
-changes. Exploration, replay, gradient steps and reward scale are DDQN's.
+then, at multiples of `target_period`, w' <- w. The agent does not know when the context changes.
+Exploration, replay, gradient steps and reward scale are DDQN's.
 """
 
 from __future__ import annotations
@@ -38,18 +38,15 @@ class Config(ddqn.EpsilonConfig):
 
     learning_rate: float = traced(1e-3, "transient network's learning rate (Adam)", low=0.0)
     permanent_learning_rate: float = traced(1e-5, "permanent network's learning rate", low=0.0)
-    permanent_optimiser: str = static(
-        "adam", "what the permanent network learns by", choices=("adam", "sgd")
-    )
-    permanent_period: int = static(
-        20_000, "interactions between two permanent updates, each a pass over them (K)", low=1
-    )
-    forget_factor: float = traced(
-        0.999, "what a permanent update leaves of the transient weights", low=0.0, high=1.0
-    )
-    target_period: int = static(
-        2000, "interactions between two copies of the transient network to its target", low=1
-    )
+    permanent_optimiser: str = static("adam", "of the permanent network", choices=("adam", "sgd"))
+    permanent_period: int = static(20_000, "interactions per permanent update (K)", low=1)
+    forget_factor: float = traced(0.999, "factor of w at a permanent update", low=0.0, high=1.0)
+    target_period: int = static(2000, "interactions between updates of the target network", low=1)
+
+    def values(self, spec: Spec, learner: Any, obs: Array) -> Array:
+        """Q [B, A, K] of both networks together. Padding actions stay far below all others."""
+        network = off_policy.make_network(self, spec)
+        return network.apply(learner.permanent, obs) + network.apply(learner.transient, obs)
 
 
 class TwoSpeedQ(NamedTuple):
@@ -67,56 +64,37 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     """Two fresh networks, a copy of the transient one as its target, and an empty replay."""
     network = off_policy.make_network(config, spec)
     transient, permanent = (network.init(k) for k in jax.random.split(key))
-    learner = TwoSpeedQ(
-        transient,
-        permanent,
-        transient,
-        optim.adam(0.0, 1.0).init(transient),
-        permanent_optimiser(config, network).init(permanent),
-        stats.moments_init(),
-    )
+    opt = optim.adam(0.0, 1.0).init(transient)
+    permanent_opt = permanent_optimiser(config, network).init(permanent)
+    networks = transient, permanent, transient
+    learner = TwoSpeedQ(*networks, opt, permanent_opt, stats.moments_init())
     return off_policy.state_init(config, spec, learner)
 
 
 def permanent_optimiser(config: Config, network: Network) -> optax.GradientTransformation:
-    """As all other networks here; or plain gradient descent, which has no weight decay either."""
+    """Adam, or plain gradient descent without weight decay."""
     rate, limit = config.permanent_learning_rate, config.max_grad_norm
-    if config.permanent_optimiser == "sgd":
-        return optim.sgd(rate, limit)
-    return optim.adam(rate, limit, weight_decay=network.weight_decay)
-
-
-def values(config: Config, spec: Spec, permanent: Any, transient: Any, obs: Array) -> Array:
-    """Q [B, A, K] of both networks together. An action that does not exist stays far below all."""
-    network = off_policy.make_network(config, spec)
-    return network.apply(permanent, obs) + network.apply(transient, obs)
-
-
-def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """All dimensions random with probability epsilon, else all greedy."""
-    q = values(config, spec, state.learner.permanent, state.learner.transient, obs)
-    return ddqn.choose(config, spec, state, q, key), ()
+    return (optim.sgd if config.permanent_optimiser == "sgd" else network.adam)(rate, limit)
 
 
 def update(
     config: Config, spec: Spec, state: State, batch: Transition, key: Array
 ) -> tuple[State, Metrics]:
-    """Store the batch, take the transient steps, and see whether anything else is due."""
+    """Store the batch, take the transient steps, then consolidate and copy the target if due."""
     after, metrics = off_policy.learn(config, spec, state, batch, key, step)
-    due = passed(config.permanent_period, state, after)
-    learner, shift = consolidate(config, spec, after, due)
-    learner = copy_target(learner, passed(config.target_period, state, after))
-    metrics |= {
-        "epsilon": ddqn.epsilon(config, spec, state),
-        "permanent_update": due.astype(jnp.float32),
-        "permanent_shift": shift,
-    }
-    return after._replace(learner=learner), metrics
 
+    def passed(period: int) -> Array:
+        """Whether this update has reached a multiple of `period` interactions."""
+        return after.num_steps // period > state.num_steps // period
 
-def passed(period: int, before: State, after: State) -> Array:
-    """Has a multiple of `period` interactions been reached in this update?"""
-    return after.num_steps // period > before.num_steps // period
+    due, copies = passed(config.permanent_period), passed(config.target_period)
+    learner, metrics["permanent_shift"] = consolidate(config, spec, after, due)
+    target = jax.tree.map(
+        lambda new, old: jnp.where(copies, new, old), learner.transient, learner.target
+    )
+    metrics["epsilon"] = ddqn.epsilon(config, spec, state)
+    metrics["permanent_update"] = due.astype(jnp.float32)
+    return after._replace(learner=learner._replace(target=target)), metrics
 
 
 def step(
@@ -129,19 +107,16 @@ def step(
     transient, opt, metrics = ddqn.descend(
         config, network, learner.transient, learner.opt, data, y - constant
     )
-    permanent_value = jnp.mean(constant)
-    metrics |= {
-        "q_value": metrics["q_value"] + permanent_value,
-        "permanent_value": permanent_value,
-        "reward_scale": common.reward_scale(config, learner.target_stats),
-    }
+    metrics["permanent_value"] = jnp.mean(constant)
+    metrics["q_value"] += metrics["permanent_value"]
+    metrics["reward_scale"] = common.reward_scale(config, learner.target_stats)
     moments = stats.moments_add(learner.target_stats, y)
     return learner._replace(transient=transient, opt=opt, target_stats=moments), metrics
 
 
 def target(config: Config, spec: Spec, learner: TwoSpeedQ, data: Transition) -> Array:
     """y [B]: the largest value of the permanent network and the transient one's target together."""
-    next_q = values(config, spec, learner.permanent, learner.target, data.next_obs)
+    next_q = config.values(spec, learner._replace(transient=learner.target), data.next_obs)
     next_value = jnp.sum(jnp.max(next_q, axis=-1), axis=-1)
     next_value = off_policy.guarded_value(spec, data.next_obs, next_q, next_value)
     return off_policy.td_target(config, learner.target_stats, data, next_value)
@@ -150,16 +125,19 @@ def target(config: Config, spec: Spec, learner: TwoSpeedQ, data: Transition) -> 
 def consolidate(config: Config, spec: Spec, state: State, due: Array) -> tuple[TwoSpeedQ, Array]:
     """Where `due`, the permanent network's pass, after which the transient one forgets.
 
-    Also |change of P| / |T| over the data of the pass, 0 where there was none. Loops of no
-    iterations, not `lax.cond`: that would copy the memory, and under vmap compute both branches.
+    Also |change of P| / |T| over the data of the pass, 0 if there was none. Loops of no iterations
+    replace `lax.cond`, which would copy the memory and, under vmap, compute both branches.
     """
     learner, network = state.learner, off_policy.make_network(config, spec)
     optimiser = permanent_optimiser(config, network)
     num_steps = jnp.where(due, config.permanent_period // config.batch_size, 0)
 
     def look(i: Array) -> tuple[Transition, Array, Array]:
-        """Minibatch i, and what the networks of before the pass say of it."""
-        data = recent(config, spec, state, i)
+        """Minibatch i of the pass, and P and T on it before the pass."""
+        first = state.num_steps - config.permanent_period + i * config.batch_size
+        visit = first + jnp.arange(config.batch_size)  # in the order of the steps
+        row = visit // spec.num_worlds % state.memory.num_rows
+        data = replay.replay_rows(state.memory, spec, row, visit % spec.num_worlds)
         before = (learner.permanent, learner.transient)
         old, found = (off_policy.total_q(network.apply(p, data.obs), data.action) for p in before)
         return data, old, found
@@ -188,43 +166,23 @@ def consolidate(config: Config, spec: Spec, state: State, due: Array) -> tuple[T
     return learner, jnp.sqrt(moved / jnp.maximum(all_of_it, 1e-30))
 
 
-def recent(config: Config, spec: Spec, state: State, i: Array) -> Transition:
-    """Minibatch i of the last `permanent_period` transitions, in the order they were visited."""
-    first = state.num_steps - config.permanent_period + i * config.batch_size
-    visit = first + jnp.arange(config.batch_size)
-    row = visit // spec.num_worlds % state.memory.num_rows
-    return replay.replay_rows(state.memory, spec, row, visit % spec.num_worlds)
-
-
-def copy_target(learner: TwoSpeedQ, due: Array) -> TwoSpeedQ:
-    """Where `due`, the transient network as it is now becomes its own target."""
-    copied = jax.tree.map(
-        lambda new, old: jnp.where(due, new, old), learner.transient, learner.target
-    )
-    return learner._replace(target=copied)
-
-
-def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
-    """Action probabilities [N, A, K] of each dimension, as `act` draws them, epsilon included."""
-    q = values(config, spec, state.learner.permanent, state.learner.transient, obs)
-    return ddqn.chances(config, spec, state, q)
-
-
 def check(config: Config, spec: Spec) -> None:
-    """The replay holds what a permanent update looks at, and that is a minibatch at least."""
+    """A permanent update needs all its transitions in the replay, and at least one minibatch."""
     del spec
     period, size = config.permanent_period, config.buffer_size
     if size is not None and size < period:
         raise InputError(
-            f"permanent_period = {period}: the replay holds {size} transitions, and a permanent "
-            "update looks at that many; give a shorter permanent_period, a larger buffer_size or, "
+            f"permanent_period = {period}: a permanent update reads that many, but the replay "
+            f"holds {size} transitions; give a shorter permanent_period, a larger buffer_size or, "
             "where buffer_size is all of the run, a longer run"
         )
     if period < config.batch_size:
         raise InputError(
-            f"permanent_period = {period}: less than a minibatch of {config.batch_size}, so that "
-            "the permanent network would never learn; give a longer one, or a smaller batch_size"
+            f"permanent_period = {period}: less than a minibatch of {config.batch_size}, so the "
+            "permanent network would never learn; give a longer period, or a smaller batch_size"
         )
 
 
-agent = Agent("pt-dqn", Config, init, act, update, check=check, probabilities=probabilities)
+agent = Agent(
+    "pt-dqn", Config, init, ddqn.act, update, check=check, probabilities=ddqn.probabilities
+)

@@ -13,14 +13,14 @@ In this order, `updates_per_rollout` times after each rollout, from the first on
 uniformly random for `random_steps`. The expectations over actions are exact sums. Scaled rewards
 as in `off_policy`. The published code takes pi(s) for pi(s') in y (fault "target-at-s").
 
-An agent that is SAC with other gradients (a penalty on old weights, a projection) gives
-`learner_init`, `step` or `descend` its own `Optimisers`.
+An agent that changes SAC's gradients (a penalty on old weights, a projection) overrides
+`Config.optimisers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ import optax
 
 from lcpo.agents import common, ddqn, off_policy
 from lcpo.agents.off_policy import State
-from lcpo.config import config, static, traced, with_default
+from lcpo.config import config, faults, traced, with_default
 from lcpo.core import optim, stats
 from lcpo.core.nets import Network
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
@@ -45,23 +45,18 @@ class Config(common.EntropyConfig, off_policy.TargetConfig, off_policy.Config):
     value_learning_rate: float = traced(1e-3, "critics' learning rate (Adam)", low=0.0)
     entropy_coef: float = with_default(common.EntropyConfig, "entropy_coef", 0.1)
     entropy_target: float = with_default(common.EntropyConfig, "entropy_target", 0.1)
-    faults: tuple[str, ...] = static((), "published faults to repeat", choices=(TARGET_AT_S,))
+    faults: tuple[str, ...] = faults(TARGET_AT_S)
 
-
-Transformation = optax.GradientTransformation
+    def optimisers(self, network: Network) -> Optimisers:
+        """The optimisers of all networks."""
+        return adams(self, network)
 
 
 class Optimisers(NamedTuple):
-    """What makes a step of each network's gradient: `adams`, or an agent's own.
+    """One gradient transformation per network; states: `policy_opt` and `critic_opts`."""
 
-    A transformation sees the gradient and the parameters of its network. Build it where it is used:
-    it may close over traced values. What it has to keep stands in its optax state, which is in the
-    learner (`policy_opt`, `critic_opts`). The same ones must be there in `learner_init` and in
-    every `step`.
-    """
-
-    policy: Transformation
-    critics: tuple[Transformation, Transformation]
+    policy: optax.GradientTransformation
+    critics: tuple[optax.GradientTransformation, optax.GradientTransformation]
 
 
 class ActorCritics(NamedTuple):
@@ -76,58 +71,39 @@ class ActorCritics(NamedTuple):
     target_stats: stats.RunningMoments
 
 
-class Actor(Protocol):
-    """A state that SAC can act in, its own or that of an agent built on it."""
-
-    @property
-    def learner(self) -> ActorCritics: ...
-    @property
-    def num_steps(self) -> Array: ...
-
-
 def init(config: Config, spec: Spec, key: Array) -> State:
     """Fresh networks, copies of the critics as targets, and an empty replay."""
     return off_policy.state_init(config, spec, learner_init(config, spec, key))
 
 
-def learner_init(
-    config: Config, spec: Spec, key: Array, optimisers: Optimisers | None = None
-) -> ActorCritics:
+def learner_init(config: Config, spec: Spec, key: Array) -> ActorCritics:
     """Fresh networks, and copies of the critics as targets."""
     network = off_policy.make_network(config, spec)
     policy, *pair = (network.init(k) for k in jax.random.split(key, 3))
     critics = (pair[0], pair[1])
-    one, (two, three) = optimisers or adams(config, network)
-    return ActorCritics(
-        policy,
-        critics,
-        critics,
-        one.init(policy),
-        (two.init(critics[0]), three.init(critics[1])),
-        optim.entropy_init(),
-        stats.moments_init(),
-    )
+    one, (two, three) = config.optimisers(network)
+    opts = one.init(policy), (two.init(critics[0]), three.init(critics[1]))
+    return ActorCritics(policy, critics, critics, *opts, optim.entropy_init(), stats.moments_init())
 
 
 def adams(
-    config: Config, network: Network, before: Sequence[Transformation | None] = (None, None, None)
+    config: Config, network: Network, before: Sequence[Any] = (None, None, None)
 ) -> Optimisers:
-    """Of each network: the gradient norm limit, L2 and Adam.
+    """For each network: the gradient norm limit, L2 and Adam.
 
-    `before`: what the gradients of the policy and of each critic go through first (a penalty); its
-    state is then the first part of the optimiser's, for instance `learner.policy_opt[0]`.
+    `before`: transformations of the gradients of the policy and of each critic (a penalty). Their
+    states are the first part of the optimiser's, for instance `learner.policy_opt[0]`.
     """
     rates = (config.learning_rate, config.value_learning_rate, config.value_learning_rate)
-    limit, decay = config.max_grad_norm, network.weight_decay
-    policy, *critics = (
-        optim.adam(rate, limit, weight_decay=decay, before=hook)
+    policy, one, other = (
+        network.adam(rate, config.max_grad_norm, before=hook)
         for rate, hook in zip(rates, before, strict=True)
     )
-    return Optimisers(policy, (critics[0], critics[1]))
+    return Optimisers(policy, (one, other))
 
 
-def act(config: Config, spec: Spec, state: Actor, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """Sample from the policy; at first, uniformly."""
+def act(config: Config, spec: Spec, state: Any, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """Sample from the policy; at first, uniformly. `state` has `learner` and `num_steps`."""
     logits = behaviour(config, spec, state.learner.policy, state.num_steps, obs)
     return spec.actions.sample(logits, key), ()
 
@@ -148,51 +124,36 @@ def update(
 
 
 def step(
-    config: Config,
-    spec: Spec,
-    learner: ActorCritics,
-    data: Transition,
-    optimisers: Optimisers | None = None,
+    config: Config, spec: Spec, learner: ActorCritics, data: Transition
 ) -> tuple[ActorCritics, Metrics]:
     """One gradient step of every network on transitions [B], in the order of the docstring."""
-    learner, y, metrics = descend(config, spec, learner, data, optimisers)
+    learner, y, metrics = descend(config, spec, learner, data)
     learner, more = finish(config, spec, learner, data.obs, y)
     return learner, {**more, **metrics}
 
 
 def descend(
-    config: Config,
-    spec: Spec,
-    learner: ActorCritics,
-    data: Transition,
-    optimisers: Optimisers | None = None,
+    config: Config, spec: Spec, learner: ActorCritics, data: Transition
 ) -> tuple[ActorCritics, Array, Metrics]:
     """The steps of the policy and then of both critics; the critics' targets y [B]."""
     network = off_policy.make_network(config, spec)
-    one, others = optimisers or adams(config, network)
+    one, others = config.optimisers(network)
     policy_loss, policy_grads = policy_gradient(config, spec, learner, data)
     policy, policy_opt = optim.apply(one, policy_grads, learner.policy_opt, learner.policy)
     learner = learner._replace(policy=policy, policy_opt=policy_opt)
     y = target(config, spec, learner, data)
-    found = [ddqn.gradient(network, critic, data, y) for critic in learner.critics]
-    stepped = [
-        optim.apply(optimiser, grads, opt, critic)
-        for optimiser, (_, _, grads), opt, critic in zip(
-            others, found, learner.critic_opts, learner.critics, strict=True
-        )
-    ]
-    critics, critic_opts = zip(*stepped, strict=True)
-    learner = learner._replace(critics=critics, critic_opts=critic_opts)
-    return (
-        learner,
-        y,
-        {
-            "policy_loss": policy_loss,
-            "grad_norm": optax.tree.norm(policy_grads),
-            "value_loss": 0.5 * (found[0][0] + found[1][0]),
-            "q_value": 0.5 * jnp.mean(found[0][1] + found[1][1]),
-        },
+    losses, values, grads = zip(
+        *[ddqn.gradient(network, critic, data, y) for critic in learner.critics], strict=True
     )
+    pairs = zip(others, grads, learner.critic_opts, learner.critics, strict=True)
+    critics, critic_opts = zip(*[optim.apply(*pair) for pair in pairs], strict=True)
+    metrics = {
+        "policy_loss": policy_loss,
+        "grad_norm": optax.tree.norm(policy_grads),
+        "value_loss": 0.5 * (losses[0] + losses[1]),
+        "q_value": 0.5 * jnp.mean(values[0] + values[1]),
+    }
+    return learner._replace(critics=critics, critic_opts=critic_opts), y, metrics
 
 
 def policy_gradient(
@@ -201,7 +162,7 @@ def policy_gradient(
     """L(theta) and its gradient."""
     network = off_policy.make_network(config, spec)
     q = _smaller(network, learner.critics, data.obs)
-    coefficient = common.entropy_coefficient(config, learner.entropy)
+    coefficient = learner.entropy.coefficient(config.entropy_coef)
 
     def policy_loss(policy: Any) -> Array:
         logits = network.apply(policy, data.obs)
@@ -213,7 +174,7 @@ def policy_gradient(
 def target(config: Config, spec: Spec, learner: ActorCritics, data: Transition) -> Array:
     """y [B], with the learner's (already updated) policy."""
     network = off_policy.make_network(config, spec)
-    coefficient = common.entropy_coefficient(config, learner.entropy)
+    coefficient = learner.entropy.coefficient(config.entropy_coef)
     obs = data.obs if TARGET_AT_S in config.faults else data.next_obs
     logits = network.apply(learner.policy, obs)
     next_q = _smaller(network, learner.targets, data.next_obs)
@@ -225,9 +186,9 @@ def target(config: Config, spec: Spec, learner: ActorCritics, data: Transition) 
 def finish(
     config: Config, spec: Spec, learner: ActorCritics, obs: Array, target: Array
 ) -> tuple[ActorCritics, Metrics]:
-    """What follows the steps of the networks: target networks, reward scale, entropy.
+    """Complete a step: target networks, reward scale, entropy coefficient.
 
-    `target` [B]: that of the critics; `obs` [B, D]: where the entropy is measured.
+    `target` [B]: the critics'; `obs` [B, D]: where the entropy is measured.
     """
     metrics = {"reward_scale": common.reward_scale(config, learner.target_stats)}
     learner = learner._replace(
@@ -237,7 +198,7 @@ def finish(
     logits = off_policy.make_network(config, spec).apply(learner.policy, obs)
     entropy = jnp.mean(spec.actions.entropy(logits))
     tuner = common.tune_entropy(config, spec, learner.entropy, entropy)
-    coefficient = common.entropy_coefficient(config, tuner)
+    coefficient = tuner.coefficient(config.entropy_coef)
     metrics |= {"entropy": entropy, "entropy_coef": coefficient}
     return learner._replace(entropy=tuner), metrics
 
@@ -254,7 +215,7 @@ def _smaller(network: Network, pair: tuple[Any, Any], obs: Array) -> Array:
     return jnp.minimum(one, other)
 
 
-def probabilities(config: Config, spec: Spec, state: Actor, obs: Array) -> Array:
+def probabilities(config: Config, spec: Spec, state: Any, obs: Array) -> Array:
     """Action probabilities [N, A, K], as `act` draws them."""
     logits = behaviour(config, spec, state.learner.policy, state.num_steps, obs)
     return spec.actions.summary(logits)

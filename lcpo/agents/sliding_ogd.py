@@ -8,9 +8,9 @@ gradient of SAC's loss and D the directions [window - 1, weights] of its last st
     d      = r / |r|,   theta <- theta - learning_rate d      `orthogonal`
     D     <- D with d in place of the oldest                  the rest stays orthonormal
 
-Every step has the same length: no Adam, no limit on the gradient's norm, no weight decay. The
-step at hand is one of the `window`. Where next to nothing of g is left, there is no step, and
-nothing is stored. All else is SAC's. The published code steps *up* the loss (fault "ascent").
+Every step has the same length: no Adam, no gradient norm limit, no weight decay. The current step
+counts towards `window`. If almost nothing of g is left, no step is made and nothing is stored.
+Everything else is SAC's. The published code steps *up* the loss (fault "ascent").
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from jax.flatten_util import ravel_pytree
 from lcpo.agents import off_policy, sac
 from lcpo.agents.off_policy import State
 from lcpo.agents.sac import ActorCritics
-from lcpo.config import config, static, traced
+from lcpo.config import config, faults, static, traced
+from lcpo.core.nets import Network
 from lcpo.core.replay import Replay
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 ASCENT = "ascent"
 """Fault: steps go up the loss."""
 VANISHED = 1e-5
-"""A gradient of which no larger share is left has nothing left: the rest is rounding."""
+"""A projection that leaves no larger share of a gradient leaves only rounding errors."""
 
 
 @config
@@ -42,9 +43,13 @@ class Config(sac.Config):
     learning_rate: float = traced(1e-4, "length of the policy's steps", low=0.0)
     value_learning_rate: float = traced(1e-4, "length of the critics' steps", low=0.0)
     window: int = static(1000, "gradient steps that are orthogonal to each other (N)", low=2)
-    faults: tuple[str, ...] = static(
-        (), "published faults to repeat", choices=(sac.TARGET_AT_S, ASCENT)
-    )
+    faults: tuple[str, ...] = faults(sac.TARGET_AT_S, ASCENT)
+
+    def optimisers(self, network: Network) -> sac.Optimisers:
+        """Steps of constant length, orthogonal to the last ones."""
+        del network
+        critic = orthogonal(self, self.value_learning_rate)
+        return sac.Optimisers(orthogonal(self, self.learning_rate), (critic, critic))
 
 
 class Directions(NamedTuple):
@@ -56,7 +61,7 @@ class Directions(NamedTuple):
 
 
 class OgdMemory(NamedTuple):
-    """What only `update` reads. In the learner, directions would be saved with every policy."""
+    """What only `update` reads; directions in the learner would be saved with every policy."""
 
     replay: Replay
     directions: tuple[Directions, tuple[Directions, Directions]]  # policy's, critics'
@@ -64,30 +69,22 @@ class OgdMemory(NamedTuple):
 
 def init(config: Config, spec: Spec, key: Array) -> State:
     """A fresh SAC with no directions, and an empty replay."""
-    learner = sac.learner_init(config, spec, key, optimisers(config))
-    return put_away(off_policy.state_init(config, spec, learner))
+    return put_away(sac.init(config, spec, key))
 
 
 def put_away(state: State) -> State:
     """The state with its directions in the memory, as it is between updates."""
     learner: ActorCritics = state.learner
     memory = OgdMemory(state.memory, (learner.policy_opt, learner.critic_opts))
-    return state._replace(
-        learner=learner._replace(policy_opt=(), critic_opts=((), ())), memory=memory
-    )
+    learner = learner._replace(policy_opt=(), critic_opts=((), ()))
+    return state._replace(learner=learner, memory=memory)
 
 
 def take_out(state: Any) -> State:
-    """The state with its directions where SAC's steps look for them."""
+    """The state with its directions where SAC's steps expect them."""
     policy_opt, critic_opts = state.memory.directions
     learner = state.learner._replace(policy_opt=policy_opt, critic_opts=critic_opts)
     return state._replace(learner=learner, memory=state.memory.replay)
-
-
-def optimisers(config: Config) -> sac.Optimisers:
-    """Of the policy and each critic."""
-    critic = orthogonal(config, config.value_learning_rate)
-    return sac.Optimisers(orthogonal(config, config.learning_rate), (critic, critic))
 
 
 def orthogonal(config: Config, rate: Array | float) -> optax.GradientTransformation:
@@ -118,10 +115,10 @@ def orthogonal(config: Config, rate: Array | float) -> optax.GradientTransformat
 
 
 def project(vector: Array, rows: Array) -> Array:
-    """What of a vector is orthogonal to orthonormal rows, as two matrix products.
+    """The part of a vector that is orthogonal to orthonormal rows.
 
-    Twice: once leaves rounding errors of the size of the vector, and where little of it is left
-    they are much of the rest. They would grow from each direction to the next.
+    Projected twice: the rounding errors of one projection are as large as a small remainder, and
+    would grow from each direction to the next.
     """
     exact = jax.lax.Precision.HIGHEST
     for _ in range(2):
@@ -142,14 +139,12 @@ def step(
     config: Config, spec: Spec, learner: ActorCritics, data: Transition
 ) -> tuple[ActorCritics, Metrics]:
     """One gradient step of every network on transitions [B]."""
-    learner, metrics = sac.step(config, spec, learner, data, optimisers(config))
-    policy, critics = learner.policy_opt, learner.critic_opts
-    return learner, {
-        **metrics,
-        "share_left": policy.share_left,
-        "value_share_left": 0.5 * (critics[0].share_left + critics[1].share_left),
-        "num_directions": jnp.minimum(policy.num_stored, config.window - 1).astype(jnp.float32),
-    }
+    learner, metrics = sac.step(config, spec, learner, data)
+    policy, (one, other) = learner.policy_opt, learner.critic_opts
+    metrics["share_left"] = policy.share_left
+    metrics["value_share_left"] = 0.5 * (one.share_left + other.share_left)
+    stored = jnp.minimum(policy.num_stored, config.window - 1)
+    return learner, {**metrics, "num_directions": stored.astype(jnp.float32)}
 
 
 agent = Agent("sliding-ogd", Config, init, sac.act, update, probabilities=sac.probabilities)

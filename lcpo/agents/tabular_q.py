@@ -5,11 +5,10 @@
     n: how often (s, a) has been visited, this visit included
     behaviour: the best action, or with probability epsilon any                    `probabilities`
 
-With 0.5 < omega <= 1 and epsilon > 0 it converges to the best policy in every context that keeps
-coming back, if contexts change between episodes only: docs/theory.md. A batch is learned from step
-by step, in the order of time; actions follow the table as it was before the batch, so
-`rollout_length=1` is the textbook's order. A step in which a guard overrode the policy counts as
-any other: what is learned does not depend on who chose the action.
+With 0.5 < omega <= 1 and epsilon > 0 it converges to the best policy in every recurring context,
+if contexts change between episodes only: docs/theory.md. A batch is learned from step by step, in
+temporal order; actions follow the table before the batch, so `rollout_length=1` is the textbook's
+order. Steps in which a guard overrides the policy count as any other: learning is off-policy.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ class Config:
 
     rollout_length: int = static(200, "interactions per update", low=1)
     learning_rate: float = traced(1.0, "learning rate of a first visit", low=0.0, high=1.0)
-    omega: float = traced(
-        0.7, "the n-th visit's rate is divided by n^omega; 0.5 to 1 converges, 0: constant", low=0.0
-    )
+    omega: float = traced(0.7, "the n-th visit's rate is divided by n^omega; 0: constant", low=0.0)
     epsilon: float = traced(0.1, "probability of a random action", low=0.0, high=1.0)
     gamma: float = traced(0.99, "discount per unit of time", low=0.0, high=1.0)
 
@@ -73,11 +70,7 @@ def update(
     visits = jax.tree.map(jnp.ravel, visits)
     shape = state.q.entries.shape
     flat = jax.tree.map(lambda table: table.reshape(-1, shape[-1]), state)
-
-    def one(state: State, visit: Visit) -> tuple[State, tuple[Array, Array]]:
-        return learn(config, state, visit)
-
-    flat, (error, rate) = jax.lax.scan(one, flat, visits)
+    flat, (error, rate) = jax.lax.scan(lambda *each: learn(config, *each), flat, visits)
     metrics = {
         "td_error": jnp.mean(jnp.abs(error)),
         "q_learning_rate": jnp.mean(rate),

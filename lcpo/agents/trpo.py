@@ -4,7 +4,7 @@
     subject to E[ KL(pi_old || pi) ] <= max_kl
 
     F s ~ -grad L, F the Hessian of E[ KL ] plus damping; 1/2 s'F s = max_kl
-    theta <- theta + s / 2^i, the first where L really improves and the KL holds     `policy_step`
+    theta <- theta + s / 2^i, the first where L really improves and the KL holds     `update`
 
 All expectations are over the batch; advantages, value function and entropy coefficient are A2C's.
 One step of the value function per batch by default, as in the code behind the paper's tables. That
@@ -13,15 +13,12 @@ code accepts a KL of 1.5 max_kl (fault "kl-slack").
 
 from __future__ import annotations
 
-from typing import Any
-
 from jax.flatten_util import ravel_pytree
 
-from lcpo.agents import common, on_policy
-from lcpo.agents.on_policy import Data, Gradient, State
-from lcpo.config import config, static, traced, with_default
+from lcpo.agents import on_policy
+from lcpo.agents.on_policy import State
+from lcpo.config import config, faults, traced, with_default
 from lcpo.core import trust_region
-from lcpo.core.nets import Network
 from lcpo.core.trust_region import Limit
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -37,9 +34,7 @@ class Config(on_policy.Config):
     rollout_length: int = with_default(on_policy.Config, "rollout_length", 3200)
     max_kl: float = traced(0.01, "KL limit of a step (delta)", low=0.0)
     damping: float = traced(0.1, "added to the Fisher matrix's diagonal", low=0.0)
-    faults: tuple[str, ...] = static(
-        (), "published faults to repeat", choices=(on_policy.TRUNCATION_LEAKS, KL_SLACK)
-    )
+    faults: tuple[str, ...] = faults(on_policy.TRUNCATION_LEAKS, KL_SLACK)
 
 
 def update(
@@ -50,27 +45,21 @@ def update(
     networks = on_policy.make_networks(config, spec)
     state, data = on_policy.estimate(config, networks, state, batch)
     gradient = on_policy.policy_gradient(config, spec, networks.policy, state, data)
-    policy, search = policy_step(config, spec, networks.policy, state, data, gradient)
-    state = state._replace(policy=policy)  # Adam's moments of the policy stay zero
-    state, metrics = on_policy.finish(config, spec, networks, state, data, gradient)
-    return state, {**metrics, "step_fraction": search.fraction}
-
-
-def policy_step(
-    config: Config, spec: Spec, policy: Network, state: State, data: Data, gradient: Gradient
-) -> tuple[Any, trust_region.LineSearch]:
-    """The new policy, and what the line search came to."""
-    actions, coefficient = spec.actions, common.entropy_coefficient(config, state.entropy)
+    coefficient = state.entropy.coefficient(config.entropy_coef)
 
     def loss(new: Array) -> Array:
-        return on_policy.surrogate(actions, new, gradient.old, data, coefficient)
+        return on_policy.surrogate(spec.actions, new, gradient.old, data, coefficient)
 
-    fisher, _ = trust_region.fisher_product(actions, policy, state.policy, data.obs, config.damping)
+    old = spec.actions, networks.policy, state.policy
+    fisher, _ = trust_region.fisher_product(*old, data.obs, config.damping)
     descent = ravel_pytree(gradient.grads)[0]
     step = trust_region.constrained_step(fisher, descent, config.max_kl)
     limit = config.max_kl * (SLACK if KL_SLACK in config.faults else 1.0)
     limits = [Limit(data.obs, gradient.old, limit)]
-    return trust_region.backtrack(actions, policy, state.policy, descent, step, loss, limits)
+    policy, search = trust_region.backtrack(*old, descent, step, loss, limits)
+    state = state._replace(policy=policy)  # Adam's moments of the policy stay zero
+    state, metrics = on_policy.finish(config, spec, networks, state, data, gradient)
+    return state, {**metrics, "step_fraction": search.fraction}
 
 
 agent = Agent(

@@ -11,10 +11,7 @@ from lcpo.types import Array
 
 
 class Reservoir(NamedTuple):
-    """A uniform sample of the items seen, in fixed memory.
-
-    An item is an array, or a tree of arrays, such as a transition.
-    """
+    """A uniform sample of the items seen, which are trees of arrays, in fixed memory."""
 
     items: Any  # leaves [capacity, ...]: B_a
     seen: Array  # number of items offered so far, int32: n_s
@@ -25,14 +22,10 @@ class Reservoir(NamedTuple):
         return jax.tree.leaves(self.items)[0].shape[0]
 
 
-def reservoir_init(capacity: int, item_shape: tuple[int, ...]) -> Reservoir:
+def reservoir_init(capacity: int | None, item_shape: tuple[int, ...]) -> Reservoir:
     """An empty reservoir of capacity n_b (lines 1 to 3 of Algorithm 2)."""
+    assert capacity is not None, "resolve the config first: lcpo.config.resolve"
     return Reservoir(jnp.zeros((capacity, *item_shape), jnp.float32), jnp.int32(0))
-
-
-def reservoir_count(reservoir: Reservoir) -> Array:
-    """How many slots hold an item."""
-    return jnp.minimum(reservoir.seen, reservoir.capacity)
 
 
 def reservoir_add(
@@ -41,9 +34,8 @@ def reservoir_add(
     """Offer a batch, leaves [B, ...] (lines 4 to 14 of Algorithm 2, for all items at once).
 
     The n-th item fills slot n - 1 while there is room; after that it draws a slot from
-    {0, ..., n - 1} and replaces what is there if the slot exists. Where two items of a batch fall
-    into one slot the later one wins, as it would one by one. Items that are not to be kept
-    (`keep` [B] bool; None: all are) are passed over, as if they had not been offered.
+    {0, ..., n - 1} and replaces its item if the slot exists. If two items of a batch draw one slot,
+    the later one wins. Items without `keep` ([B] bool; None: all) are skipped.
     """
     capacity, batch = reservoir.capacity, jax.tree.leaves(items)[0].shape[0]
     if keep is None:
@@ -63,5 +55,6 @@ def reservoir_add(
 
 def reservoir_sample(reservoir: Reservoir, count: int, key: Array) -> Any:
     """Draw `count` items uniformly with replacement (zeros from an empty reservoir)."""
-    index = jax.random.randint(key, (count,), 0, jnp.maximum(reservoir_count(reservoir), 1))
+    filled = jnp.minimum(reservoir.seen, reservoir.capacity)
+    index = jax.random.randint(key, (count,), 0, jnp.maximum(filled, 1))
     return jax.tree.map(lambda items: items[index], reservoir.items)

@@ -21,19 +21,16 @@ from lcpo.types import Array
 
 
 def cusum(score: Array, evidence: Array) -> Array:
-    """Page's step, max(0, score + evidence); a score per alternative, in arrays of any shape.
+    """Page's step, max(0, score + evidence), in arrays of any shape.
 
-    Evidence is positive where it speaks for a change; a change is where the score exceeds a
-    threshold. Who adds up log-likelihood ratios has the sequential test of a known alternative.
+    Positive evidence supports a change, and a score above a threshold is one. With log-likelihood
+    ratios as evidence it is the sequential test of a known alternative.
     """
     return jnp.maximum(0.0, score + evidence)
 
 
 class Sum(NamedTuple):
-    """A number that many small changes are added to, and what rounding has left out of it.
-
-    In float32 alone a mean of 20 million numbers would stop moving.
-    """
+    """A running sum and its rounding error: in float32 alone, long means stop moving."""
 
     value: Array
     rest: Array
@@ -47,7 +44,7 @@ class Sum(NamedTuple):
 
 
 class State(NamedTuple):
-    """What is known of a stream since its last change, arrays of one shape."""
+    """Statistics of a stream since its last change, arrays of one shape."""
 
     num_seen: Array  # int32
     mean: Sum
@@ -56,42 +53,36 @@ class State(NamedTuple):
 
 
 class ChangePoints(NamedTuple):
-    """A detector of changes in a stream of numbers, or in several streams that it keeps apart.
+    """A detector of changes in a stream of numbers, or in several separate streams.
 
     With mean and variance of the n numbers z since the last change, from n = `min_samples` on:
 
         score <- max(0, score + (z - mean)^2 / var - sigmas^2)        change where score > threshold
 
-    After a change all starts anew with the next number. Pure, for use under jit and vmap; the
-    settings may be traced. The defaults are those of the paper's Figure 2.
-
-    A stream that did not vary so far changes with the first number that differs. Nothing can be
-    said of one that holds NaN, infinity, or numbers whose squares are infinite: `find_changes`
-    refuses it.
+    After a change the statistics restart. Pure, for use under jit and vmap; the settings may be
+    traced. The defaults are those of the paper's Figure 2. A constant stream changes with the first
+    number that differs. Squares of all numbers must be finite in float32: see `find_changes`.
     """
 
     sigmas: Array | float = 3.0
-    """How many standard deviations are usual; the fewer, the more sensitive (paper: sigma_mbcd)."""
+    """Deviations beyond this many standard deviations are evidence (paper: sigma_mbcd)."""
     threshold: Array | float = 1000.0
     min_samples: Array | int = 5000
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
-        """Nothing seen yet, of streams with values of this shape."""
+        """The initial state of streams with values of this shape."""
         zero = jnp.zeros(shape)
         return State(jnp.zeros(shape, jnp.int32), Sum(zero, zero), Sum(zero, zero), zero)
 
     def step(self, state: State, value: Array) -> tuple[State, Array]:
-        """One number of each stream; `changed` where it made a change certain."""
+        """One number of each stream; `changed` where it is a change."""
         state = self._weigh(state, value)
         changed = state.score > self.threshold
         fresh = self.init(state.num_seen.shape)
         return jax.tree.map(lambda new, old: jnp.where(changed, new, old), fresh, state), changed
 
     def detect(self, values: Array, state: State | None = None) -> tuple[Array, Array, State]:
-        """All of `values` [T, ...], from `state` on.
-
-        Returns `changed` and the score that decided it, both [T, ...], and the state behind them.
-        """
+        """`changed` and the scores, both [T, ...], of all `values` [T, ...], and the last state."""
 
         def scan(state: State, value: Array) -> tuple[State, tuple[Array, Array]]:
             score = self._weigh(state, value).score
@@ -103,9 +94,9 @@ class ChangePoints(NamedTuple):
         return changed, score, end
 
     def _weigh(self, state: State, value: Array) -> State:
-        """Score a number against those before it, then count it among them."""
+        """Score a number against those before it, then add it to the statistics."""
         gap = (value - state.mean.value) - state.mean.rest
-        # 0 / 0 is no evidence, and a gap in what never varied is all there can be.
+        # 0 / 0 is no evidence; a gap in a constant stream is infinite evidence.
         ratio = jnp.where(gap == 0.0, 0.0, jnp.square(gap) / state.var.value)
         score = cusum(state.score, ratio - jnp.square(self.sigmas))
         score = jnp.where(state.num_seen >= self.min_samples, score, state.score)
@@ -119,27 +110,17 @@ class ChangePoints(NamedTuple):
 
 
 def find_changes(values: Any, detector: ChangePoints) -> np.ndarray:
-    """Where a stream [T] changes: positions in it, counted from 0. For use outside of jit.
+    """Positions in a stream [T], counted from 0, where it changes. For use outside of jit.
 
-    Raises InputError where the stream or the settings cannot be used.
+    Raises InputError if the stream or a setting is invalid.
     """
-    stream = _stream(values)
-    plain_values.number("sigmas", detector.sigmas, 0.0)
-    plain_values.number("threshold", detector.threshold, 0.0)
-    plain_values.whole("min_samples", detector.min_samples, 2)
-    with jax.default_device(jax.devices("cpu")[0]):  # one number after the other: no work for a GPU
-        return np.flatnonzero(_changed(detector, stream))
-
-
-def _stream(values: Any) -> np.ndarray:
-    """As float32, checked."""
     array = np.asarray(values)
     if array.dtype.kind not in "fiub" or array.ndim != 1:
         raise InputError(
             f"the stream has shape {array.shape} and holds {array.dtype}: needs real numbers "
             "[T]; of several channels, give one at a time, as in values[:, 0]"
         )
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is told
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is refused
         stream = array.astype(np.float32)
     bad = np.flatnonzero(~(np.abs(stream) <= LARGEST))
     if len(bad):
@@ -148,9 +129,11 @@ def _stream(values: Any) -> np.ndarray:
             f"number must be between {-LARGEST:g} and {LARGEST:g}, so that its square is finite in "
             "float32; leave such rows out"
         )
-    return stream
+    plain_values.number("sigmas", detector.sigmas, 0.0)
+    plain_values.number("threshold", detector.threshold, 0.0)
+    plain_values.whole("min_samples", detector.min_samples, 2)
+    with jax.default_device(jax.devices("cpu")[0]):  # a sequential scan is too slow on a GPU
+        return np.flatnonzero(_detect(detector, stream)[0])
 
 
-@jax.jit
-def _changed(detector: ChangePoints, stream: Array) -> Array:
-    return detector.detect(stream)[0]
+_detect = jax.jit(ChangePoints.detect)

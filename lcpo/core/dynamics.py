@@ -6,8 +6,8 @@
     L        = mean[ (y - mu)^2 exp(-v) + v ] + 0.01 (mean upper bound - mean lower bound)
                                                             over members, draws and outputs  `loss`
 
-All members learn from the same draws; they differ in where they start (Chua et al. 2018). `mixture`
-takes them for one distribution, with the disagreement of the members in its variance.
+All members learn from the same draws; they differ in their initial weights (Chua et al. 2018).
+`mixture` combines them into one distribution, whose variance includes their disagreement.
 """
 
 from __future__ import annotations
@@ -56,27 +56,24 @@ class Normal(NamedTuple):
     var: Array
 
 
+def sizes(spec: Spec) -> tuple[int, int]:
+    """I and O, the sizes of x and y."""
+    return spec.obs_size + spec.actions.num_features, 1 + spec.obs_size
+
+
 def make_network(spec: Spec, hidden: Sequence[int], count: int) -> Network:
     """`count` members: [..., I] -> [count, ..., 2 O], means and then log variances of y."""
-    return nets.ensemble(nets.mlp((num_inputs(spec), *hidden, 2 * num_outputs(spec))), count)
-
-
-def num_inputs(spec: Spec) -> int:
-    """Size of x."""
-    return spec.obs_size + spec.actions.num_features
-
-
-def num_outputs(spec: Spec) -> int:
-    """Size of y."""
-    return 1 + spec.obs_size
+    num_inputs, num_outputs = sizes(spec)
+    return nets.ensemble(nets.mlp((num_inputs, *hidden, 2 * num_outputs)), count)
 
 
 def model_init(network: Network, spec: Spec, key: Array) -> Model:
-    """Fresh members; inputs as they are."""
-    bound = jnp.ones(num_outputs(spec))
+    """Fresh members; inputs are not scaled yet."""
+    num_inputs, num_outputs = sizes(spec)
+    bound = jnp.ones(num_outputs)
     params = Params(network.init(key), UPPER * bound, LOWER * bound)
-    inputs = num_inputs(spec)
-    return Model(params, _optimiser(network).init(params), jnp.zeros(inputs), jnp.ones(inputs))
+    opt = _optimiser(network).init(params)
+    return Model(params, opt, jnp.zeros(num_inputs), jnp.ones(num_inputs))
 
 
 def inputs(spec: Spec, obs: Array, action: Array) -> Array:
@@ -94,8 +91,7 @@ def train(
 ) -> tuple[Model, Array]:
     """`passes` times over transitions [n] in `batches` parts; the mean loss of the last pass.
 
-    From now on inputs are standardised by these transitions. They are draws with replacement, so
-    that their order is as good as any.
+    From now on inputs are standardised by these transitions, which are draws with replacement.
     """
     x, y = inputs(spec, data.obs, data.action), outputs(data)
     std = jnp.std(x, axis=0)
@@ -152,8 +148,8 @@ def imagine(normal: Normal, obs: Array, noise: Array) -> tuple[Array, Array]:
 def mixture(each: Normal) -> tuple[Normal, Array]:
     """The members [E, ..., O] as one normal distribution, and how much their means disagree [...].
 
-    Mean and variance are those of a member drawn at random; the disagreement is the length of the
-    vector of the standard deviations of the means.
+    Mean and variance are those of a random member; the disagreement is the norm of the standard
+    deviations of the means.
     """
     mean = jnp.mean(each.mean, axis=0)
     var = jnp.mean(jnp.square(each.mean) + each.var, axis=0) - jnp.square(mean) + VARIANCE_FLOOR
@@ -180,4 +176,4 @@ def _scale(model: Model, x: Array) -> Array:
 
 
 def _optimiser(network: Network) -> Any:
-    return optim.adam(LEARNING_RATE, eps=1e-8, weight_decay=network.weight_decay)
+    return network.adam(LEARNING_RATE, eps=1e-8)

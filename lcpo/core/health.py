@@ -1,12 +1,12 @@
-"""Signs that an agent cannot learn any more, although all its metrics may still be finite.
+"""Signs that an agent can no longer learn, even if all its metrics are finite.
 
-    OBSERVATION   a network is shown a number so large that float32 loses the others beside it
+    OBSERVATION   a network sees a number so large that float32 loses the others beside it
     REWARD        one reward is so much larger than the others that these have no effect
     DIVISOR       rewards are divided by a number so large that they have no effect
     STATE         the agent's state holds NaN or infinity that was not there before
 
-Each is 0 in a healthy update; otherwise it is the number that was found. A driver checks them after
-every update (`find`), stops the run or drops the update, and reports the reason (`explain`).
+Each is 0 in a healthy update, and otherwise the number found. A driver checks them after every
+update (`find`), stops the run or drops the update, and reports the reason (`explain`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ from lcpo.types import Array, Metrics, Transition, Tree
 OBSERVATION, REWARD = "observation outlier", "reward outlier"
 DIVISOR, STATE = "reward divisor", "agent state"
 SIGNS = (OBSERVATION, REWARD, DIVISOR, STATE)
-"""No metric of an agent has one of these names."""
+"""Agents must not use these names for their metrics."""
 
 LARGEST = 1e8
 """Networks must not see larger numbers, and smaller ones are never outliers."""
 OUTLIER = 1e4
 """An outlier is more than this many times as large as what is typical."""
 SMALLEST, WIDE = 1e-6, 1e4
-"""A typical reward has vanished if it is below the first after a division by more than the second.
-Rewards that were as small before the division are the user's choice."""
+"""A typical reward has vanished if a division by more than `WIDE` leaves less than `SMALLEST`."""
 UNSCALED = 1e14
-"""A typical reward above this after the division is beyond what `core.stats` can follow."""
+"""A typical reward above this after the division is too large for `core.stats`."""
 
 _ADVICE = {
     OBSERVATION: (
@@ -57,8 +56,8 @@ _ADVICE = {
 def outlier(values: Array, size: Array | float = 0.0, columns: int = 0) -> Array:
     """The largest magnitude in values [...] if it is an outlier, else 0; NaN where one is NaN.
 
-    `size`: a magnitude that is known to be usual. The last `columns` axes are kept. Where all else
-    is 0, and nothing is known, there is nothing that could vanish.
+    `size`: a known typical magnitude. The last `columns` axes are kept. If all other values are 0
+    and no size is known, nothing is an outlier.
     """
     largest = jnp.max(jnp.abs(values), axis=tuple(range(values.ndim - columns)))
     logs, count = _log_sizes(values, columns)
@@ -69,7 +68,7 @@ def outlier(values: Array, size: Array | float = 0.0, columns: int = 0) -> Array
 
 
 def typical(values: Array) -> Array:
-    """Geometric mean of the magnitudes that are not 0: one number among many hardly moves it."""
+    """Geometric mean of the magnitudes that are not 0, which is robust to outliers."""
     return _mean_size(*_log_sizes(values, 0))
 
 
@@ -92,9 +91,9 @@ def too_large(*seen: Array) -> Array:
 
 
 def signs(batch: Transition, metrics: Metrics, reads_obs: bool) -> Metrics:
-    """All but STATE, after an update from `batch` that reported `metrics`.
+    """All signs but STATE, after an update from `batch` that reported `metrics`.
 
-    An agent that shows its networks other numbers than the batch's has OBSERVATION in its metrics.
+    An agent whose networks see other numbers than the batch's reports OBSERVATION itself.
     `reads_obs`: whether it has networks.
     """
     seen = metrics.get(OBSERVATION)
@@ -110,16 +109,22 @@ def signs(batch: Transition, metrics: Metrics, reads_obs: bool) -> Metrics:
 
 
 def num_unusable(state: Tree) -> Array:
-    """How many numbers of an agent's state are NaN or infinite, its large memory left out.
+    """The number of NaNs and infinities in an agent's state, without its large memory.
 
-    To read that would keep a compiled run from updating it in place. It holds what was observed,
-    which is checked as it comes, and what only `update` reads, which shows in the metrics.
+    Reading the memory would keep a compiled run from updating it in place. Its observations are
+    checked as they arrive, and the rest of it shows in the metrics.
     """
     if hasattr(state, "memory") and hasattr(state, "_replace"):
         state = state._replace(memory=())
-    parts = jax.tree.leaves(state, is_leaf=lambda x: isinstance(x, Replay | Reservoir))
-    floats = [x for x in parts if not isinstance(x, Replay | Reservoir) and _is_float(x)]
-    counts = [jnp.sum(~jnp.isfinite(x), dtype=jnp.int32) for x in floats]
+
+    def is_memory(x: Any) -> bool:
+        return isinstance(x, Replay | Reservoir)
+
+    counts = [
+        jnp.sum(~jnp.isfinite(x), dtype=jnp.int32)
+        for x in jax.tree.leaves(state, is_leaf=is_memory)
+        if not is_memory(x) and jnp.issubdtype(jnp.result_type(x), jnp.floating)
+    ]
     return jnp.sum(jnp.stack(counts)) if counts else jnp.int32(0)
 
 
@@ -147,9 +152,5 @@ def without_signs(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def explain(name: str) -> str:
-    """What a sign means and what to do, to be put behind its value; nothing for a metric."""
+    """The meaning of a sign and what to do, to follow its value; nothing for a metric."""
     return f": {_ADVICE[name]}" if name in _ADVICE else ""
-
-
-def _is_float(x: Any) -> bool:
-    return jnp.issubdtype(jnp.result_type(x), jnp.floating)

@@ -1,7 +1,7 @@
 """Networks as values: MLPs, tables, deep sets, ensembles.
 
-An agent asks for one by what the spec says (`for_spec`, `for_actions`) and never by its kind, so
-that a new kind is one function here and a line in `for_spec`.
+The spec chooses the kind (`for_spec`, `for_actions`): a new kind is a function here and a line
+there.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from lcpo.types import Array, Spec
 
 
 class Network(NamedTuple):
-    """A function with parameters. A kind of network is a function that returns one of these.
+    """A function with parameters.
 
     init(key) -> params                  fresh parameters: any pytree of float32 arrays, of fixed
                                          shapes; everything random comes from the key
     apply(params, x [..., inputs])       the outputs [..., outputs] for any number of leading axes;
         -> [..., outputs]                pure, and differentiable in `params`
 
-    The parameters are plain data: agents keep them in their state, copy, average and save them, and
-    never look inside. A kind that is not meant to be pulled towards zero has a weight decay of 0.
+    The parameters are plain data: agents copy, average and save them, and never look inside.
     """
 
     init: Callable[[Array], Any]
@@ -36,6 +35,10 @@ class Network(NamedTuple):
     """Share of the parameters that is added to their gradient (L2)."""
     layer_inputs: Callable[[Any, Array], list[Array]] | None = None
     """Where the parameters are `Layers`, each used once: (params, x) -> what each layer sees."""
+
+    def adam(self, learning_rate: Any, max_norm: Any = None, **options: Any) -> Any:
+        """`optim.adam` with this network's weight decay."""
+        return optim.adam(learning_rate, max_norm, weight_decay=self.weight_decay, **options)
 
 
 def for_spec(spec: Spec, hidden: Sequence[int], num_outputs: int) -> Network:
@@ -46,15 +49,12 @@ def for_spec(spec: Spec, hidden: Sequence[int], num_outputs: int) -> Network:
 
 
 def for_actions(spec: Spec, hidden: Sequence[int]) -> Network:
-    """`for_spec` with the parameters of a distribution as outputs: [..., D] -> [..., A, P].
-
-    Of discrete actions that is a number for each: logits, or values.
-    """
+    """`for_spec` with the parameters of a distribution as outputs: [..., D] -> [..., A, P]."""
     return per_action(for_spec(spec, hidden, spec.actions.num_outputs), spec.actions)
 
 
 def per_action(network: Network, actions: Distribution) -> Network:
-    """`network` with its outputs told apart by action dimension: [..., A * P] -> [..., A, P]."""
+    """`network` with its outputs split by action dimension: [..., A * P] -> [..., A, P]."""
     return network._replace(apply=lambda params, x: actions.params(network.apply(params, x)))
 
 
@@ -70,41 +70,34 @@ Layers = tuple[Layer, ...]
 
 
 def mlp(sizes: tuple[int, ...]) -> Network:
-    """A multi-layer perceptron, sizes = (inputs, *hidden, outputs)."""
-    return Network(lambda key: _mlp_init(key, sizes), _mlp_apply, layer_inputs=_mlp_inputs)
+    """A multi-layer perceptron with ReLU, sizes = (inputs, *hidden, outputs).
 
+    Initial weights and biases are ~ U(-1/sqrt(inputs), 1/sqrt(inputs)), layer by layer.
+    """
 
-def _mlp_init(key: Array, sizes: tuple[int, ...]) -> Layers:
-    """Weights and biases ~ U(-1/sqrt(inputs), 1/sqrt(inputs)), layer by layer."""
-    layers = []
-    for k, inputs, outputs in zip(
-        jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True
-    ):
-        draw = jax.random.uniform(k, (inputs + 1, outputs), minval=-1.0, maxval=1.0)
-        draw = draw / jnp.sqrt(float(inputs))
-        layers.append(Layer(draw[:-1], draw[-1]))
-    return tuple(layers)
+    def init(key: Array) -> Layers:
+        layers, keys = [], jax.random.split(key, len(sizes) - 1)
+        for k, inputs, outputs in zip(keys, sizes[:-1], sizes[1:], strict=True):
+            draw = jax.random.uniform(k, (inputs + 1, outputs), minval=-1.0, maxval=1.0)
+            draw = draw / jnp.sqrt(float(inputs))
+            layers.append(Layer(draw[:-1], draw[-1]))
+        return tuple(layers)
 
+    def inputs(params: Layers, x: Array) -> list[Array]:
+        seen = [x]
+        for layer in params[:-1]:
+            seen.append(jax.nn.relu(_affine(layer, seen[-1])))
+        return seen
 
-def _mlp_apply(params: Layers, x: Array) -> Array:
-    """ReLU between layers, nothing after the last."""
-    return _affine(params[-1], _mlp_inputs(params, x)[-1])
+    def apply(params: Layers, x: Array) -> Array:
+        return _affine(params[-1], inputs(params, x)[-1])
 
-
-def _mlp_inputs(params: Layers, x: Array) -> list[Array]:
-    """x, then the outputs of each hidden layer."""
-    inputs = [x]
-    for layer in params[:-1]:
-        inputs.append(jax.nn.relu(_affine(layer, inputs[-1])))
-    return inputs
+    return Network(init, apply, layer_inputs=inputs)
 
 
 def _affine(layer: Layer, x: Array) -> Array:
-    """x @ w + b.
-
-    Matrix products run at full float32 precision everywhere. On a GPU the default may be TF32,
-    whose rounding is larger than the steps that the trust region takes.
-    """
+    # Full float32 precision: a GPU's default may be TF32, whose rounding errors are larger than
+    # the steps of the trust region.
     x = jnp.dot(x, layer.w, precision=jax.lax.Precision.HIGHEST)
     return x + jnp.expand_dims(layer.b, range(x.ndim - 1))
 
@@ -118,7 +111,7 @@ class Table(NamedTuple):
 def table(levels: tuple[int, ...], num_outputs: int) -> Network:
     """A table of zeros, for finite observations: entry d is one of 0 .. levels[d] - 1.
 
-    Not decayed: rows that are not visited stay as they are.
+    It has no weight decay: rows that are not visited stay as they are.
     """
 
     def apply(params: Table, x: Array) -> Array:
@@ -171,10 +164,7 @@ def deep_set(
 
 
 def ensemble(network: Network, count: int) -> Network:
-    """`count` networks with parameters of their own, side by side.
-
-    `apply` gives what each says to the same x [..., inputs]: [count, ..., outputs].
-    """
+    """`count` networks with separate parameters, for the same x: [count, ..., outputs]."""
 
     def init(key: Array) -> Any:
         return jax.vmap(network.init)(jax.random.split(key, count))

@@ -1,4 +1,4 @@
-"""Which past observations are out of distribution with respect to a recent batch?
+"""Out-of-distribution detection: which past observations differ from a recent batch?
 
 An observation is out of distribution (OOD) where a detector's squared distance exceeds sigma^2.
 """
@@ -23,17 +23,16 @@ class Detector(NamedTuple):
     """How far past observations are from the recent ones.
 
     distance(context, recent [B, D], data [M, D]) -> [M]    *squared* distances of each row of
-        `data` from the batch `recent`; pure, for use under jit and vmap. `context` says where the
-        context history stands in an observation. Infinity: OOD whatever sigma is.
+        `data` from the batch `recent`; pure, for use under jit and vmap. `context` is the place of
+        the context history in an observation. Infinity: OOD for any sigma.
 
-    A new one is a function and a line in `DETECTORS`. A user's own is named as
-    "package.module:name", of a Detector, or of a plain function, which is then taken for the
+    A user's own is named as "package.module:name" of a Detector, or of a plain function: the
     distance of a detector that needs no context.
     """
 
     distance: Distance
     needs_context: bool = False
-    """It cannot serve observations without a context history."""
+    """Observations must have a context history."""
 
 
 RIDGE = 1e-6
@@ -58,10 +57,10 @@ def mahalanobis_full(context: ContextSlice, recent: Array, data: Array) -> Array
 
 
 def row_sum_filter(context: ContextSlice, recent: Array, data: Array) -> Array:
-    """`mahalanobis_full` as the published code has it (fault "row-sum-filter" of LCPO).
+    """`mahalanobis_full` as in the published code (fault "row-sum-filter" of LCPO).
 
-    Where a column does not vary in the recent batch, all columns whose covariances sum to 0 or
-    less are left out, even such as vary; the sum is divided by the number of all columns.
+    If a column does not vary in the recent batch, all columns whose covariances sum to 0 or less
+    are left out, even if they vary; the sum is divided by the number of all columns.
     """
     del context
     centred = recent - recent.mean(axis=0, keepdims=True)
@@ -72,7 +71,7 @@ def row_sum_filter(context: ContextSlice, recent: Array, data: Array) -> Array:
 
 
 def everything(context: ContextSlice, recent: Array, data: Array) -> Array:
-    """All of the past counts as OOD: anchors are drawn from the whole reservoir."""
+    """The whole past is OOD: anchors are drawn from the whole reservoir."""
     del context, recent
     return jnp.full(data.shape[0], jnp.inf)
 
@@ -99,7 +98,7 @@ def find_detector(name: str) -> Detector:
 
 
 def check_detector(name: str, context: ContextSlice, obs_size: int) -> None:
-    """Raise InputError where a user's own detector breaks a rule, on small made-up arrays."""
+    """Raise InputError if a user's own detector breaks a rule, on small test arrays."""
     if is_ours(name, DETECTORS):
         return
     distance, key = find_detector(name).distance, jax.random.key(0)
@@ -115,17 +114,15 @@ def check_detector(name: str, context: ContextSlice, obs_size: int) -> None:
         ) from error
     if not isinstance(found, jax.Array) or found.shape != (5,):
         got = f"shape {list(found.shape)}" if isinstance(found, jax.Array) else type(found).__name__
-        raise InputError(
-            f"detector {name!r}: {signature} gives {got}: needs [5], a number for each row of data"
-        )
-    if not jnp.issubdtype(found.dtype, jnp.floating):
-        raise InputError(f"detector {name!r}: distances are {found.dtype}: needs float32")
-    if bool((jnp.isnan(found) | (found < 0.0)).any()):
-        worst = [round(float(x), 4) for x in found]
-        raise InputError(
-            f"detector {name!r}: {signature} gives {worst}: needs squared distances, from 0 on "
-            "(infinity: out of distribution whatever sigma is)"
-        )
+        need = f"{signature} gives {got}: needs [5], a number for each row of data"
+    elif not jnp.issubdtype(found.dtype, jnp.floating):
+        need = f"distances are {found.dtype}: needs float32"
+    elif bool((jnp.isnan(found) | (found < 0.0)).any()):
+        given = [round(float(x), 4) for x in found]
+        need = f"{signature} gives {given}: needs squared distances from 0 to infinity"
+    else:
+        return
+    raise InputError(f"detector {name!r}: {need}")
 
 
 def sample_ood(
@@ -138,11 +135,9 @@ def sample_ood(
 ) -> tuple[Any, Array, Array]:
     """Algorithm 3: draw `rounds * count` items, keep the first `count` that are OOD.
 
-    The paper draws one by one until it has enough (b of at most s); to draw all s at once and keep
-    the first b is the same rule, without a loop. Returns `count` items, found, share: `found` is
-    False where fewer than `count` were OOD, and the items are then of no use; `share` of all that
-    were drawn was OOD. So the work is bounded, and a history in which few states are OOD
-    (under 1 / rounds of them) gives no anchors.
+    The paper draws one by one until it has b of at most s; drawing all s at once and keeping the
+    first b is the same rule, without a loop. Returns `count` items, found, share: `found` is False
+    if fewer than `count` were OOD, and the items are then invalid; `share` of the draws was OOD.
     """
     drawn = buffers.reservoir_sample(reservoir, rounds * count, key)  # lines 3-5, 9: z [s, D]
     is_ood = (distances(drawn) > jnp.square(sigma)) & (reservoir.seen > 0)  # line 6: omega(z, B_r)

@@ -23,8 +23,8 @@ def adam(
 ) -> optax.GradientTransformation:
     """Clip, add the L2 gradient, then Adam. Build it in the traced code: the rate is traced.
 
-    `before` is the place for methods that change gradients (a penalty, a projection): it sees them
-    first, with the parameters, and its state is the first part of the optimiser's.
+    `before` changes gradients first (a penalty, a projection); its state is the first part of the
+    optimiser's.
     """
     return optax.chain(
         *(() if before is None else (before,)),
@@ -89,34 +89,22 @@ class EntropyTuner(NamedTuple):
     log_scale: Array
     opt_state: Any
 
+    def coefficient(self, base: Array | float) -> Array:
+        """The current coefficient."""
+        return base * jnp.exp(self.log_scale)
+
 
 def entropy_init() -> EntropyTuner:
     """Start at the base coefficient."""
-    log_scale = jnp.float32(0.0)
-    return EntropyTuner(log_scale, _entropy_adam(1e-3).init(log_scale))
-
-
-def entropy_coefficient(tuner: EntropyTuner, base: Array | float) -> Array:
-    """The coefficient now in force."""
-    return base * jnp.exp(tuner.log_scale)
+    return EntropyTuner(jnp.float32(0.0), adam(1e-3, eps=1e-8).init(jnp.float32(0.0)))
 
 
 def entropy_step(
-    tuner: EntropyTuner,
-    base: Array | float,
-    entropy: Array,
-    target: Array | float,
-    learning_rate: Array | float,
+    tuner: EntropyTuner, base: Any, entropy: Array, target: Any, learning_rate: Any
 ) -> EntropyTuner:
     """One Adam step on base * exp(log_scale) * (mean entropy - target).
 
     Too little entropy raises the coefficient, too much lowers it.
     """
-    grad = entropy_coefficient(tuner, base) * (entropy - target)
-    return EntropyTuner(
-        *apply(_entropy_adam(learning_rate), grad, tuner.opt_state, tuner.log_scale)
-    )
-
-
-def _entropy_adam(learning_rate: Array | float) -> optax.GradientTransformation:
-    return adam(learning_rate, eps=1e-8)
+    optimiser, grad = adam(learning_rate, eps=1e-8), tuner.coefficient(base) * (entropy - target)
+    return EntropyTuner(*apply(optimiser, grad, tuner.opt_state, tuner.log_scale))

@@ -1,4 +1,4 @@
-"""The equations of motion of the windy Pendulum, for its environment and for who knows them.
+"""The equations of motion of the windy Pendulum, for its environment and for ideal MBPO.
 
     torque = a + wx cos(th) + wy sin(th), clipped to +-2 together with the action a
     reward = -(wrap(th)^2 + 0.1 thdot^2 + 0.001 a^2), of the state before the step
@@ -19,15 +19,9 @@ LAGS = 3
 
 
 def make_spec(num_bins: int) -> Spec:
-    """Of the windy Pendulum with so many torques."""
+    """The spec with this many torques."""
     context = ContextSlice(start=3, channels=2, lags=LAGS)
-    return Spec(
-        3 + context.size,
-        context,
-        num_actions=(num_bins,),
-        contiguous_contexts=True,
-        unit_steps=True,
-    )
+    return Spec(3 + context.size, context, (num_bins,), contiguous_contexts=True, unit_steps=True)
 
 
 def torque_of(index: Array, num_bins: int) -> Array:
@@ -38,10 +32,7 @@ def torque_of(index: Array, num_bins: int) -> Array:
 def step(
     angle: Array, cos: Array, sin: Array, speed: Array, torque: Array, wind: tuple[Array, Array]
 ) -> tuple[Array, Array, Array]:
-    """Angle and speed after a step of 0.05 s, and its reward; arrays of one shape.
-
-    `cos` and `sin` are those of the angle, which whoever has observed it knows already.
-    """
+    """Angle and speed after a step of 0.05 s, and its reward; `cos`, `sin` of the old angle."""
     push = wind[0] * cos + wind[1] * sin
     total = jnp.clip(torque + push, -MAX_TORQUE, MAX_TORQUE)
     reward = -(_wrap(angle) ** 2 + 0.1 * speed**2 + 0.001 * torque**2)
@@ -52,10 +43,9 @@ def step(
 
 
 def features(cos: Array, sin: Array, speed: Array) -> Array:
-    """What is observed beside the wind, [..., 3]."""
+    """Observed without the wind, [..., 3]."""
     return jnp.stack([cos, sin, speed], axis=-1)
 
 
 def _wrap(angle: Array) -> Array:
-    """Into [-pi, pi)."""
     return jnp.mod(angle + jnp.pi, 2.0 * jnp.pi) - jnp.pi

@@ -1,9 +1,9 @@
 """Replay: the transitions of a run, or the newest of them, in few bytes (docs/replay.md).
 
-Where contexts move on by one row a step (`spec.contiguous_contexts`), the history in an
+Where contexts move on by one row per step (`spec.contiguous_contexts`), the history in an
 observation consists of its neighbours' newest contexts. Then each transition stores one context,
-and histories are put together again when it is drawn. Else observations are stored whole. The
-spec decides in `replay_init`; later the arrays' shapes tell.
+and draws reassemble the histories. Otherwise observations are stored whole. The spec decides in
+`replay_init`; later the arrays' shapes do. `OwnedReplay` is a replay whose rollouts have owners.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Replay(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """Steps of which the ring has a trace; more than the capacity, see `replay_init`."""
+        """Steps that the ring stores; more than the capacity, see `replay_init`."""
         return self.rows.floats.shape[-3]
 
     @property
@@ -43,14 +43,17 @@ class Replay(NamedTuple):
         return self.rows.context.shape[-3] - self.num_rows
 
 
-def replay_init(spec: Spec, capacity: int, rollout_length: int, num_extra: int = 0) -> Replay:
+def replay_init(
+    spec: Spec, capacity: int | None, rollout_length: int, num_extra: int = 0
+) -> Replay:
     """Room for `capacity` transitions, which come `rollout_length` steps at a time.
 
     `num_extra`: how many numbers of a transition's `extra` [..., num_extra] are kept with it.
 
-    The rows are a multiple of the rollout, so that none is cut in two where the ring closes, and
-    `lags` more than the capacity, so that the newest rollout leaves the oldest row's history alone.
+    The rows are a multiple of the rollout, so that no rollout wraps around, and `lags` more than
+    the capacity, so that the newest rollout does not overwrite the oldest row's history.
     """
+    assert capacity is not None, "resolve the config first: lcpo.config.resolve"
     context = spec.context if spec.contiguous_contexts else ContextSlice(0, 0, 0)
     steps = -(-capacity // spec.num_worlds)
     num_rows = -(-(steps + context.lags) // rollout_length) * rollout_length
@@ -68,7 +71,7 @@ def replay_init(spec: Spec, capacity: int, rollout_length: int, num_extra: int =
 
 
 def replay_add(replay: Replay, spec: Spec, batch: Transition) -> Replay:
-    """Append a rollout, leaves [T, N, ...]; the oldest steps give way."""
+    """Append a rollout, leaves [T, N, ...], over the oldest steps."""
     length, num_rows = batch.reward.shape[0], replay.num_rows
     if num_rows % length:
         raise InputError(
@@ -115,8 +118,8 @@ def replay_draw(replay: Replay, spec: Spec, count: int, key: Array) -> tuple[Arr
 def replay_blocks(replay: Replay, spec: Spec, count: int, length: int, key: Array) -> Transition:
     """Draw `count` blocks of `length` consecutive steps of each world: [count, length, N, ...].
 
-    Every block that can be drawn whole is as likely as the others; episodes may end within it. The
-    replay must hold `length` steps of each world.
+    All blocks are equally likely; episodes may end within them. The replay must hold `length`
+    steps of each world.
     """
     live, shape = jnp.minimum(replay.added, replay.capacity), (count, length, spec.num_worlds)
     first = jax.random.randint(key, (count, 1, spec.num_worlds), 0, live - length + 1)
@@ -165,3 +168,89 @@ def _num_varying(spec: Spec) -> int:
 def _context(replay: Replay, spec: Spec) -> ContextSlice:
     """The part of an observation that is not stored with it."""
     return ContextSlice(spec.context.start, replay.rows.context.shape[-1], replay.lags)
+
+
+class Blocks(NamedTuple):
+    """Whose the rollouts of a replay are: entry i is about rows i * T .. (i + 1) * T - 1."""
+
+    owner: Array  # [num_blocks] int32
+    first: Array  # [num_blocks] int32, rows of the block before this one have no owner
+    size: Array  # [num_blocks] int32, so many rows from there on can be drawn
+
+
+class OwnedReplay(NamedTuple):
+    """One ring of rollouts for several owners, each of which draws from its own."""
+
+    replay: Replay
+    blocks: Blocks
+
+    @property
+    def num_blocks(self) -> int:
+        return self.blocks.size.shape[-1]
+
+    @property
+    def length(self) -> int:
+        return self.replay.num_rows // self.num_blocks
+
+    @property
+    def num_added(self) -> Array:
+        return self.replay.added // self.length
+
+
+def owned_init(spec: Spec, capacity: int, rollout_length: int) -> OwnedReplay:
+    """Room for `capacity` transitions, which come `rollout_length` steps at a time."""
+    # One more rollout: the oldest is dropped before the newest touches its history.
+    ring = replay_init(spec, capacity + rollout_length * spec.num_worlds, rollout_length)
+    nothing = jnp.zeros(ring.num_rows // rollout_length, jnp.int32)
+    return OwnedReplay(ring, Blocks(nothing, nothing, nothing))
+
+
+def owned_add(
+    memory: OwnedReplay, spec: Spec, batch: Transition, owner: Array, first: Array, forget: Array
+) -> OwnedReplay:
+    """Append a rollout, leaves [T, N, ...]: its steps from `first` on are `owner`'s.
+
+    `forget`: this many steps before the rollout lose their owner.
+    """
+    blocks, block = memory.blocks, memory.num_added % memory.num_blocks
+    before, after = (block - 1) % memory.num_blocks, (block + 1) % memory.num_blocks
+    kept = blocks.size[before] - jnp.clip(forget - first, 0, blocks.size[before])
+    count = blocks.size.at[before].set(kept).at[block].set(memory.length - first)
+    blocks = Blocks(
+        blocks.owner.at[block].set(owner),
+        blocks.first.at[block].set(first),
+        count.at[after].set(0),
+    )
+    return OwnedReplay(replay_add(memory.replay, spec, batch), blocks)
+
+
+def owned_sample(
+    memory: OwnedReplay, spec: Spec, mine: Array, count: int, key: Array, newest: int | None = None
+) -> Transition:
+    """Draw `count` transitions from the blocks that are `mine` [num_blocks]: leaves [count, ...].
+
+    Uniformly with replacement; `newest`: only among this many of the newest.
+    """
+    # From the oldest block, which the next rollout will take, to the newest.
+    order = (memory.num_added + jnp.arange(memory.num_blocks)) % memory.num_blocks
+    rows = jnp.where(mine, memory.blocks.size, 0)[order]
+    end = jnp.cumsum(rows)
+    total = end[-1]
+    first = jnp.int32(0)
+    if newest is not None:
+        first = jnp.maximum(total - -(-newest // spec.num_worlds), 0)
+    # As integers: see `replay_sample`.
+    low, high = (spec.num_worlds * x for x in (first, jnp.maximum(total, 1)))
+    drawn = jax.random.randint(key, (count,), low, high)
+    row, world = drawn // spec.num_worlds, drawn % spec.num_worlds
+    place = jnp.searchsorted(end, row, side="right")
+    block = order[place]
+    row = row - (end - rows)[place] + memory.blocks.first[block] + memory.length * block
+    return replay_rows(memory.replay, spec, row, world)
+
+
+def added_since(memory: OwnedReplay, number: Array) -> Array:
+    """Which blocks [num_blocks] hold rollouts from `number` (counted from 0) on."""
+    newest = memory.num_added - 1
+    age = (newest - jnp.arange(memory.num_blocks)) % memory.num_blocks
+    return newest - age >= number

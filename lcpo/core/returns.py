@@ -1,9 +1,8 @@
 """Returns and advantages: the only reader of terminated, truncated and elapsed.
 
-A terminated step has no future. A truncated step has one, but it lies outside the batch: the
-recursion stops there and bootstraps from the value of the true successor, as it does at the end
-of the batch. All arrays are [T, ...], time first. The recursions are solved by doubling: log2(T)
-vector operations instead of T small ones, which a GPU would do one by one.
+A terminated step has no future. A truncated step has one outside the batch: the recursion stops
+there and bootstraps from the value of the true successor, as at the end of the batch. All arrays
+are [T, ...]. The recursions are solved by doubling: log2(T) vector operations instead of T.
 """
 
 from __future__ import annotations
@@ -97,13 +96,8 @@ def running_returns(
     """
     alive = 1.0 - ended
     kept = discount * jnp.concatenate([jnp.ones_like(reward[:1]), alive[:-1]])
-    total = _forward(kept, reward.at[0].add(kept[0] * carried))
+    total = _backward(kept[::-1], reward.at[0].add(kept[0] * carried)[::-1])[::-1]
     return total, total[-1] * alive[-1]
-
-
-def _forward(a: Array, b: Array) -> Array:
-    """Solve x_t = a_t x_{t-1} + b_t with x_{-1} = 0."""
-    return _backward(a[::-1], b[::-1])[::-1]
 
 
 def _backward(a: Array, b: Array) -> Array:

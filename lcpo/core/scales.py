@@ -1,4 +1,4 @@
-"""Are numbers of a size that networks learn from? Which columns of an array are not?"""
+"""Which columns of an array are too large or too small for networks to learn from?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def root_mean_square(values: np.ndarray) -> np.ndarray:
 
 
 def ranges(values: np.ndarray, columns: Sequence[int]) -> str:
-    """The columns with their least and largest value, in words."""
+    """The columns with their ranges, in words."""
     rows = values.reshape(-1, values.shape[-1])
     words = [f"{i} ({rows[:, i].min():.4g} to {rows[:, i].max():.4g})" for i in columns[:SHOWN]]
     more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from lcpo.types import Array
 
 LARGEST = 1e15
-"""Values beyond it, on either side, count as it: their squares, and sums of those, stay finite."""
+"""Values are clipped to +- this, so that sums of their squares stay finite."""
 
 
 class RunningMoments(NamedTuple):
@@ -21,7 +21,7 @@ class RunningMoments(NamedTuple):
 
 
 def moments_init(shape: tuple[int, ...] = ()) -> RunningMoments:
-    """Mean 0, variance 1, and next to no weight; `shape`: of what each value is."""
+    """Mean 0, variance 1, and almost no weight, of values of this shape."""
     return RunningMoments(
         jnp.zeros(shape, jnp.float32), jnp.ones(shape, jnp.float32), jnp.float32(1e-4)
     )

@@ -16,14 +16,13 @@ loss and limits of its own. Flat vectors are `ravel_pytree` of the parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from lcpo.core import loops
 from lcpo.core.nets import Network
 from lcpo.distributions import Distribution
 from lcpo.types import Array
@@ -34,6 +33,7 @@ MAX_BACKTRACKS = 10
 MIN_IMPROVEMENT_RATIO = 0.1
 
 Product = Callable[[Array], Array]
+Carry = TypeVar("Carry")
 
 
 class Limit(NamedTuple):
@@ -49,11 +49,9 @@ def fisher_product(
 ) -> tuple[Product, Array]:
     """v -> (F + damping I) v, F the Hessian of mean KL(old || new) on `obs` at the old parameters.
 
-    Also what the old policy gives on `obs`, for a `Limit`.
-
-    At the old parameters the Hessian of the KL is exactly its Gauss-Newton form, J' H J, with J
-    the Jacobian of the network and H the distribution's own curvature. One forward and one
-    backward pass through a linearised network; nothing is differentiated twice.
+    Also the old policy's outputs on `obs`, for a `Limit`. At the old parameters the Hessian of the
+    KL is exactly its Gauss-Newton form, J' H J, with J the Jacobian of the network and H the
+    distribution's own curvature: one forward and one backward pass through a linearised network.
     """
     _, unravel = ravel_pytree(params)
     old, jvp = jax.linearize(lambda params: policy.apply(params, obs), params)
@@ -69,10 +67,7 @@ def fisher_product(
 
 
 def conjugate_gradient(product: Product, target: Array) -> Array:
-    """Solve product(x) = target from x = 0, in at most 15 iterations: line 8 of Algorithm 1.
-
-    Once the squared residual is < 1e-10 the steps have length 0.
-    """
+    """Solve product(x) = target from x = 0, in at most 15 iterations: line 8 of Algorithm 1."""
     on_cpu = jax.default_backend() == "cpu"
 
     def unfinished(carry: tuple[Array, ...]) -> Array:
@@ -91,7 +86,24 @@ def conjugate_gradient(product: Product, target: Array) -> Array:
         return i + 1, x, residual, direction, rr_new
 
     start = (jnp.int32(0), jnp.zeros_like(target), target, target, jnp.dot(target, target))
-    return loops.bounded_while(unfinished, iterate, start, CG_ITERATIONS, unroll=True)[1]
+    return bounded_while(unfinished, iterate, start, CG_ITERATIONS, unroll=True)[1]
+
+
+def bounded_while(
+    unfinished: Callable[[Carry], Array],
+    step: Callable[[Carry], Carry],
+    start: Carry,
+    limit: int,
+    unroll: bool = False,
+) -> Carry:
+    """`step` while `unfinished`, at most `limit` times; after that `step` must change nothing.
+
+    On a CPU the loop ends early. Elsewhere runs are vmapped: a loop with an early exit would wait
+    for all runs, and copy all that it carries in every iteration.
+    """
+    if jax.default_backend() == "cpu":
+        return jax.lax.while_loop(unfinished, step, start)
+    return jax.lax.fori_loop(0, limit, lambda _, carry: step(carry), start, unroll=unroll)
 
 
 def constrained_step(product: Product, gradient: Array, limit: Array | float) -> Array:
@@ -107,8 +119,8 @@ def doubly_constrained_step(
     product_out: Product,
     product_in: Product,
     gradient: Array,
-    limit_out: Array | float,
-    limit_in: Array | float,
+    limit_out: Any,
+    limit_in: Any,
     published_algebra: bool = False,
 ) -> tuple[Array, Array]:
     """The step for two quadratic constraints at once: l (x_out + r x_in), and the ratio r.
@@ -166,7 +178,7 @@ def backtrack(
 ) -> tuple[Any, LineSearch]:
     """Halve `step` until the loss improves and all limits hold: the new parameters, the outcome.
 
-    `loss(*new)`: of what the new policy gives on the states of each limit; one pass through the
+    `loss(*new)` gets the new policy's outputs on the states of each limit: one pass through the
     network serves the loss and all limits.
     """
     flat, unravel = ravel_pytree(params)
@@ -193,16 +205,15 @@ def line_search(
     gradient: Array,
     limits: Array,
 ) -> LineSearch:
-    """Halve `step` until it keeps what it promised: fractions 1, 1/2, ..., 1/512.
+    """Try fractions 1, 1/2, ..., 1/512 of `step`; `evaluate(flat params) -> (loss, kls)`.
 
-    `evaluate(flat params) -> (loss, kls)`; `loss_old` is the loss at `params`. A trial is accepted
-    when the loss improves by more than a tenth of the linear prediction and every KL is within its
-    limit.
+    A trial is accepted if the loss improves by more than a tenth of the linear prediction on
+    `loss_old`, that at `params`, and every KL is within its limit.
     """
     predicted = -jnp.dot(gradient, step)
 
     def unfinished(carry: tuple[Array, ...]) -> Array:
-        i, accepted = carry[0], carry[1]
+        i, accepted, *_ = carry
         return ~accepted & (i < MAX_BACKTRACKS)
 
     def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:

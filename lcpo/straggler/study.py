@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from lcpo.agents import AGENTS, find_agent, presets
-from lcpo.agents.steps import shorten
+from lcpo.agents.presets import shorten
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job

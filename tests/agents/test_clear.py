@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from small_agents import T, random_batch, small_config, started, updater
 
+from lcpo import distributions as dists
 from lcpo.agents import AGENTS, clear, on_policy
-from lcpo.core import dists, replay
+from lcpo.core import replay
 from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError
 from lcpo.types import Guard, Transition
@@ -40,8 +41,7 @@ def blocks() -> tuple[Any, on_policy.State, Transition, Transition]:
 
 
 def estimate(config: Any, learner: on_policy.State, fresh: Transition, past: Transition) -> Any:
-    networks = on_policy.make_networks(config, SPEC)
-    return clear.estimate(config, SPEC, networks, learner, fresh, past)
+    return clear.estimate(config, SPEC, learner, fresh, past)
 
 
 @pytest.mark.learn
@@ -51,7 +51,7 @@ def test_what_a_guard_did_is_no_evidence_of_the_policy(blocks: Any) -> None:
     past = past._replace(weight=jnp.where(jnp.arange(T) < 9, 0.0, 1.0)[:, None])
     spec = SPEC._replace(guard=Guard(0, (1,)))
     networks = on_policy.make_networks(config, spec)
-    data, ratio = clear.estimate(config, spec, networks, learner, fresh, past)
+    data, ratio = clear.estimate(config, spec, learner, fresh, past)
     ruled = np.asarray(data.weight == 0.0)
     np.testing.assert_array_equal(ratio[ruled], 1.0)
     plain = estimate(config, learner, fresh, past)[1]

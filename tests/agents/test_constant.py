@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lcpo.agents import AGENTS, constant, find_agent, is_ours, random
+from lcpo.agents import AGENTS, constant, find_agent, is_ours
 from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError
 from lcpo.run.plan.agents import plan_agents, read_agents
@@ -89,10 +89,10 @@ def test_named_among_others() -> None:
 
 def test_random_takes_each_action_as_often() -> None:
     agent, obs = AGENTS["random"], jnp.zeros((6000, 1))
-    found, _ = agent.act(agent.config(), TWO, random.State(), obs, KEY)
+    found, _ = agent.act(agent.config(), TWO, constant.State(), obs, KEY)
     for dimension, count in enumerate(TWO.num_actions):
         share = np.bincount(np.asarray(found[:, dimension]), minlength=count) / len(found)
         np.testing.assert_allclose(share, 1 / count, atol=0.03)
     assert agent.probabilities is not None
-    chances = agent.probabilities(agent.config(), TWO, random.State(), obs[:2])
+    chances = agent.probabilities(agent.config(), TWO, constant.State(), obs[:2])
     np.testing.assert_allclose(chances[0], [[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0]], atol=1e-6)

@@ -38,7 +38,7 @@ ON_POLICY = ("a2c", "trpo", "lcpo", "lcpo-p")
 
 NOT_A_FIELD = {
     ("", "Hidden layer activation"): "core.nets: always ReLU",
-    ("", "Output layer activation"): "core.nets: always linear; core.dists has the softmax",
+    ("", "Output layer activation"): "core.nets: always linear; lcpo.distributions has the softmax",
     ("", "Optimizer"): "core.optim: Adam with optax's betas, which are these",
     ("", "Random seeds"): "an option of every command",
     ("mbpo", "k (rollout length)"): "agents.mbpo: always one step",

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from small_agents import T, random_batch, small_config, started, updater
 
-from lcpo.agents import AGENTS, common, ideal_mbpo, mbpo, off_policy
-from lcpo.core import dists, dynamics
+from lcpo import distributions as dists
+from lcpo.agents import AGENTS, ideal_mbpo, mbpo, off_policy
+from lcpo.core import dynamics
 from lcpo.core.replay import replay_rows
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum, state_at
@@ -155,7 +156,7 @@ def test_ideal_mbpo_needs_the_windy_pendulum(spec: Spec) -> None:
 def test_errors_of_the_model_are_shares_of_what_varied() -> None:
     """By hand; and where nothing varies they are squares, not infinite."""
     config, _, state = started(AGENTS["mbpo"])
-    network = common.make_model(config, SPEC)
+    network = config.model(SPEC)
     batch, draws = (random_batch(SPEC, jax.random.key(i)) for i in (1, 2))
     draws = jax.tree.map(lambda x: x[:, 0], draws)
     found = mbpo.errors(SPEC, network, state.model, batch, draws)

@@ -13,8 +13,10 @@ import optax
 import pytest
 from small_agents import RULES, assert_close, random_batch, small_config
 
+from lcpo import config as configs
 from lcpo.agents import AGENTS, ddqn, off_policy, on_policy, presets, sac
 from lcpo.core import optim
+from lcpo.core.nets import Network
 from lcpo.straggler.task import Straggler
 from lcpo.types import ContextSlice, Spec, Transition
 
@@ -88,6 +90,12 @@ def remember_and_drop() -> optax.GradientTransformation:
     return optax.GradientTransformation(lambda params: jax.tree.map(jnp.zeros_like, params), update)
 
 
+@configs.config
+class Hooked(sac.Config):
+    def optimisers(self, network: Network) -> sac.Optimisers:
+        return sac.adams(self, network, [remember_and_drop()] * 3)
+
+
 def sac_data() -> Transition:
     return jax.tree.map(lambda x: x[:, 0], random_batch(SPEC, KEY))
 
@@ -95,14 +103,11 @@ def sac_data() -> Transition:
 @pytest.mark.learn
 def test_hooks_see_and_change_the_gradients_of_sac() -> None:
     """They come before the norm limit, L2 and Adam, which then get what the hook gives."""
-    config = small_config(sac.agent)
+    config = configs.make(Hooked, configs.to_json(small_config(sac.agent)))
     network = off_policy.make_network(config, SPEC)
-    optimisers = sac.adams(config, network, [remember_and_drop()] * 3)
-    before = jax.jit(lambda key: sac.learner_init(config, SPEC, key, optimisers))(KEY)
+    before = jax.jit(lambda key: sac.learner_init(config, SPEC, key))(KEY)
     data = sac_data()
-    after, metrics = jax.jit(
-        lambda learner: sac.step(config, SPEC, learner, data, optimisers)
-    )(before)  # fmt: skip
+    after, metrics = jax.jit(lambda learner: sac.step(config, SPEC, learner, data))(before)
     moved = before._replace(policy=after.policy)
 
     @jax.jit

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from small_agents import T, assert_close, assert_same, random_batch, small_config, updater
 
+from lcpo import distributions as dists
 from lcpo.agents import AGENTS, a2c, anchors, lcpo, lcpo_p, on_policy, ppo, presets, trpo
 from lcpo.agents.anchors import Anchors
-from lcpo.core import buffers, dists, ood
+from lcpo.core import buffers, ood
 from lcpo.distributions import Categorical
 from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError

@@ -11,9 +11,10 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from small_agents import assert_close, random_batch, small_config
 
+from lcpo import distributions as dists
 from lcpo.agents import off_policy, online_ewc, sac
 from lcpo.agents.online_ewc import Past
-from lcpo.core import dists, nets, replay
+from lcpo.core import nets, replay
 from lcpo.types import ContextSlice, Spec, Transition
 
 SPEC = Spec(4, ContextSlice(4, 0, 0), (5, 3))
@@ -24,7 +25,7 @@ step = jax.jit(online_ewc.step, static_argnums=1)
 def started(**values: Any) -> tuple[Any, sac.ActorCritics, Transition, jax.Array]:
     """A config, a fresh learner, transitions [16] and uniform numbers [16, 2]."""
     config = small_config(online_ewc.agent, batch_size=16, **values)
-    learner = online_ewc.init(config, SPEC, KEY).learner
+    learner = online_ewc.agent.init(config, SPEC, KEY).learner
     data = jax.tree.map(lambda x: x[:, 0], random_batch(SPEC, KEY))
     return config, learner, data, jax.random.uniform(KEY, (16, 2))
 
@@ -69,7 +70,7 @@ def test_importances_are_mean_squares_of_each_sample_s_gradient() -> None:
         q = network.apply(params, data.obs[i])
         return (off_policy.total_q(q, data.action[i]) - y[i]) ** 2
 
-    found = online_ewc.importances(config, network, learner, data, y, uniform)
+    found = online_ewc.importances(config, SPEC, learner, data, y, uniform)
     each = (learner.policy, *learner.critics)
     for mine, params, function in zip(found, each, (log_prob, error, error), strict=True):
         gradient = jax.jit(jax.grad(function))
@@ -123,7 +124,7 @@ def test_every_gradient_step_draws_actions_of_its_own() -> None:
     config = small_config(
         online_ewc.agent, batch_size=16, updates_per_rollout=2, averaging_rate=0.5
     )
-    state, batch = online_ewc.init(config, SPEC, KEY), random_batch(SPEC, KEY)
+    state, batch = online_ewc.agent.init(config, SPEC, KEY), random_batch(SPEC, KEY)
     after, _ = jax.jit(online_ewc.update, static_argnums=1)(config, SPEC, state, batch, KEY)
     drawn = replay.replay_sample(replay.replay_add(state.memory, SPEC, batch), SPEC, 32, KEY)
     uniform = jax.random.uniform(jax.random.fold_in(KEY, 1), (2, 16, 2))

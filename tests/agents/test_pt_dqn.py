@@ -12,7 +12,7 @@ import optax
 import pytest
 from small_agents import assert_close, assert_same
 
-from lcpo.agents import off_policy, pt_dqn
+from lcpo.agents import ddqn, off_policy, pt_dqn
 from lcpo.core import optim, stats
 from lcpo.errors import InputError
 from lcpo.types import ContextSlice, Spec, Transition
@@ -82,11 +82,11 @@ def test_values_are_the_sum_and_the_target_is_its_maximum() -> None:
     expected = np.asarray(data.reward) + 0.9 * ~np.asarray(data.terminated) * best
     np.testing.assert_allclose(y, expected, atol=1e-5)
     state = pt_dqn.init(config, SPEC, jax.random.key(0))._replace(learner=learner)
-    actions, _ = pt_dqn.act(config, SPEC, state, data.obs, jax.random.key(3))
+    actions, _ = ddqn.act(config, SPEC, state, data.obs, jax.random.key(3))
     now = outputs(learner.permanent, data.obs) + outputs(learner.transient, data.obs)
     np.testing.assert_array_equal(actions[:, 0], now[:, 0].argmax(-1))
     np.testing.assert_array_equal(actions[:, 1], now[:, 1, :3].argmax(-1))
-    greedy = pt_dqn.probabilities(config, SPEC, state, data.obs).argmax(-1)
+    greedy = ddqn.probabilities(config, SPEC, state, data.obs).argmax(-1)
     np.testing.assert_array_equal(greedy, actions)
 
 

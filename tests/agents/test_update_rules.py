@@ -12,6 +12,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from small_agents import T, assert_close, assert_same, random_batch, small_config
 
+from lcpo import distributions as dists
 from lcpo.agents import (
     a2c,
     anchors,
@@ -27,7 +28,7 @@ from lcpo.agents import (
     trpo,
 )
 from lcpo.agents.anchors import Anchors
-from lcpo.core import buffers, dists, ood, trust_region
+from lcpo.core import buffers, ood, trust_region
 from lcpo.core.trust_region import Limit
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
@@ -289,12 +290,12 @@ def test_rows_that_are_not_visited_stay_as_they_are() -> None:
     """Neither the policy's table nor the value's is pulled towards zero."""
     spec = GridWorld().spec
     config = jax.tree.map(jnp.float32, small_config(tabular_a2c.agent))
-    state = tabular_a2c.init(config, spec, KEY)
+    state = tabular_a2c.agent.init(config, spec, KEY)
     ones = jax.tree.map(jnp.ones_like, (state.policy, state.value))
     state = state._replace(policy=ones[0], value=ones[1])
     batch = random_batch(spec, KEY)
     batch = batch._replace(obs=jnp.zeros_like(batch.obs))
-    after, _ = jax.jit(tabular_a2c.update, static_argnums=1)(config, spec, state, batch, KEY)
+    after, _ = jax.jit(tabular_a2c.agent.update, static_argnums=1)(config, spec, state, batch, KEY)
     for table in (after.policy.entries, after.value.entries):
         rows = np.asarray(table).reshape(-1, table.shape[-1])
         assert np.any(rows[0] != 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lcpo import contexts
-from lcpo.agents import AGENTS, steps
+from lcpo.agents import AGENTS, presets
 from lcpo.config import resolve
 from lcpo.contexts import TraceRef, fractions
 
@@ -83,9 +83,9 @@ SAME = {
 
 
 def test_every_field_is_known_to_count_steps_or_not() -> None:
-    """A new field of an agent belongs into one of the lists: see `lcpo.agents.steps`."""
+    """A new field of an agent belongs into one of the lists: see `lcpo.agents.presets`."""
     fields = {f.name for agent in AGENTS.values() for f in dataclasses.fields(agent.Config)}
-    counted = {*steps.FEWER, *steps.FASTER}
+    counted = {*presets.FEWER, *presets.FASTER}
     assert counted <= fields
     assert not counted & SAME
     assert fields - counted - SAME == set()
@@ -96,7 +96,7 @@ def test_what_counts_steps_is_shortened() -> None:
         share = Fraction(fraction)
         config, whole = AGENTS[agent].config(buffer_size=1), 8_000_000
         before = resolve(config, whole)
-        after = resolve(steps.shorten(config, share), int(whole * share), share)
+        after = resolve(presets.shorten(config, share), int(whole * share), share)
         return {k: v for k, v in vars(after).items() if v != getattr(before, k)}
 
     assert changed("ddqn", "1/20") == {"random_steps": 10_000, "epsilon_steps": 50_000}
@@ -141,6 +141,6 @@ def test_share_of_random_actions() -> None:
     for random, fall, run in [(200, 0, 100), (20, 0, 100), (20, 60, 100), (20, 400, 100)]:
         after = np.arange(run) + 0.5 - random
         epsilon = np.clip(1.0 - after / fall, 0.0, 1.0) if fall else 1.0 * (after < 0)
-        found = steps.random_share({"random_steps": random, "epsilon_steps": fall}, run)
+        found = presets.random_share({"random_steps": random, "epsilon_steps": fall}, run)
         assert found == pytest.approx(np.mean(epsilon), abs=1e-9)
-    assert steps.random_share({"rollout_length": 200}, 10) == 0.0
+    assert presets.random_share({"rollout_length": 200}, 10) == 0.0

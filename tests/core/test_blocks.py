@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lcpo.core import blocks
+from lcpo.core import replay
 from lcpo.types import ContextSlice, Spec, Transition
 
 LENGTH, WORLDS, OWNERS = 4, 2, 3
@@ -27,15 +27,15 @@ def rollout(number: int) -> Transition:
     return Transition(obs, action, reward, next_obs, no, no, ones, ones, ())
 
 
-add = jax.jit(blocks.owned_add, static_argnums=1)
-sample = jax.jit(blocks.owned_sample, static_argnums=(1, 3, 5))
+add = jax.jit(replay.owned_add, static_argnums=1)
+sample = jax.jit(replay.owned_sample, static_argnums=(1, 3, 5))
 
 
 @pytest.mark.parametrize("newest", [None, 6])
 def test_who_draws_draws_from_his_own(newest: int | None) -> None:
     """Changes of owner within a rollout, steps before them forgotten, and a ring that closes."""
     rng, kept = np.random.default_rng(0), 5
-    memory = blocks.owned_init(SPEC, kept * LENGTH * WORLDS, LENGTH)
+    memory = replay.owned_init(SPEC, kept * LENGTH * WORLDS, LENGTH)
     num_blocks, mine = memory.num_blocks, [[] for _ in range(OWNERS)]  # steps, in order
     for number in range(4 * num_blocks):
         owner, is_change = int(rng.integers(OWNERS)), rng.random() < 0.6
@@ -62,10 +62,10 @@ def test_who_draws_draws_from_his_own(newest: int | None) -> None:
 
 def test_blocks_since() -> None:
     """Rollouts from a number on, also where the ring has closed."""
-    memory = blocks.owned_init(SPEC, 2 * LENGTH * WORLDS, LENGTH)
+    memory = replay.owned_init(SPEC, 2 * LENGTH * WORLDS, LENGTH)
     zero = jnp.int32(0)
     for number in range(memory.num_blocks + 2):
         memory = add(memory, SPEC, rollout(number), zero, zero, zero)
     newest = memory.num_blocks + 1
-    found = blocks.added_since(memory, jnp.int32(newest - 1))
+    found = replay.added_since(memory, jnp.int32(newest - 1))
     assert set(np.flatnonzero(found)) == {b % memory.num_blocks for b in (newest - 1, newest)}

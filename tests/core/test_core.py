@@ -11,7 +11,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import stats as scipy_stats
 
-from lcpo.core import buffers, dists, nets, ood, optim, random, returns, stats, trust_region
+from lcpo import distributions as dists
+from lcpo.core import buffers, nets, ood, optim, random, returns, stats, trust_region
 from lcpo.distributions import Categorical
 from lcpo.errors import InputError
 from lcpo.types import ContextSlice

@@ -36,30 +36,16 @@ class Gaussian(Distribution):
     """Independent normals. Parameters are means and log standard deviations, [..., A, 2]."""
 
     dims: int
+    dtype = stored_dtype = jnp.float32
 
-    @property
-    def size(self) -> int:
-        return self.dims
-
-    @property
-    def num_outputs(self) -> int:
-        return 2 * self.dims
-
-    @property
-    def num_features(self) -> int:
-        return self.dims
-
-    @property
-    def dtype(self) -> Any:
-        return jnp.float32
-
-    @property
-    def stored_dtype(self) -> Any:
-        return jnp.float32
-
-    @property
-    def max_entropy(self) -> float:
-        return self.dims * (MAX_LOG_STD + 0.5 * math.log(2 * math.pi * math.e))
+    def __post_init__(self) -> None:
+        entropy = MAX_LOG_STD + 0.5 * math.log(2 * math.pi * math.e)
+        vars(self).update(
+            size=self.dims,
+            num_outputs=2 * self.dims,
+            num_features=self.dims,
+            max_entropy=self.dims * entropy,
+        )
 
     def params(self, outputs: Array) -> Array:
         mean, x = jnp.split(outputs.reshape(*outputs.shape[:-1], self.size, 2), 2, axis=-1)

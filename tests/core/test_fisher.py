@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lcpo.core import fisher, nets
+from lcpo.agents import online_ewc
+from lcpo.core import nets
 from lcpo.types import ContextSlice, Spec
 
 PLAIN = Spec(7, ContextSlice(7, 0, 0), (5, 3))
@@ -21,7 +22,7 @@ def test_mean_squares_are_those_of_single_samples(kind: str) -> None:
     assert (network.layer_inputs is None) == (kind == "deep set")
     params = network.init(jax.random.key(0))
     x, deltas = jax.random.normal(jax.random.key(1), (9, 7)), jnp.arange(90.0).reshape(9, 2, 5) - 40
-    found = jax.jit(fisher.mean_square_gradient, static_argnums=0)(network, params, x, deltas)
+    found = jax.jit(online_ewc.mean_square_gradient, static_argnums=0)(network, params, x, deltas)
     total = jax.tree.map(lambda p: np.zeros(p.shape), params)
     gradient = jax.jit(jax.grad(lambda p, x, d: jnp.sum(network.apply(p, x) * d)))
     for i in range(9):

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.core import dists, nets
+from lcpo import distributions as dists
+from lcpo.core import nets
 from lcpo.types import Array, ContextSlice, Spec
 
 KEY = jax.random.key(0)

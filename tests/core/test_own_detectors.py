@@ -47,7 +47,7 @@ def good(context: Any, recent: Any, data: Any) -> Any:
     [
         ("scalar", "gives shape []: needs [5], a number for each row of data"),
         ("integers", "distances are int32: needs float32"),
-        ("negative", "gives [-1.0, -1.0, -1.0, -1.0, -1.0]: needs squared distances, from 0 on"),
+        ("negative", "gives [-1.0, -1.0, -1.0, -1.0, -1.0]: needs squared distances from 0"),
         ("undefined", "gives [nan, nan, nan, nan, nan]: needs squared distances"),
         ("numpy_only", "data [5, 4]) raised TracerArrayConversionError"),
     ],

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lcpo.agents import tabular_a2c
+from lcpo.agents import on_policy, tabular_a2c
 from lcpo.contexts.paper import trap_schedule
 from lcpo.core import nets
 from lcpo.envs.gridworld import GridWorld, State
@@ -144,7 +144,7 @@ def test_a_table_keeps_what_it_does_not_visit(value: str) -> None:
     state, metrics = chunk(run, state, contexts, jnp.int32(0), jnp.int32(300))
     last = metrics["episode_return_sum"][-20:].sum() / metrics["episodes"][-20:].sum()
     assert last > -3.5
-    policy = tabular_a2c.make_networks(config, spec).policy.apply(
+    policy = on_policy.make_networks(config, spec).policy.apply(
         state.agent.policy, jnp.array([[2.0, 2.0, 0.0, 0.0]])
     )
     assert policy.argmax() == LEFT

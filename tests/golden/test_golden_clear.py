@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from golden_files import assert_params, cases, load, start
 
-from lcpo.agents import clear, on_policy
+from lcpo.agents import clear
 from lcpo.core import returns
 from lcpo.types import Transition
 
@@ -74,13 +74,12 @@ def test_clear_update(case: Path) -> None:
     config = settings(g, clear.FAULTS)
     spec, learner = start(g, config)
     half, last = g["obs"].shape[1] // 2, len(g["obs"]) - 1
-    networks = on_policy.make_networks(config, spec)
     step = jax.jit(clear.step, static_argnums=1)
     for k in range(last + 1):
         fresh, past = (
             block(g, k, part, spec.num_actions[0]) for part in (slice(half), slice(half, None))
         )
-        data, _ = clear.estimate(config, spec, networks, learner, fresh, past)
+        data, _ = clear.estimate(config, spec, learner, fresh, past)
         close(data.target, g["v_s"][k], rtol=1e-5, atol=2e-5)
         learner, metrics = step(config, spec, learner, fresh, past)
         close(metrics["value_loss"], g["v_loss"][k], rtol=1e-5, atol=2e-5)

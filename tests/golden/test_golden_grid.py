@@ -88,14 +88,14 @@ def test_tabular_update(case: Path) -> None:
     config = settings(g, tabular_a2c.Config, value="mlp", faults=(on_policy.TRUNCATION_LEAKS,))
     *levels, dims, width = g["init_table"].shape
     spec = Spec(len(levels), ContextSlice(2, 2, 1), (width,) * dims, obs_levels=tuple(levels))
-    state = tabular_a2c.init(config, spec, jax.random.key(0))
+    state = on_policy.init(config, spec, jax.random.key(0))
     assert state.policy.entries.size == g["init_table"].size
     assert not np.any(state.policy.entries)
     policy = nets.Table(jnp.asarray(g["init_table"]).reshape(*levels, dims * width))
     value = jax.tree.map(jnp.asarray, mlp_params(g, "init_value"))
     state = state._replace(policy=policy, value=value, value_opt=optim.adam(0.0, 1.0).init(value))
     update = jax.jit(tabular_a2c.agent.update, static_argnums=1)
-    networks = tabular_a2c.make_networks(config, spec)
+    networks = on_policy.make_networks(config, spec)
     for k in range(len(g["obs"])):
         _, data = on_policy.estimate(config, networks, state, batch_of(g, k))
         close(data.target, g["returns"][k], rtol=1e-5, atol=2e-5)

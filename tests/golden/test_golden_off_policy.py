@@ -210,7 +210,7 @@ def test_online_ewc_update(case: Path) -> None:
     extra = {"penalty_coef": g["ewc_alpha"], "averaging_rate": 1.0 - g["ewc_gamma"]}
     config = sac_settings(g, online_ewc.FAULTS, online_ewc.Config, **extra)
     spec, start = sac_start(g)
-    make = online_ewc.optimisers(config, off_policy.make_network(config, spec))
+    make = config.optimisers(off_policy.make_network(config, spec))
     one, other = (o.init(p) for o, p in zip(make.critics, start.critics, strict=True))
     learner = start._replace(policy_opt=make.policy.init(start.policy), critic_opts=(one, other))
     step, last = jax.jit(online_ewc.step, static_argnums=1), len(g["obs"]) - 1
@@ -237,7 +237,7 @@ def test_sliding_ogd_update(case: Path) -> None:
     config = sac_settings({**g, **rates}, (sac.TARGET_AT_S, sliding_ogd.ASCENT), sliding_ogd.Config)
     config = dataclasses.replace(config, window=int(g["ogd_n"]))
     spec, start = sac_start(g)
-    make = sliding_ogd.optimisers(config)
+    make = config.optimisers(off_policy.make_network(config, spec))
     one, other = (o.init(p) for o, p in zip(make.critics, start.critics, strict=True))
     learner = start._replace(policy_opt=make.policy.init(start.policy), critic_opts=(one, other))
     step = jax.jit(sliding_ogd.step, static_argnums=1)

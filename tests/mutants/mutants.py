@@ -132,8 +132,7 @@ MUTANTS = (
     # Scales.
     Mutant(
         "one-value-step-whatever-was-asked", "lcpo/agents/on_policy.py",
-        "loops.repeat(lambda state: step(state)[0], state, config.value_steps - 1), loss",
-        "state, loss",
+        "more = config.value_steps - 1", "more = 0",
         (f"{ON_POLICY}more_value_steps_fit_the_batch_better",), "value_steps does nothing",
     ),
     Mutant(
@@ -183,14 +182,14 @@ MUTANTS = (
     ),
     Mutant(
         "entropy-target-of-one-dimension", "lcpo/distributions.py",
-        "sum(np.log(n) for n in self.counts)", "sum(np.log(n) for n in self.counts[:1])",
+        "sum(np.log(n) for n in counts)", "sum(np.log(n) for n in counts[:1])",
         (f"{RULES}the_target_entropy_is_a_share_of_the_largest",),
         "the target entropy forgets that dimensions add up",
     ),
     Mutant(
         "entropy-tuned-the-wrong-way", "lcpo/core/optim.py",
-        "grad = entropy_coefficient(tuner, base) * (entropy - target)",
-        "grad = entropy_coefficient(tuner, base) * (target - entropy)",
+        "tuner.coefficient(base) * (entropy - target)",
+        "tuner.coefficient(base) * (target - entropy)",
         (f"{GOLDEN}entropy_coefficient[entropy_tune_0]",),
         "too little entropy lowers the coefficient",
     ),
@@ -328,15 +327,14 @@ MUTANTS = (
     # LCPO.
     Mutant(
         "moments-move-while-anchored", "lcpo/agents/lcpo.py",
-        "return new, state.policy_opt, outcome",
-        "return new, on_policy.adam_step(config, policy, state, gradient.grads)[1], outcome",
+        "return new, state.policy_opt, (search",
+        "return new, on_policy.adam_step(config, policy, state, gradient.grads)[1], (search",
         (f"{RULES}adams_moments_rest_while_steps_are_anchored",),
         "Adam's moments move in steps that are not Adam's",
     ),
     Mutant(
         "anchored-on-the-batch", "lcpo/agents/lcpo.py",
-        "actions, policy, state.policy, anchors.obs, config.damping",
-        "actions, policy, state.policy, data.obs, config.damping",
+        "g, old = fisher(anchors.obs)", "g, old = fisher(data.obs)",
         (f"{RULES}lcpo_obeys_each_of_its_limits",), "curvature of the recent batch, not the past",
     ),
     Mutant(
@@ -381,7 +379,7 @@ MUTANTS = (
     ),
     Mutant(
         "anchors-from-empty-slots", "lcpo/core/buffers.py",
-        "jnp.maximum(reservoir_count(reservoir), 1)", "reservoir.items.shape[0]",
+        "jnp.maximum(filled, 1)", "reservoir.items.shape[0]",
         (f"{CORE}only_slots_that_hold_an_item_are_drawn",),
         "zeros are drawn as if they were states",
     ),
@@ -560,7 +558,7 @@ MUTANTS = (
     ),
     Mutant(
         "decayed-value-table", "lcpo/agents/on_policy.py",
-        "weight_decay=value.weight_decay", "weight_decay=optim.WEIGHT_DECAY",
+        "value.adam(config.value_learning_rate", "optim.adam(config.value_learning_rate",
         (f"{RULES}rows_that_are_not_visited_stay_as_they_are",), "a table forgets what it skips",
     ),
     Mutant(
@@ -736,8 +734,8 @@ MUTANTS = (
     # PT-DQN.
     Mutant(
         "pt-dqn-acts-without-the-permanent", "lcpo/agents/pt_dqn.py",
-        "return network.apply(permanent, obs) + network.apply(transient, obs)",
-        "return network.apply(transient, obs)",
+        "network.apply(learner.permanent, obs) + network",
+        "network",
         (f"{PT_DQN}values_are_the_sum_and_the_target_is_its_maximum",),
         "half of what is known plays no part",
     ),
@@ -825,7 +823,7 @@ MUTANTS = (
     ),
     # Online EWC and sliding OGD.
     Mutant(
-        "fisher-squares-the-mean", "lcpo/core/fisher.py",
+        "fisher-squares-the-mean", "lcpo/agents/online_ewc.py",
         "return Layer(product / len(a), jnp.mean(d, axis=0))",
         "return Layer(product / len(a), jnp.mean(delta, axis=0) ** 2)",
         ("tests/core/test_fisher.py::test_mean_squares_are_those_of_single_samples[mlp]",),
@@ -846,15 +844,15 @@ MUTANTS = (
     ),
     Mutant(
         "ewc-pushes-away", "lcpo/agents/online_ewc.py",
-        "g + coefficient * f * (now - old)", "g - coefficient * f * (now - old)",
+        "gradient + coefficient * importance", "gradient - coefficient * importance",
         (f"{EWC}which_networks_are_held[all]",), "weights are driven off their past",
     ),
     Mutant(
         "ewc-importance-before-the-step", "lcpo/agents/online_ewc.py",
-        "    learner, y, metrics = sac.descend(config, spec, learner, data, "
-        "optimisers(config, network))\n    found = importances(config, network, learner,",
-        "    old = learner\n    learner, y, metrics = sac.descend(config, spec, learner, data, "
-        "optimisers(config, network))\n    found = importances(config, network, old,",
+        "    learner, y, metrics = sac.descend(config, spec, learner, data)\n"
+        "    learner = follow(config, learner, importances(config, spec, learner,",
+        "    old = learner\n    learner, y, metrics = sac.descend(config, spec, learner, data)\n"
+        "    learner = follow(config, learner, importances(config, spec, old,",
         (f"{GOLDEN_OFF}online_ewc_update[update_ewc_0]",),
         "importances are those of the networks before the step",
     ),
@@ -898,8 +896,7 @@ MUTANTS = (
     ),
     Mutant(
         "ogd-directions-in-the-policy", "lcpo/agents/sliding_ogd.py",
-        "learner=learner._replace(policy_opt=(), critic_opts=((), ())), memory=memory",
-        "learner=learner, memory=memory",
+        "    learner = learner._replace(policy_opt=(), critic_opts=((), ()))\n", "",
         (f"{OGD}directions_stand_in_the_memory_and_are_counted",),
         "every saved policy has 70 MB of directions",
     ),
@@ -943,17 +940,17 @@ MUTANTS = (
     ),
     # MBCD, its replay and its models.
     Mutant(
-        "blocks-forget-nothing", "lcpo/core/blocks.py",
+        "blocks-forget-nothing", "lcpo/core/replay.py",
         "jnp.clip(forget - first, 0, blocks.size[before])", "jnp.int32(0)",
         (f"{BLOCKS}[None]",), "steps before a change stay in the old context",
     ),
     Mutant(
-        "blocks-keep-the-oldest", "lcpo/core/blocks.py",
+        "blocks-keep-the-oldest", "lcpo/core/replay.py",
         "count.at[after].set(0)", "count",
         (f"{BLOCKS}[None]",), "a rollout is drawn whose history is overwritten",
     ),
     Mutant(
-        "blocks-draw-the-oldest", "lcpo/core/blocks.py",
+        "blocks-draw-the-oldest", "lcpo/core/replay.py",
         "first = jnp.maximum(total - -(-newest // spec.num_worlds), 0)", "first = jnp.int32(0)",
         (f"{BLOCKS}[6]",), "`newest` is ignored",
     ),
@@ -994,7 +991,7 @@ MUTANTS = (
     ),
     Mutant(
         "mbcd-learns-at-a-change", "lcpo/agents/mbcd.py",
-        "_choose(skip, before, after)", "after",
+        "jnp.where(skip, old, new)", "new",
         (f"{MBCD}no_policy_learns_in_a_rollout_with_a_change_and_entropy_is_tuned_once",),
         "a policy is trained on what is left of a rollout",
     ),
@@ -1189,7 +1186,7 @@ MUTANTS = (
         "a short run sees the first context and no other",
     ),
     Mutant(
-        "averages-slower-in-short-runs", "lcpo/agents/steps.py",
+        "averages-slower-in-short-runs", "lcpo/agents/presets.py",
         "min(1.0, float(value / fraction))", "min(1.0, float(value * fraction))",
         (f"{FRACTIONS}what_counts_steps_is_shortened",),
         "online EWC averages over more than a short run",
@@ -1665,8 +1662,8 @@ MUTANTS = (
     ),
     Mutant(
         "critics-take-the-policy-s-rate", "lcpo/agents/sliding_ogd.py",
-        "critic = orthogonal(config, config.value_learning_rate)",
-        "critic = orthogonal(config, config.learning_rate)",
+        "critic = orthogonal(self, self.value_learning_rate)",
+        "critic = orthogonal(self, self.learning_rate)",
         (f"{OGD}policy_and_critics_have_steps_of_their_own_length",),
         "value_learning_rate has no effect",
     ),
@@ -1753,7 +1750,7 @@ MUTANTS = (
         "the share of second copies is what the grid of timeouts makes of the cap",
     ),
     Mutant(
-        "models-starve", "lcpo/agents/steps.py",
+        "models-starve", "lcpo/agents/presets.py",
         '"threshold", "train_every", "train_until",', '"threshold",',
         (f"{STRAGGLER_STUDY}every_learner_has_the_same_share_of_the_papers_gradient_steps",),
         "MBCD's models are trained 20 times too rarely in short runs",

@@ -173,8 +173,8 @@ def test_truncated_bootstraps_and_terminated_does_not(agent: AnyAgent) -> None:
         bootstraps("terminated", dataclasses.replace(config, faults=(clear.TERMINATION_LEAKS,)))
 
 
-def _targets_on_policy(make_networks: Any, spec: Spec, config: Any, state: Any, batch: Any) -> Any:
-    networks = make_networks(config, spec)
+def _targets_on_policy(spec: Spec, config: Any, state: Any, batch: Any) -> Any:
+    networks = on_policy.make_networks(config, spec)
     data = on_policy.estimate(config, networks, getattr(state, "learner", state), batch)[1]
     return data.target, data.advantage
 
@@ -183,7 +183,7 @@ def _targets_of_blocks(spec: Spec, config: Any, state: Any, batch: Any) -> Any:
     """The batch as the newest block and as the past one."""
     networks = on_policy.make_networks(config, spec)
     batch = batch._replace(extra=clear.behaviour(spec, networks, state.learner, batch.obs))
-    data, _ = clear.estimate(config, spec, networks, state.learner, batch, batch)
+    data, _ = clear.estimate(config, spec, state.learner, batch, batch)
     return data.target.reshape(T, -1), data.advantage.reshape(T, -1)
 
 
@@ -216,8 +216,7 @@ def estimator(agent: AnyAgent, spec: Spec, state: Any) -> Any:
     if module is mbcd:
         return partial(jax.jit(_targets_in_context, static_argnums=0), spec)
     if isinstance(getattr(state, "learner", state), on_policy.State):
-        make_networks = getattr(module, "make_networks", on_policy.make_networks)
-        return partial(jax.jit(_targets_on_policy, static_argnums=(0, 1)), make_networks, spec)
+        return partial(jax.jit(_targets_on_policy, static_argnums=0), spec)
     if replay_of(state) is not None:
         target: Any = module.__dict__.get("target", sac.target)
         return partial(jax.jit(_targets_from_replay, static_argnums=(0, 1)), target, spec)

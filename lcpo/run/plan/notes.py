@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lcpo.agents.steps import random_share
+from lcpo.agents.presets import random_share
 from lcpo.run.plan.job import Job, Setup
 
 MOSTLY = 0.5

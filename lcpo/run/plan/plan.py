@@ -15,7 +15,7 @@ from lcpo import defaults
 from lcpo import values as plain_values
 from lcpo.agents import find_agent, presets
 from lcpo.agents import normalise as scaled
-from lcpo.agents.steps import WHOLE, shorten
+from lcpo.agents.presets import WHOLE, shorten
 from lcpo.contexts import TraceRef, paper
 from lcpo.envs.base import AnyEnv, is_host, open_anywhere_of
 from lcpo.errors import InputError
