@@ -20,7 +20,7 @@ from lcpo.study import costs
 from lcpo.study.measure.paper_numbers import read_table
 from lcpo.study.paper import find_study
 from lcpo.study.report.cells import columns as sided
-from lcpo.study.report.tables import Table, short_count
+from lcpo.study.report.tables import Table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
@@ -118,7 +118,7 @@ def cell_of(row: dict[str, str]) -> tuple[Key, bool]:
     env = row["env"]
     if variant.startswith("penalty_coef="):
         alpha, _, beta = variant.removeprefix("penalty_coef=").partition("-averaging_rate=")
-        memory = short_count(int(float(f"{200 / float(beta):.0e}")))
+        memory = costs.short_count(int(float(f"{200 / float(beta):.0e}")))
         variant = f"alpha={float(alpha)};beta_inv={memory}"
     elif env == "straggler":
         trace = variant.removeprefix("workload-")[:1] if "workload-" in variant else variant
@@ -140,7 +140,7 @@ def scale_of(row: dict[str, str], made: dict[str, Any]) -> str:
     if str(trace.whole) in ("1", "2", "3", "4"):
         whole = int(trace.whole.shape()[0] * share)
         if not any(0.99 * whole <= steps <= whole for steps in made["steps"]):
-            return f"first {short_count(max(made['steps']))}"
+            return f"first {costs.short_count(max(made['steps']))}"
     return "" if share == 1 else str(share)
 
 

@@ -19,11 +19,11 @@ from lcpo.straggler import latency, rules
 from lcpo.straggler.task import Straggler
 from lcpo.study.measure import gradient_steps, paper_numbers, stats
 from lcpo.study.measure.compare import finished_runs
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report import figures
-from lcpo.study.report.cells import NONE, Cell, Column, Count, Printed, plus_minus
-from lcpo.study.report.curves import COLOURS, STYLES
+from lcpo.study.report.cells import NONE, Cell, Column, Count, Printed
+from lcpo.study.report.document import seeds_table
+from lcpo.study.report.figures import COLOURS, STYLES
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
 
@@ -322,7 +322,7 @@ def _hindsight_notes(lines: Sequence[Line]) -> list[str]:
     found = {workload: hindsight(part) for workload, part in parts.items()}
     return [
         f"{workload}: the best fixed timeout of each hour, chosen in hindsight on the run itself, "
-        f"would have {plus_minus(estimate)} ms"
+        f"would have {Column('').text(estimate)} ms"
         for workload, estimate in found.items()
         if estimate is not None
     ]

@@ -104,3 +104,8 @@ def count(number: float) -> str:
         if number >= limit:
             return f"{number / limit:.3g}{unit}"
     return f"{number:.0f}"
+
+
+def short_count(steps: int) -> str:
+    """6M for 6,000,000."""
+    return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"

@@ -136,7 +136,7 @@ class Report(NamedTuple):
     """What a study shows. `lcpo.study.report.output.write_files` writes it down."""
 
     seeds: Table
-    """For seeds.csv, a row per run (`measure.seeds.seeds_table`); without runs: per seed."""
+    """For seeds.csv, a row per run (`report.document.seeds_table`); without runs: per seed."""
     tables: Mapping[str, Table] = {}
     """By name: the table NAME becomes NAME.txt, .md, .tex and .csv. report.json holds all."""
     figures: Mapping[str, Picture] = {}

@@ -18,10 +18,10 @@ from lcpo.study.controls import anchors, drawn, drawn_runs, faults, rivals
 from lcpo.study.controls.drawn import DrawnOptions
 from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.paper import find_study
-from lcpo.study.report import html_runs
-from lcpo.study.report.cells import plus_minus
+from lcpo.study.report import html_table
+from lcpo.study.report.cells import Column
+from lcpo.study.report.document import seeds_table
 from lcpo.study.report.html_folder import Run
 from lcpo.study.study import Picture
 
@@ -102,7 +102,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
 
     def gains(a: list[Returns], b: list[Returns]) -> tuple[str, str]:
         whole, late = (
-            plus_minus(stats.hierarchical_difference(x, y), sign=True)
+            Column("", "+").text(stats.hierarchical_difference(x, y))
             for x, y in zip(a, b, strict=True)
         )
         assert "± 0" not in whole
@@ -111,7 +111,9 @@ def test_gains_are_over_traces_in_each_window() -> None:
 
     table = rivals.summary(runs)
     rows = {tuple(row[1:3]): row[4:] for row in table.texts()}
-    own = [plus_minus(stats.hierarchical_ci({t: list(x[t].values()) for t in x})) for x in past]
+    own = [
+        Column("").text(stats.hierarchical_ci({t: list(x[t].values()) for t in x})) for x in past
+    ]
     whole, late = gains(past, paper)
     assert rows["lcpo-uniform", "c anchor 0.001, value steps 5"] == [
         "12",
@@ -158,8 +160,8 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert past[0].startswith("-120 ± ")
     assert past[1::2] == ["0 of 4", "0 of 4"]
     assert report.figures["cost"].png.startswith(b"\x89PNG")
-    settings = html_runs.find_settings([Run(r.job, r.status) for r in results])
-    commands = html_runs.row_commands(report.tables["table"], settings)
+    settings = html_table.find_settings([Run(r.job, r.status) for r in results])
+    commands = html_table.row_commands(report.tables["table"], settings)
     rows = [tuple(row[:3]) for row in report.tables["table"].texts()]
     mine = commands[rows.index(("burst", "sac", "updates per rollout 10"))]
     assert len(mine) == 2

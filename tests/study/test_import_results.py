@@ -220,7 +220,7 @@ def test_imports_go_into_a_folder_of_their_own(tmp_path: Path) -> None:
     assert [path.name for path in theirs.rglob("*")] == ["runs"]
     forged = theirs / "importing.json"
     save_document(forged, imports.SCHEMA, {"runs": [".."]})
-    with pytest.raises(InputError, match="is no file of ours: delete it"):
+    with pytest.raises(InputError, match="is not of lcpo import: delete it"):
         import_file(file, theirs)
     assert (theirs / "runs").is_dir()
 

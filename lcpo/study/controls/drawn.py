@@ -29,7 +29,7 @@ from lcpo.run.store.outputs import check_own_folder
 from lcpo.run.store.results import Result, load_results
 from lcpo.study.cases import Case, choose, plan_cases
 from lcpo.study.controls.drawn_runs import LATE, Run, point_of, read_seeds, runs_of
-from lcpo.study.measure.seeds import data_table, seeds_table
+from lcpo.study.report.document import data_table, seeds_table
 from lcpo.study.report.output import SEEDS, check_report, how_made, is_report, write_made
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Picture, Report, Study, listed

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from lcpo.study.controls.drawn_runs import LATE, Run
+from lcpo.study.costs import short_count
 from lcpo.study.measure import stats
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report.cells import Cell, Column, Count, count_of
-from lcpo.study.report.tables import Table, short_count
+from lcpo.study.report.tables import Table
 
 Returns = dict[str, dict[int, float]]
 """By trace and seed."""

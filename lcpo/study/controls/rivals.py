@@ -19,7 +19,7 @@ from lcpo.study.controls.drawn import drawn_study
 from lcpo.study.controls.drawn_runs import Run
 from lcpo.study.controls.drawn_tables import Key, Returns, gains
 from lcpo.study.report import figures
-from lcpo.study.report.cells import Cell, Column, number
+from lcpo.study.report.cells import Cell, Column
 from lcpo.study.report.tables import Table
 
 VALUE_STEPS = {"value_steps": (1, 5)}
@@ -74,7 +74,7 @@ def more_work(runs: Sequence[Run]) -> Table:
             if less in cases and more in cases:
                 late, whole = (gains(cases, more, less, field) for field in ("after", "whole"))
                 steps = " to ".join(key[1].rpartition("=")[2] for key in (less, more))
-                cost = " to ".join(number(costs().get(key)) for key in (less, more))
+                cost = " to ".join(Column("").text(costs().get(key)) for key in (less, more))
                 rows.append([part, name, steps, cost, late[0], *whole])
     columns = [Column("microseconds"), Column("gain after warm-up", "+"),
                Column("gain, whole run", "+"), Column("better on")]  # fmt: skip

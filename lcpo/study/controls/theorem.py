@@ -26,10 +26,10 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.results import Result
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column, Count, Noted
-from lcpo.study.report.curves import COLOURS, STYLES
+from lcpo.study.report.document import seeds_table
+from lcpo.study.report.figures import COLOURS, STYLES
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Report, Study
 from lcpo.types import Array, Metrics, Spec, Transition

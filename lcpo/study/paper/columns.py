@@ -14,13 +14,14 @@ from lcpo.contexts import TraceRef
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case, plan_cases
+from lcpo.study.costs import short_count
 from lcpo.study.measure import compare
 from lcpo.study.measure.compare import AgentRow, Summary
 from lcpo.study.measure.paper_numbers import printed, read_table
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import report
 from lcpo.study.report.cells import Cell, Column, Printed, count_of
-from lcpo.study.report.tables import Table, lengths, short_count
+from lcpo.study.report.document import seeds_table
+from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Picture, Report, Study, listed
 
 ENVS = "pendulum,inverted-pendulum,inverted-double-pendulum,hopper,reacher"
@@ -106,7 +107,7 @@ class Found(NamedTuple):
         share = jobs[0].trace.fraction if jobs[0].trace else 1
         faults = any(job.config.get("faults") for job in jobs)
         return {
-            "steps": lengths(one.steps for one in comparisons),
+            "steps": " or ".join(dict.fromkeys(f"{one.steps:,}" for one in comparisons)),
             "longest": f"{longest:,}",
             "quarter": short_count(longest // 4),
             "warmup": " or ".join(dict.fromkeys(short_count(one.warmup) for one in comparisons)),

@@ -16,9 +16,9 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result
 from lcpo.study.cases import agent_cases, plan_cases
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column, Count, Noted
+from lcpo.study.report.document import seeds_table
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Report, Study
 

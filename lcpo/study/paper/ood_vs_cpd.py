@@ -22,9 +22,9 @@ from lcpo.contexts import TraceRef, paper
 from lcpo.core.changepoint import ChangePoints, find_changes
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.measure.seeds import data_table
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column
+from lcpo.study.report.document import data_table
 from lcpo.study.report.tables import Table
 from lcpo.study.report.trace_figure import COLOURS, block_means
 from lcpo.study.study import NO_RUNS, Options, Report, Study
