@@ -18,7 +18,7 @@ from lcpo.contexts import TraceRef
 from lcpo.straggler.report import PAPER
 from lcpo.study import costs
 from lcpo.study.measure.paper_numbers import read_table
-from lcpo.study.paper import find_study
+from lcpo.study.paper import ewc, find_study
 from lcpo.study.report.cells import columns as sided
 from lcpo.study.report.tables import Table
 
@@ -27,6 +27,8 @@ PAGE = ROOT / "docs" / "coverage.md"
 COLUMNS = ("return_after_warmup", "return", "p95")
 """Of seeds.csv: the number that the paper prints, by study."""
 NONE = "·"
+EWC = ewc.cases(ewc.EwcOptions())[-1].points()
+"""Values of the paper's search for online EWC's hyper-parameters, by the name of a point."""
 
 Key = tuple[str, str, str, str]
 """(agent, env, trace, variant), as in the paper's tables."""
@@ -116,10 +118,10 @@ def cell_of(row: dict[str, str]) -> tuple[Key, bool]:
     variant = "-".join(part for part in name.split("-") if part != "published")
     trace = str(TraceRef.parse(row["trace"]).whole) if row["trace"] else ""
     env = row["env"]
-    if variant.startswith("penalty_coef="):
-        alpha, _, beta = variant.removeprefix("penalty_coef=").partition("-averaging_rate=")
-        memory = costs.short_count(int(float(f"{200 / float(beta):.0e}")))
-        variant = f"alpha={float(alpha)};beta_inv={memory}"
+    if variant in EWC:
+        alpha, beta = EWC[variant].values()
+        memory = costs.short_count(int(float(f"{200 / beta:.0e}")))
+        variant = f"alpha={alpha};beta_inv={memory}"
     elif env == "straggler":
         trace = variant.removeprefix("workload-")[:1] if "workload-" in variant else variant
         kind = variant.removeprefix(f"workload-{trace}").strip("-")

@@ -14,7 +14,7 @@ from lcpo.agents import AGENTS
 from lcpo.config import published_faults
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
-from lcpo.study.controls import anchors, drawn, drawn_runs, faults, rivals
+from lcpo.study.controls import anchors, drawn, faults, rivals
 from lcpo.study.controls.drawn import DrawnOptions
 from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
@@ -95,7 +95,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
     """Traces differ more than seeds, and what a case gains after warm-up is not what it gains over
     the whole run: a wrong window, or an interval over seeds alone, has other numbers."""
     results = made_up(planned("rivals", drawn=6, families="burst", agents="lcpo,lcpo-uniform"))
-    runs = drawn_runs.runs_of(seeds_table(results, drawn.seed_numbers))
+    runs = drawn.runs_of(seeds_table(results, drawn.seed_numbers))
     paper = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=1)
     more = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=5)
     past = returns_of(results, "lcpo-uniform", c_anchor=1e-3, value_steps=5)
@@ -175,7 +175,7 @@ def test_report_of_rivals_from_a_table_of_seeds(
     out = tmp_path / "out"
     assert run("reproduce", "rivals", "--from-seeds", str(path), "--out", str(out)) == 0
     assert (out / "table.csv").read_text() == report.tables["table"].to_csv()
-    mine, made = drawn.seeds_of(DrawnOptions(from_seeds=str(path)), [], anchors.CASES)
+    mine, made = drawn.read_seeds([path], anchors.CASES)
     assert {row[0] for row in mine.texts()} == {"lcpo", "lcpo-uniform"}, "others are not its runs"
     assert (made["finished"], made["failed"], made["seeds"]) == (32, 0, 2)
     whole = path.read_text()
@@ -201,8 +201,7 @@ def test_seeds_of_several_machines_are_one_report(
         paths[-1].write_text(anchors.study.report(SMALL, results).seeds.to_csv())
         made = {"commit": [commit], "versions": {"jax": ["0.11.2"]}}
         (folder / "made.json").write_text(json.dumps(made))
-    both = ",".join(map(str, paths))
-    table, made = drawn.seeds_of(DrawnOptions(from_seeds=both), [], anchors.CASES)
+    table, made = drawn.read_seeds(paths, anchors.CASES)
     assert len(table.rows) == 2 * (2 * 2 * 2), "agents, limits, traces, seeds"
     assert made["agents"] == ["lcpo", "trpo"]
     assert made["commit"] == ["1234567890ab", "ba0987654321"]
@@ -228,7 +227,7 @@ def test_anchors_are_compared_at_the_same_limit() -> None:
 
 def test_every_cost_is_known() -> None:
     """Of every case, and of nothing else."""
-    known = {(case.agent, point) for case in rivals.CASES for point in case.settings()}
+    known = {(case.agent, point) for case in rivals.CASES for point in case.points()}
     assert rivals.costs().keys() == known
 
 

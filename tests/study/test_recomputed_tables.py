@@ -17,7 +17,7 @@ import pytest
 from each import for_each
 
 from lcpo.straggler.report import printed
-from lcpo.study.controls import anchors, drawn, drawn_runs, rivals
+from lcpo.study.controls import anchors, drawn, rivals
 from lcpo.study.measure import stats
 from lcpo.study.measure.paper_numbers import printed as printed_number
 from lcpo.study.report.cells import NONE, Column
@@ -288,10 +288,9 @@ def test_what_is_recommended_is_compared_as_the_seeds_say(folder: str, name: str
 @pytest.mark.parametrize("folder", DRAWN)
 def test_tables_of_drawn_traces_are_made_again(folder: str) -> None:
     """All of `rivals` and `anchors`: returns, gains and counts, from seeds.csv alone."""
-    options = drawn.DrawnOptions(from_seeds=str(RESULTS / folder / "seeds.csv"))
     study = anchors if folder == "anchors" else rivals
-    seeds, _ = drawn.seeds_of(options, [], study.CASES)
-    runs = drawn_runs.runs_of(seeds)
+    seeds, _ = drawn.read_seeds([RESULTS / folder / "seeds.csv"], study.CASES)
+    runs = drawn.runs_of(seeds)
     made = {"table": study.summary(runs)}
     if study is rivals:
         made["work"] = rivals.more_work(runs)

@@ -15,9 +15,8 @@ from typing import Any
 
 from lcpo.study.cases import Case
 from lcpo.study.controls import drawn_tables
-from lcpo.study.controls.drawn import drawn_study
-from lcpo.study.controls.drawn_runs import Run
-from lcpo.study.controls.drawn_tables import Key, Returns, gains
+from lcpo.study.controls.drawn import Key, Run, drawn_study, points_of
+from lcpo.study.controls.drawn_tables import Returns, gains
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column
 from lcpo.study.report.tables import Table
@@ -33,6 +32,7 @@ CASES = [
     Case("sac", sweep=REPLAY),
     Case("ddqn", sweep=REPLAY),
 ]
+POINTS = points_of(CASES)
 PAPER: Key = ("lcpo", "c_anchor=0.0001-value_steps=1")
 RECOMMENDED: Key = ("lcpo-uniform", "c_anchor=0.001-value_steps=5")
 """The best of those that cost about as much as the paper's LCPO (docs/which_agent.md)."""
@@ -60,20 +60,18 @@ def summary(runs: Sequence[Run]) -> Table:
 
 def describe(key: Key) -> tuple[str, str, float | None]:
     """Agent, setting in words, cost."""
-    agent, setting = key
-    words = setting.replace("_", " ").replace("=", " ").replace("-v", ", v")
-    return agent, words, costs().get(key)
+    words = (f"{field.replace('_', ' ')} {value}" for field, value in POINTS[key].items())
+    return key[0], ", ".join(words), costs().get(key)
 
 
 def more_work(runs: Sequence[Run]) -> Table:
     """What more gradient steps per rollout do: a row per family and line of the figure."""
     rows: list[list[Cell]] = []
-    for part, here in drawn_tables.parts(runs).items():
-        cases = drawn_tables.groups(here)
+    for part, cases in drawn_tables.parts(runs).items():
         for name, (less, more) in lines().items():
             if less in cases and more in cases:
                 late, whole = (gains(cases, more, less, field) for field in ("after", "whole"))
-                steps = " to ".join(key[1].rpartition("=")[2] for key in (less, more))
+                steps = " to ".join(str(list(POINTS[key].values())[-1]) for key in (less, more))
                 cost = " to ".join(Column("").text(costs().get(key)) for key in (less, more))
                 rows.append([part, name, steps, cost, late[0], *whole])
     columns = [Column("microseconds"), Column("gain after warm-up", "+"),
@@ -97,8 +95,7 @@ def best_of(runs: Sequence[Run]) -> Key:
 def beside(runs: Sequence[Run], chosen: Key, words: str) -> Table:
     """A case minus each other one: a row per family and case; `words`: why this case."""
     rows: list[list[Cell]] = []
-    for part, here in drawn_tables.parts(runs).items():
-        cases = drawn_tables.groups(here)
+    for part, cases in drawn_tables.parts(runs).items():
         for key in cases:
             if key != chosen:
                 whole, late = (gains(cases, chosen, key, field) for field in ("whole", "after"))
@@ -160,11 +157,9 @@ def draw(runs: Sequence[Run]) -> figures.Picture:
 def lines() -> dict[str, list[Key]]:
     """By name, the two cases that a line of the figure joins: little work, and more."""
     found: dict[str, list[Key]] = {}
-    for case in CASES:
-        for point in case.settings():
-            fixed = point.rpartition("-")[0]
-            name = f"{case.agent}, {fixed.replace('=', ' ')}" if fixed else case.agent
-            found.setdefault(name, []).append((case.agent, point))
+    for key, point in POINTS.items():
+        fixed = (f"{field} {value}" for field, value in list(point.items())[:-1])
+        found.setdefault(", ".join([key[0], *fixed]), []).append(key)
     return found
 
 
