@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from lcpo.contexts import TraceRef
 from lcpo.straggler.report import PAPER
 from lcpo.study import costs
-from lcpo.study.measure.paper_numbers import read_table
 from lcpo.study.paper import ewc, find_study
 from lcpo.study.report.cells import columns as sided
+from lcpo.study.report.paper_numbers import read_table
 from lcpo.study.report.tables import Table
 
 ROOT = Path(__file__).parents[1]

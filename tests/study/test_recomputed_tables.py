@@ -19,8 +19,8 @@ from each import for_each
 from lcpo.straggler.report import printed
 from lcpo.study.controls import anchors, drawn, rivals
 from lcpo.study.measure import stats
-from lcpo.study.measure.paper_numbers import printed as printed_number
 from lcpo.study.report.cells import NONE, Column
+from lcpo.study.report.paper_numbers import printed as printed_number
 
 RESULTS = Path(__file__).parents[2] / "results"
 NO_RUNS = {"ood-vs-cpd", "workloads"}

@@ -17,10 +17,10 @@ from lcpo.study.cases import Case, plan_cases
 from lcpo.study.costs import short_count
 from lcpo.study.measure import compare
 from lcpo.study.measure.compare import AgentRow, Summary
-from lcpo.study.measure.paper_numbers import printed, read_table
 from lcpo.study.report import report
 from lcpo.study.report.cells import Cell, Column, Printed, count_of
 from lcpo.study.report.document import seeds_table
+from lcpo.study.report.paper_numbers import printed, read_table
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Picture, Report, Study, listed
 

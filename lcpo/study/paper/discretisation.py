@@ -16,10 +16,10 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case
 from lcpo.study.measure import stats
-from lcpo.study.measure.paper_numbers import printed
 from lcpo.study.paper import columns
 from lcpo.study.paper.columns import Field, Line, column_study
 from lcpo.study.report.cells import Column
+from lcpo.study.report.paper_numbers import printed
 from lcpo.study.study import Options, Setting
 
 FROM, UNTIL = 0.8, 0.9

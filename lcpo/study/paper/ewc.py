@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 from lcpo.errors import InputError
 from lcpo.study.cases import Case
 from lcpo.study.costs import short_count
-from lcpo.study.measure.paper_numbers import printed
 from lcpo.study.paper import columns
 from lcpo.study.paper.columns import Found, Line, PendulumOptions, column_study
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Column, Printed
+from lcpo.study.report.paper_numbers import printed
 from lcpo.study.study import names
 
 AGENT = "online-ewc"

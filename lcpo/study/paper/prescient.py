@@ -15,10 +15,10 @@ from lcpo.agents import find_agent
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.measure import stats
-from lcpo.study.measure.paper_numbers import printed
 from lcpo.study.measure.regret import cumulative_regret
 from lcpo.study.paper.columns import TITLE, Found, Line, Part, find_parts
 from lcpo.study.report.cells import Cell, Column, Noted, count_of
+from lcpo.study.report.paper_numbers import printed
 from lcpo.study.report.tables import Table
 
 AGENTS = ("prescient-a2c", "prescient-trpo", "prescient-ddqn", "prescient-sac")

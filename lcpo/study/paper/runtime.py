@@ -16,10 +16,10 @@ from lcpo.agents import find_agent
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.run.worker import cores
-from lcpo.study.measure.paper_numbers import read_table
 from lcpo.study.paper.windy import ONLINE
 from lcpo.study.report.cells import Column, Printed
 from lcpo.study.report.document import data_table
+from lcpo.study.report.paper_numbers import read_table
 from lcpo.study.report.tables import Table
 from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
 from lcpo.values import number
