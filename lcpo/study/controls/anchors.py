@@ -1,4 +1,4 @@
-"""Which anchors should a policy be held on? Not in the paper: OOD ones, the whole past, or none.
+"""Which states to anchor a policy on: OOD ones, the whole past, or none? Not in the paper.
 
     lcpo            states whose context differs from the recent one
     lcpo-uniform    states drawn from all of the past
@@ -32,11 +32,6 @@ CASES = [
 WORDS = {"lcpo": "OOD", "lcpo-uniform": "whole past", "trpo": "none"}
 LIMIT: dict[Key, float] = {key: next(iter(at.values())) for key, at in points_of(CASES).items()}
 """Of each case, whichever field it is."""
-
-
-def report(runs: Sequence[Run]) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
-    """The table, and the kinds of anchors trace by trace."""
-    return {"table": summary(runs)}, draw(runs)
 
 
 def summary(runs: Sequence[Run]) -> Table:
@@ -74,7 +69,6 @@ def draw(runs: Sequence[Run]) -> dict[str, figures.Picture]:
 
 
 def _draw_traces(axes: Any, runs: Sequence[Run], other: str) -> None:
-    """Above the line, OOD anchors are worse than the other kind."""
     for kind in dict.fromkeys(run.kind for run in runs):
         ood, mine = (
             drawn_tables.returns([r for r in runs if (r.kind, r.key[0]) == (kind, agent)], "whole")
@@ -87,8 +81,5 @@ def _draw_traces(axes: Any, runs: Sequence[Run], other: str) -> None:
     axes.plot([low, high], [low, high], color="0.6", linewidth=1, zorder=0)
 
 
-study = drawn_study(
-    "Not in the paper: anchors that are OOD, from the whole past, or none, on drawn traces",
-    CASES,
-    report,
-)
+HELP = "Not in the paper: anchors that are OOD, from the whole past, or none, on drawn traces"
+study = drawn_study(HELP, CASES, lambda runs: ({"table": summary(runs)}, draw(runs)))

@@ -1,7 +1,6 @@
-"""Are the paper's DDQN and SAC starved? They make one gradient step per 200 interactions.
+"""DDQN and SAC with more than the paper's one gradient step per 200 interactions.
 
-Not in the paper: the same agents with more steps per rollout, beside on-policy ones over the same
-interactions.
+Not in the paper. On-policy agents over the same interactions stand beside them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from lcpo.study.report.cells import Column
 from lcpo.study.study import Options, listed
 
 PHASES = {"random_steps": 200_000, "epsilon_steps": 1_000_000}
-"""The paper's, in runs that are shorter than its own."""
+"""As in the paper, in runs that are shorter than its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +58,7 @@ def cases(options: ReplayRateOptions) -> list[Case]:
 
 
 def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
-    """What seeds.csv says of a run: returns of its first and last quarter, and of all of it."""
+    """A run's numbers in seeds.csv: returns of its first and last quarter, and of all of it."""
     record, steps = result.record, comparison.steps
     return {
         "first_quarter": records.lifelong_return(record, 0, steps // 4 + 1),

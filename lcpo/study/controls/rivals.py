@@ -1,8 +1,8 @@
-"""What should a user take? Not in the paper: LCPO, its variants and rivals, with what each costs.
+"""Which agent to use? LCPO, its variants and rivals, and their costs. Not in the paper.
 
 The paper's agents make one gradient step of their value function per rollout, and those with replay
-one step in all. Here they also make more, and LCPO takes larger steps. Cost is the time of one core
-per interaction, as `benchmarks/rivals_cost.py` measured it.
+one step in all. Here they also make more, and LCPO takes larger steps. The cost is the time of one
+core per interaction, measured by `benchmarks/rivals_cost.py`.
 """
 
 from __future__ import annotations
@@ -82,14 +82,10 @@ def more_work(runs: Sequence[Run]) -> Table:
 
 def best_of(runs: Sequence[Run]) -> Key:
     """The case that is best over all whole runs. It need not be the best on each family."""
-    found = {
-        key: drawn_tables.returns(mine, "whole") for key, mine in drawn_tables.groups(runs).items()
-    }
-    return max(
-        (key for key in found if found[key]),
-        key=lambda key: drawn_tables.estimate(found[key]).mean,
-        default=PAPER,
-    )
+    cases = drawn_tables.groups(runs).items()
+    found = {key: drawn_tables.returns(mine, "whole") for key, mine in cases}
+    means = {key: drawn_tables.estimate(mine).mean for key, mine in found.items() if mine}
+    return max(means, key=lambda key: means[key], default=PAPER)
 
 
 def beside(runs: Sequence[Run], chosen: Key, words: str) -> Table:
@@ -112,10 +108,8 @@ def costs() -> dict[Key, float]:
     """Microseconds of one core per interaction, on the windy Pendulum."""
     file = importlib.resources.files("lcpo.study") / "data" / "rivals-cost.csv"
     with file.open("r") as lines:
-        return {
-            (row["agent"], row["setting"]): float(row["microseconds"])
-            for row in csv.DictReader(lines)
-        }
+        rows = list(csv.DictReader(lines))
+    return {(row["agent"], row["setting"]): float(row["microseconds"]) for row in rows}
 
 
 ROWS = (
@@ -164,20 +158,14 @@ def lines() -> dict[str, list[Key]]:
 
 
 def _draw_line(
-    axes: Any,
-    found: Mapping[Key, Returns],
-    gain: bool,
-    name: str,
-    keys: Sequence[Key],
-    colour: str,
+    axes: Any, found: Mapping[Key, Returns], gain: bool, name: str, keys: Sequence[Key], colour: str
 ) -> None:
     points = []
     for key in keys:
-        if found.get(key) and key in costs() and not (gain and not found.get(PAPER)):
-            estimate = drawn_tables.estimate(found[key])
-            if gain:
-                estimate = drawn_tables.gain(found[key], found[PAPER])
-            points.append((costs()[key], estimate, key == keys[-1]))
+        mine, paper = found.get(key), found.get(PAPER)
+        if mine and key in costs() and (paper or not gain):
+            y = drawn_tables.gain(mine, paper or {}) if gain else drawn_tables.estimate(mine)
+            points.append((costs()[key], y, key == keys[-1]))
     if not points:
         return
     axes.plot([x for x, *_ in points], [y.mean for _, y, _ in points], color=colour, label=name)
@@ -187,8 +175,5 @@ def _draw_line(
         axes.errorbar(x, y.mean, bars, fmt="o", color=colour, markerfacecolor=face)
 
 
-study = drawn_study(
-    "Not in the paper: LCPO's variants and rivals on drawn traces, and what each costs",
-    CASES,
-    report,
-)
+HELP = "Not in the paper: LCPO's variants and rivals on drawn traces, and what each costs"
+study = drawn_study(HELP, CASES, report)

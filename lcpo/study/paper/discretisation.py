@@ -1,7 +1,7 @@
-"""The paper's table on discretised actions: how well do baselines learn plain Pendulum-v1?
+"""The paper's table on discretized actions: baselines on plain Pendulum-v1.
 
-15 torques, no wind, 2 million steps (10,000 epochs of 200). Reported is the mean return in training
-over epochs 8001 to 8999, a tenth of the run, as the published code does. (The paper's text
+15 torques, no wind, 2 million steps (10,000 epochs of 200). The table has the mean return in
+training over epochs 8001 to 8999, a tenth of the run, as in the published code. (The paper's text
 says 1000 test episodes after 8000 epochs.)
 """
 
@@ -46,7 +46,7 @@ def late_return(result: Result) -> float:
 
 
 def late_returns(line: Line) -> list[float]:
-    """Of every seed; none has NaN."""
+    """Of every finished seed; NaN without any."""
     return [late_return(run) for run in line.finished] or [stats.NAN]
 
 

@@ -1,8 +1,8 @@
-"""The paper's search for online EWC's hyper-parameters on the windy Pendulum: does any suit?
+"""The paper's search for online EWC's hyper-parameters on the windy Pendulum.
 
-Strength alpha of the penalty and averaging weight beta, all combinations, beside LCPO and SAC
+All combinations of the penalty's strength alpha and averaging weight beta, beside LCPO and SAC
 (alpha = 0). The paper labels beta by 1/beta in interactions, of which a gradient step takes 200.
-Both fields are traced: all combinations are one program.
+Both fields are traced, so that all combinations are one program.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _numbers(name: str, text: str) -> list[float]:
 
 
 def alpha(line: Line) -> str | None:
-    """Strength of the penalty; None: of another agent."""
+    """Strength of the penalty; None for other agents."""
     return f"{line.job.config[ALPHA]:g}" if line.job.agent == AGENT else None
 
 
