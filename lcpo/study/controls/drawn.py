@@ -216,16 +216,13 @@ def _how(makers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Several made.json as one."""
     if not any(makers):
         return {}
+
+    def joined(entries: Sequence[dict[str, Any]], names: Iterable[str]) -> dict[str, list[Any]]:
+        return {name: _joined(entry.get(name, []) for entry in entries) for name in names}
+
     versions = [made.get("versions", {}) for made in makers]
-    return {
-        **{
-            name: _joined(made.get(name, []) for made in makers)
-            for name in ("commit", "device", "steps")
-        },
-        "versions": {
-            name: _joined(entry.get(name, []) for entry in versions) for name in _joined(versions)
-        },
-    }
+    how = joined(makers, ("commit", "device", "steps"))
+    return {**how, "versions": joined(versions, _joined(versions))}
 
 
 def _joined(lists: Iterable[Iterable[Any]]) -> list[Any]:

@@ -115,10 +115,7 @@ def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
 
 
 def default_warmup(steps: int, trace: TraceRef | None = None) -> int:
-    """The paper's 6 million steps if the run is longer, otherwise a tenth of the run.
-
-    Scaled with the fraction at which the trace is played: 300,000 on `3@1/20`.
-    """
+    """The paper's 6 million steps (300,000 on `3@1/20`) if the run is longer, otherwise a tenth."""
     paper = int(PAPER_WARMUP * (trace.fraction if trace else 1))
     return paper if steps > paper else steps // 10
 
@@ -294,9 +291,8 @@ def _notes(
 
 
 def _failure(result: Result) -> str:
-    what = result.failure
+    seed, what = f"seed {result.job.seed}", result.failure
     if not what:
-        return f"seed {result.job.seed}"
+        return seed
     where = " of the training" if what.get("phase") == "training" else ""
-    why = f"{what['quantity']} = {what['value']}"
-    return f"seed {result.job.seed} at step {what['step']:,}{where} ({why})"
+    return f"{seed} at step {what['step']:,}{where} ({what['quantity']} = {what['value']})"
