@@ -140,6 +140,14 @@ def listed(what: str, text: str) -> list[str]:
     return found
 
 
+def listed_numbers(what: str, text: str, kind: Callable[[str], Any] = float) -> list[Any]:
+    """The numbers in an option that holds several, separated by commas."""
+    try:
+        return [kind(word) for word in text.split(",")]
+    except ValueError:
+        raise InputError(f"{what} = {text!r}: needs numbers, as in 1,10") from None
+
+
 class Picture(NamedTuple):
     """A figure as the content of two files: `lcpo.study.report.figures.to_picture`."""
 

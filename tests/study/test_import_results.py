@@ -105,7 +105,7 @@ BAD = {
     "no code": ("# format: lcpo-import 1\n" + HEADER + GOOD, "does not say which code"),
     "unknown name": (ABOUT + "# comit: 1\n" + HEADER + GOOD, "line 4: .*did you mean 'commit'"),
     "no value": (ABOUT + "# note\n" + HEADER + GOOD, "line 4: needs '# name: value'"),
-    "twice": (ABOUT + "# code: x\n" + HEADER + GOOD, "code stands there twice"),
+    "twice": (ABOUT + "# code: x\n" + HEADER + GOOD, "code is given twice"),
     "no column": (ABOUT + "agent,env,seed,step,return\n", "line 4: the header has no trace"),
     "column twice": (ABOUT + HEADER.replace("\n", ",step\n") + GOOD, "names a column twice"),
     "reserved": (ABOUT + HEADER.replace("\n", ",epochs\n") + GOOD, "cannot be called 'epochs'"),

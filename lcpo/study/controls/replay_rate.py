@@ -9,7 +9,6 @@ import dataclasses
 from typing import ClassVar
 
 from lcpo.agents import find_agent
-from lcpo.errors import InputError
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case
@@ -19,7 +18,7 @@ from lcpo.study.measure.stats import Estimate
 from lcpo.study.paper import columns
 from lcpo.study.paper.columns import Field, Line, column_study
 from lcpo.study.report.cells import Column
-from lcpo.study.study import Options, listed
+from lcpo.study.study import Options, listed, listed_numbers
 
 PHASES = {"random_steps": 200_000, "epsilon_steps": 1_000_000}
 """As in the paper, in runs that are shorter than its own."""
@@ -45,11 +44,7 @@ class ReplayRateOptions(Options):
 
 def cases(options: ReplayRateOptions) -> list[Case]:
     """Every agent with every rate, then those without replay."""
-    try:
-        rates = [int(rate) for rate in options.rates.split(",")]
-    except ValueError:
-        raise InputError(f"rates = {options.rates!r}: needs numbers, as in 1,10,50") from None
-    found = []
+    rates, found = listed_numbers("rates", options.rates, int), []
     for agent in listed("agents", options.agents):
         known = {field.name for field in dataclasses.fields(find_agent(agent).Config)}
         values = {name: value for name, value in PHASES.items() if name in known}

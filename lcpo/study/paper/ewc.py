@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-from lcpo.errors import InputError
 from lcpo.study.cases import Case
 from lcpo.study.costs import short_count
 from lcpo.study.paper import columns
@@ -18,7 +17,7 @@ from lcpo.study.paper.columns import Found, Line, PendulumOptions, column_study
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Column, Printed
 from lcpo.study.report.paper_numbers import printed
-from lcpo.study.study import names
+from lcpo.study.study import listed_numbers, names
 
 AGENT = "online-ewc"
 ALPHA, BETA = "penalty_coef", "averaging_rate"
@@ -40,15 +39,11 @@ class EwcOptions(PendulumOptions):
 
 def cases(options: EwcOptions) -> list[Case]:
     """The agents beside, and every combination."""
-    sweep = {ALPHA: _numbers("alphas", options.alphas), BETA: _numbers("betas", options.betas)}
+    sweep = {
+        ALPHA: listed_numbers("alphas", options.alphas),
+        BETA: listed_numbers("betas", options.betas),
+    }
     return [*map(Case, names(options.beside)), Case(AGENT, sweep=sweep)]
-
-
-def _numbers(name: str, text: str) -> list[float]:
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise InputError(f"{name} = {text!r}: needs numbers, as in 0.1,0.5") from None
 
 
 def alpha(line: Line) -> str | None:

@@ -117,10 +117,6 @@ class Setting(NamedTuple):
     """Of the first run."""
     runs: list[Run]
 
-    @property
-    def command(self) -> str:
-        return command_of(self.runs)
-
 
 def command_of(runs: Sequence[Run]) -> str:
     """The command that makes runs of one setting; for imported runs, what their file says."""
@@ -200,7 +196,7 @@ def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
             )
         ]
         same = ([one for one, names in mine if names[i] == agent] for i in range(3))
-        found.append([one.command for one in next(filter(None, same), [])])
+        found.append([command_of(one.runs) for one in next(filter(None, same), [])])
     return found
 
 

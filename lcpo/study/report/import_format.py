@@ -97,12 +97,12 @@ def _about(lines: list[str], where: str) -> dict[str, str]:
         if name not in ABOUT:
             raise InputError(f"{where}, line {number}: {unknown('name', name, ABOUT)}")
         if name in about:
-            raise InputError(f"{where}, line {number}: {name} stands there twice")
+            raise InputError(f"{where}, line {number}: {name} is given twice")
         about[name] = value
     if about.get("format") != FORMAT:
         found = f"{about['format']!r}" if "format" in about else "no such line"
         raise InputError(f"{where} must begin with '# format: {FORMAT}', it has {found}: "
-                         "docs/import.md tells the format")  # fmt: skip
+                         "docs/import.md has the format")  # fmt: skip
     if "code" not in about:
         raise InputError(f"{where} does not say which code made it: add '# code: NAME or ADDRESS'")
     return about

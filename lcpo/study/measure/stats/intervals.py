@@ -12,8 +12,8 @@ import numpy as np
 
 NAN = float("nan")
 FEWEST = 3
-"""Values behind an interval: of two, Student's is thirteen times as wide as they are apart, and
-that of a share is nearly all of [0, 1]."""
+"""Values behind an interval: Student's interval of two is thirteen times as wide as their distance,
+and that of a share is nearly all of [0, 1]."""
 
 
 class Estimate(NamedTuple):
