@@ -6,6 +6,7 @@ paper's 320 numbers. `--agents`, `--envs` and `--traces` select parts, or agents
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 from lcpo.run.store.results import Result
@@ -75,7 +76,7 @@ study = column_study(
     "Table 'gym_all' and Figure 3a: every agent, environment and trace, beside the paper's",
     Options,
     lambda options: agent_cases(chosen(options).agents),
-    where=lambda options: columns.named(chosen(options)),
+    where=lambda options: columns.named(dataclasses.replace(options, **chosen(options)._asdict())),
     seeds=lambda case: 5 if case.agent in SLOW else 25,
     paper="gym-all",
     numbers=numbers,

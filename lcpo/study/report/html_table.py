@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 
 def beside_paper(
     table: Table,
-) -> tuple[list[Column], list[list[Cell | Shown]], list[str]]:
+) -> tuple[list[Column], Sequence[Sequence[Cell | Shown]], list[str]]:
     """Columns, cells and notes, with the paper's number and the difference right after ours.
 
     A table that compares none of its columns with the paper's stays as it is.

@@ -63,8 +63,8 @@ def parse(content: bytes, where: str) -> File:
     first = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
     about = _about(lines[:first], where)
     epoch, steps = (
-        whole(about, name, f"{where}, '# {name}'") if name in about else default
-        for name, default in (("epoch", DEFAULT_EPOCH), ("steps", None))
+        whole(about, name, f"{where}, '# {name}'") if name in about else None
+        for name in ("epoch", "steps")
     )
     groups: dict[Key, Rows] = {}
     for key, at, row, metrics in _rows(lines[first:], first, where):
@@ -83,7 +83,7 @@ def parse(content: bytes, where: str) -> File:
             mine.metrics[name].append(finite(row, name, at, low))
     if not groups:
         raise InputError(f"{where} has no rows below its header")
-    return File(about, epoch, steps, groups)
+    return File(about, epoch or DEFAULT_EPOCH, steps, groups)
 
 
 def _about(lines: list[str], where: str) -> dict[str, str]:

@@ -34,9 +34,12 @@ def read_table(table: str | Traversable) -> dict[tuple[str, str, str, str], Prin
             raise InputError(unknown("table of the paper", table, TABLES))
         table = importlib.resources.files("lcpo.study") / "data" / f"{table}.csv"
     with table.open("r") as lines:
-        rows = list(csv.DictReader(lines))
-    key = ("agent", "env", "trace", "variant")
-    return {tuple(row[k] for k in key): Printed.of(row["mean"], row["ci95"]) for row in rows}
+        return {
+            (row["agent"], row["env"], row["trace"], row["variant"]): Printed.of(
+                row["mean"], row["ci95"]
+            )
+            for row in csv.DictReader(lines)
+        }
 
 
 def printed(
