@@ -17,16 +17,18 @@ from typing import Any, NamedTuple
 from lcpo.contexts import TraceRef
 from lcpo.straggler.report import PAPER
 from lcpo.study import costs
-from lcpo.study.measure.paper_numbers import read_table
-from lcpo.study.paper import find_study
+from lcpo.study.paper import ewc, find_study
 from lcpo.study.report.cells import columns as sided
-from lcpo.study.report.tables import Table, short_count
+from lcpo.study.report.paper_numbers import read_table
+from lcpo.study.report.tables import Table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
 COLUMNS = ("return_after_warmup", "return", "p95")
 """Of seeds.csv: the number that the paper prints, by study."""
 NONE = "·"
+EWC = ewc.cases(ewc.EwcOptions())[-1].points()
+"""Values of the paper's search for online EWC's hyper-parameters, by the name of a point."""
 
 Key = tuple[str, str, str, str]
 """(agent, env, trace, variant), as in the paper's tables."""
@@ -116,10 +118,10 @@ def cell_of(row: dict[str, str]) -> tuple[Key, bool]:
     variant = "-".join(part for part in name.split("-") if part != "published")
     trace = str(TraceRef.parse(row["trace"]).whole) if row["trace"] else ""
     env = row["env"]
-    if variant.startswith("penalty_coef="):
-        alpha, _, beta = variant.removeprefix("penalty_coef=").partition("-averaging_rate=")
-        memory = short_count(int(float(f"{200 / float(beta):.0e}")))
-        variant = f"alpha={float(alpha)};beta_inv={memory}"
+    if variant in EWC:
+        alpha, beta = EWC[variant].values()
+        memory = costs.short_count(int(float(f"{200 / beta:.0e}")))
+        variant = f"alpha={alpha};beta_inv={memory}"
     elif env == "straggler":
         trace = variant.removeprefix("workload-")[:1] if "workload-" in variant else variant
         kind = variant.removeprefix(f"workload-{trace}").strip("-")
@@ -140,7 +142,7 @@ def scale_of(row: dict[str, str], made: dict[str, Any]) -> str:
     if str(trace.whole) in ("1", "2", "3", "4"):
         whole = int(trace.whole.shape()[0] * share)
         if not any(0.99 * whole <= steps <= whole for steps in made["steps"]):
-            return f"first {short_count(max(made['steps']))}"
+            return f"first {costs.short_count(max(made['steps']))}"
     return "" if share == 1 else str(share)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.measure.seeds import data_table, setting
 from lcpo.study.report.cells import Cell
+from lcpo.study.report.document import data_table, setting
 
 SHOWN = 8
 

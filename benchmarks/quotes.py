@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lcpo.study.measure import stats
-from lcpo.study.report.cells import plus_minus, with_bounds
+from lcpo.study.report.cells import Column
 
 RESULTS = Path(__file__).parents[1] / "results"
 HEADER = ["number", "trace", "a", "minus b", "difference", "P(a better)", "a better on", "seeds"]
@@ -200,8 +200,8 @@ def lines() -> list[list[str]]:
         sides = (y, x) if column == LATENCY else (x, y)
         better = sum(sides[0][seed] > sides[1][seed] for seed in x.keys() & y.keys())
         cells = [
-            plus_minus(difference, sign=True),
-            with_bounds(stats.probability_of_improvement(*sides)),
+            Column("", "+").text(difference),
+            Column("", "bounds").text(stats.probability_of_improvement(*sides)),
             f"{better} of {difference.n}",
         ]
         found.append([column, trace, str(a), str(b), *cells, str(difference.n)])

@@ -10,7 +10,6 @@ of random actions.
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -35,9 +34,8 @@ def main() -> None:
     watches: dict[tuple[str, str], Stopwatch] = {}
     for case in CASES:
         explores: dict[str, Any] = {"random_steps": 0} if case.agent in ("sac", "ddqn") else {}
-        points = itertools.product(*case.sweep.values())
-        for setting, point in zip(case.settings(), points, strict=True):
-            values = {**case.values, **dict(zip(case.sweep, point, strict=True)), **explores}
+        for setting, point in case.points().items():
+            values = {**case.values, **point, **explores}
             watches[case.agent, setting] = Stopwatch(case.agent, updates=UPDATES, **values)
             print(case.agent, setting, flush=True)
     times: dict[tuple[str, str], list[float]] = {key: [] for key in watches}

@@ -20,8 +20,8 @@ from lcpo.run.store.results import Result, load_results
 from lcpo.study.advice import constraint
 from lcpo.study.advice.findings import run_findings
 from lcpo.study.measure import compare as rows
-from lcpo.study.measure.seeds import setting
 from lcpo.study.report import html, report
+from lcpo.study.report.document import setting
 from lcpo.study.report.figures import save
 from lcpo.study.report.output import FILES, check_report
 from lcpo.study.report.tables import Table

@@ -127,7 +127,7 @@ def test_a_narrow_table_is_still_one(found: lcpo.Comparison, width: int) -> None
     lines = found.table.to_text(width).splitlines()[1:5]
     assert max(map(len, lines)) <= width
     assert len({line.split()[0] for line in lines[2:]}) == 2, "names are still told apart"
-    assert f"left out for want of room: {'anchor' if width == 120 else ''}" in (
+    assert f"columns that do not fit: {'anchor' if width == 120 else ''}" in (
         found.table.to_text(width)
     )
     assert found.table.to_text(500) == found.table.to_text()

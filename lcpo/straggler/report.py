@@ -17,13 +17,14 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.straggler import latency, rules
 from lcpo.straggler.task import Straggler
-from lcpo.study.measure import gradient_steps, paper_numbers, stats
+from lcpo.study.costs import Steps, gradient_steps
+from lcpo.study.measure import stats
 from lcpo.study.measure.compare import finished_runs
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report import figures
-from lcpo.study.report.cells import NONE, Cell, Column, Count, Printed, plus_minus
-from lcpo.study.report.curves import COLOURS, STYLES
+from lcpo.study.report import figures, paper_numbers
+from lcpo.study.report.cells import NONE, Cell, Column, Count, Printed
+from lcpo.study.report.document import seeds_table
+from lcpo.study.report.figures import COLOURS, STYLES
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
 
@@ -127,7 +128,7 @@ def judge(part: Part, result: Result, best: str | None) -> Judged:
     )
 
 
-def budget(job: Job, steps: int) -> gradient_steps.Counts | None:
+def budget(job: Job, steps: int) -> Steps | None:
     """Gradient steps of a run of so many interactions, as a share of those in the paper.
 
     A shortened run compares agents only where each has about the same share, whether it learns from
@@ -140,9 +141,9 @@ def budget(job: Job, steps: int) -> gradient_steps.Counts | None:
         steps = job.training["steps"]
         theirs = TRPO_TRAINING if job.agent == "prescient-trpo" else TRAINING
     usual = configs.to_json(agent.config(**presets.settings(agent, job.env, Straggler)))
-    mine, paper = gradient_steps.count(job.config, steps), gradient_steps.count(usual, theirs)
+    mine, paper = gradient_steps(job.config, steps), gradient_steps(usual, theirs)
     model = None if mine.model is None or not paper.model else mine.model / paper.model
-    return gradient_steps.Counts(mine.policy / paper.policy, model)
+    return Steps(mine.policy / paper.policy, model)
 
 
 class Line(NamedTuple):
@@ -322,7 +323,7 @@ def _hindsight_notes(lines: Sequence[Line]) -> list[str]:
     found = {workload: hindsight(part) for workload, part in parts.items()}
     return [
         f"{workload}: the best fixed timeout of each hour, chosen in hindsight on the run itself, "
-        f"would have {plus_minus(estimate)} ms"
+        f"would have {Column('').text(estimate)} ms"
         for workload, estimate in found.items()
         if estimate is not None
     ]

@@ -19,9 +19,9 @@ from lcpo.run.store.results import Result
 from lcpo.straggler import workloads
 from lcpo.straggler.workloads.base import HOUR, SECOND
 from lcpo.straggler.workloads.paper import Figure, read_figure
-from lcpo.study.measure.seeds import data_table
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column
+from lcpo.study.report.document import data_table
 from lcpo.study.report.tables import Table
 from lcpo.study.report.trace_figure import COLOURS
 from lcpo.study.study import NO_RUNS, Options, Report, Study

@@ -1,4 +1,4 @@
-"""What studies run: cases, each an agent with values of its config, and the jobs of them."""
+"""The cases of a study, each an agent with values of its config, and their jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lcpo.study.study import Options, listed
 
 
 class Case(NamedTuple):
-    """An agent, and what it has of its own in a study."""
+    """An agent with its values in a study."""
 
     agent: str
-    """By name, or with settings: lcpo[sigma=2]."""
+    """A name, or a name with settings: lcpo[sigma=2]."""
     variant: str = ""
-    """What a table of the paper calls it, and the names of its runs."""
+    """Its name in the paper's table and in the names of its runs."""
     values: Mapping[str, Any] = {}
     """Config values."""
     sweep: Mapping[str, Sequence[Any]] = {}
@@ -30,13 +30,13 @@ class Case(NamedTuple):
 
     @property
     def title(self) -> str:
-        """As our tables call it."""
         return self.variant or self.agent
 
-    def settings(self) -> list[str]:
-        """The points of its sweep, as in "c_anchor=0.001-value_steps=5"."""
-        points = itertools.product(*self.sweep.values())
-        return ["-".join(f"{k}={v}" for k, v in zip(self.sweep, p, strict=True)) for p in points]
+    def points(self) -> dict[str, dict[str, Any]]:
+        """The points of its sweep, by their names such as "c_anchor=0.001-value_steps=5"."""
+        values = itertools.product(*self.sweep.values())
+        points = [dict(zip(self.sweep, point, strict=True)) for point in values]
+        return {"-".join(f"{k}={v}" for k, v in point.items()): point for point in points}
 
 
 def agent_cases(text: str) -> list[Case]:

@@ -1,4 +1,4 @@
-"""The command line that makes a run again."""
+"""The command line that repeats a run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lcpo.run.plan.job import Job
 
 
 def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
-    """`lcpo train ...` with the values in which the run differs from the defaults of today.
+    """`lcpo train ...` with the values in which the run differs from today's defaults.
 
-    `seeds`: those of several runs that differ in nothing else. Nothing is imported: of an agent or
-    environment that is no part of this library every value is named.
+    `seeds`: of several runs that differ in nothing else. Nothing is imported: every value of an
+    agent or environment outside this library is named.
     """
     words = ["lcpo", "train", "--agent", job.agent, "--env", job.env]
     default_scale = 1.0
@@ -36,7 +36,8 @@ def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
     chosen = ",".join(map(str, seeds or [job.seed]))
     words += ["--seeds", chosen if "," in chosen else f"{chosen},"]  # one alone would be a number
     words += _changes("", job.config, _agent_defaults(job))
-    words += _changes("env.", job.env_config, _env_defaults(job))
+    known = configs.to_json(configs.make(ENVS[job.env], {})) if job.env in ENVS else {}
+    words += _changes("env.", job.env_config, known)
     return shlex.join(words)
 
 
@@ -50,25 +51,13 @@ def _agent_defaults(job: Job) -> Mapping[str, Any]:
     return configs.to_json(configs.resolve(config, steps))
 
 
-def _env_defaults(job: Job) -> Mapping[str, Any]:
-    return configs.to_json(configs.make(ENVS[job.env], {})) if job.env in ENVS else {}
-
-
 def _changes(prefix: str, values: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
-    """The options for the values that differ."""
     words = []
     for name, value in values.items():
         if name in default and default[name] == value:
             continue
-        flag = f"--{prefix}{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            words += [flag if value else f"--{prefix}no-{name.replace('_', '-')}"]
-        elif isinstance(value, list):
-            words += [flag, *map(_word, value)]
-        else:
-            words += [flag, _word(value)]
+        no = "no-" if value is False else ""
+        given = [] if isinstance(value, bool) else value if isinstance(value, list) else [value]
+        texts = (json.dumps(x) if isinstance(x, (dict, list)) else str(x) for x in given)
+        words += [f"--{prefix}{no}{name.replace('_', '-')}", *texts]
     return words
-
-
-def _word(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, (dict, list)) else str(value)

@@ -1,14 +1,14 @@
-"""What an experiment costs: interactions, time and disk, estimated from measured speeds.
+"""The cost of an experiment: interactions, gradient steps, time and disk.
 
-The microseconds are those of docs/speed.md, on one core of its machine; tests compare them with
-`results/speed`. An estimate, then: other machines are faster or slower, and a GPU runs the seeds of
-a compiled environment at once.
+Times are estimates from docs/speed.md, on one core of its machine; tests compare them with
+`results/speed`. Other machines are faster or slower, and a GPU runs the seeds of a compiled
+environment at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from lcpo import config as configs
 from lcpo import defaults, names
@@ -17,21 +17,44 @@ from lcpo.envs import ENVS
 from lcpo.envs.base import is_measured
 from lcpo.run.plan.job import Job
 from lcpo.run.store.record import KEPT_ROWS, block_size
-from lcpo.study.measure import gradient_steps
 
 AGENT_US = {
     "a2c": 3.5, "lcpo": 14.2, "trpo": 12.6, "ppo": 8.5, "lcpo-p": 13.5, "clear": 6.6, "ddqn": 4.4,
     "bfdqn": 4.5, "pt-dqn": 7.1, "sac": 9.3, "online-ewc": 13.6, "sliding-ogd": 69.0,
     "mbpo": 205.8, "ideal-mbpo": 11.4, "mbcd": 54.7,
 }  # fmt: skip
-"""Microseconds per interaction on the Pendulum, which itself takes next to none of them. What an
-environment adds is its own (`lcpo.defaults`)."""
+"""Microseconds per interaction on the Pendulum, whose own share is negligible. `lcpo.defaults` has
+what other environments add."""
 OTHER_US = 3.0
 """Of agents that were not measured: tables and rules."""
 COMPILE_SECONDS = 10.0
-"""To compile one program, on one core: an agent, an environment and a size of buffers."""
+"""For one program on one core: an agent, an environment and a size of buffers."""
 POLICY_BYTES, ROW_BYTES = 145_000, 130
 """Of a finished run: its policy, and a row of its record."""
+
+
+class Steps(NamedTuple):
+    """How often gradients are applied."""
+
+    policy: float
+    model: float | None
+    """Of a learned model of the environment; None: there is none."""
+
+
+def gradient_steps(config: Mapping[str, Any], steps: int) -> Steps:
+    """In a run of so many interactions: updates times the gradient steps in each.
+
+    MBPO trains its model after each rollout, MBCD every so many interactions of a context: those of
+    its last stage, in which it spends nearly all of a run.
+    """
+    updates = steps / config["rollout_length"]
+    parts = config.get("minibatches", 1) * config.get("passes", 1)
+    policy = updates * config.get("updates_per_rollout", 1) * parts
+    if "model_batches" not in config:
+        return Steps(policy, None)
+    stages = config.get("train_every")
+    trainings = steps / stages[-1] if stages else updates
+    return Steps(policy, trainings * config["model_passes"] * config["model_batches"])
 
 
 class Cost(NamedTuple):
@@ -48,27 +71,22 @@ class Cost(NamedTuple):
 
 
 def microseconds(job: Job) -> float:
-    """Per interaction of a run."""
-    agent = AGENTS.get(job.agent)
-    name = agent.root.name if agent else job.agent
-    step = defaults.of(job.env, names.imported(job.env, ENVS)).microseconds
-    return _learning(job, AGENT_US.get(name, OTHER_US)) + step
+    """Per interaction of a run.
 
-
-def _learning(job: Job, us: float) -> float:
-    """Agents with replay take as much longer as they take gradient steps per interaction more.
-
-    What they take on the Pendulum is for a step per 200 interactions. Where there is a model of the
-    environment, all but SAC's part of that is the model's.
+    The time of agents with replay grows with their gradient steps per interaction; `AGENT_US` is
+    for one step per 200 interactions. With a model of the environment, all but SAC's part of it is
+    the model's.
     """
-    if "batch_size" not in job.config:
-        return us
-    steps = gradient_steps.count(job.config, 200)
-    if steps.model is None:
-        return us * max(1.0, steps.policy)
-    usual = 2.5 if "train_every" in job.config else 25.0  # MBCD's model learns more rarely
-    model = max(1.0, steps.model / usual)
-    return AGENT_US["sac"] * max(1.0, steps.policy) + (us - AGENT_US["sac"]) * model
+    agent = AGENTS.get(job.agent)
+    us = AGENT_US.get(agent.root.name if agent else job.agent, OTHER_US)
+    if "batch_size" in job.config:
+        steps, sac = gradient_steps(job.config, 200), AGENT_US["sac"]
+        if steps.model is None:
+            us *= max(1.0, steps.policy)
+        else:
+            usual = 2.5 if "train_every" in job.config else 25.0  # MBCD's model learns more rarely
+            us = sac * max(1.0, steps.policy) + (us - sac) * max(1.0, steps.model / usual)
+    return us + defaults.of(job.env, names.imported(job.env, ENVS)).microseconds
 
 
 def cost(jobs: Sequence[Job]) -> Cost:
@@ -91,11 +109,11 @@ def _rows(job: Job) -> int:
 
 def in_words(seconds: float) -> str:
     """As in "40 s", "25 min", "3.5 h", "12 days"."""
-    for limit, unit in ((172_800.0, "days"), (5400.0, "h"), (90.0, "min"), (0.0, "s")):
+    for limit, unit, length in ((172_800, "days", 86_400), (5400, "h", 3600), (90, "min", 60)):
         if seconds >= limit:
-            value = seconds / {"days": 86_400, "h": 3600, "min": 60, "s": 1}[unit]
-            return f"{value:.1f} {unit}" if value < 10 and unit != "s" else f"{value:.0f} {unit}"
-    raise AssertionError("no time is negative")
+            value = seconds / length
+            return f"{value:.{1 if value < 10 else 0}f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def count(number: float) -> str:
@@ -104,3 +122,8 @@ def count(number: float) -> str:
         if number >= limit:
             return f"{number / limit:.3g}{unit}"
     return f"{number:.0f}"
+
+
+def short_count(steps: int) -> str:
+    """6M for 6,000,000."""
+    return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"

@@ -1,8 +1,8 @@
-"""The folder of a study: which experiment it holds, so that no other is put into it or read back.
+"""The folder of a study: which experiment it holds, so that no other is mixed into it.
 
-`study.json` says the experiment, the version of lcpo, the setting and the scale; the plan beside it
-has the jobs with their configs. A folder of jobs without it (of a machine that only ran them) is
-known by its jobs.
+`study.json` has the experiment, the version of lcpo, the setting and the scale; the plan beside it
+has the jobs with their configs. A folder without it (from a machine that only ran jobs) is
+identified by its jobs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ SCHEMA = 1
 
 
 def identity(name: str, options: Options) -> dict[str, str]:
-    """What the runs in the folder of a study have in common."""
-    scale = str(options.fraction)
+    """What all runs in the folder of a study share."""
     return {"experiment": name, "version": __version__, "setting": options.setting,
-            "scale": scale}  # fmt: skip
+            "scale": str(options.fraction)}  # fmt: skip
 
 
 def save_study(out: Path, name: str, options: Options) -> None:
@@ -47,7 +46,7 @@ def is_of_study(out: Path, name: str) -> bool:
 
 
 def check_study(out: Path, name: str, options: Options, jobs: Sequence[Job]) -> None:
-    """Raise InputError where the folder is of another study; an empty one is of none."""
+    """Raise InputError if the folder holds another study."""
     wanted, file = identity(name, options), study_file(out)
     if file.exists():
         found = load_document(file, SCHEMA, dict.fromkeys(wanted, str))
@@ -74,13 +73,13 @@ def check_study(out: Path, name: str, options: Options, jobs: Sequence[Job]) -> 
 
 
 def check_holds_runs(out: Path) -> None:
-    """Raise InputError where there is nothing to collect."""
+    """Raise InputError if there is nothing to collect."""
     if not runs_folder(out).is_dir() and not plan_file(out).exists():
         raise InputError(f"{out} holds no runs: give the folder that --plan wrote")
 
 
 def collect(out: Path, jobs: Sequence[Job]) -> list[Result]:
-    """The runs of a study that have ended in a folder; InputError for those of another version."""
+    """The ended runs of a study in a folder; InputError for those of another version."""
     check_holds_runs(out)
     results = []
     for job in jobs:
@@ -100,10 +99,9 @@ def collect(out: Path, jobs: Sequence[Job]) -> list[Result]:
 
 
 def _check_same(found: Job, wanted: Job, where: str) -> None:
-    """Raise InputError with what differs between a run and the one that is wanted.
+    """Raise InputError with the difference between a run and the one that is wanted.
 
-    A field that an agent was given later has a default with which it does what it did before: a run
-    without the field had that.
+    A run made before an agent got a field behaves as with the field's default.
     """
     now = configs.to_json(find_agent(wanted.agent).Config())
     new = {name: value for name, value in now.items() if name not in found.config}

@@ -1,4 +1,4 @@
-"""What a study is: a value that says which runs to make, and what to make of them.
+"""A study as a value: which runs to make, and what to report of them.
 
     @dataclasses.dataclass(frozen=True)
     class MyOptions(Options):
@@ -17,9 +17,8 @@
 
     study = Study("LCPO on trace 4", MyOptions, plan_runs, report)
 
-`lcpo reproduce package.module:study` then does the rest: flags from the options, the runs (several
-at a time, resumable), the files of the report. An entry in `lcpo.study.paper.STUDIES` gives a study
-a shorter name.
+`lcpo reproduce package.module:study` does the rest: flags from the options, parallel and resumable
+runs, the files of the report. An entry in `lcpo.study.paper.STUDIES` gives it a shorter name.
 """
 
 from __future__ import annotations
@@ -30,25 +29,42 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
+from lcpo.contexts import fractions
+from lcpo.errors import InputError
+from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import check_seeds
 from lcpo.run.store.results import Result
 from lcpo.study.report.tables import Table
-from lcpo.study.scale import read_scale
 from lcpo.values import file_name, refuse
 
 Setting = Literal["corrected", "published"]
+SCALES = {
+    "paper": (Fraction(1), None),
+    "short": (Fraction(1, 20), 5),
+    "smoke": (Fraction(1, 400), 1),
+}
+"""The share of the paper's steps, and the largest number of seeds (None: the paper's), by name."""
+
+
+def read_scale(text: str) -> tuple[Fraction, int | None]:
+    """The steps and seeds of a scale, given by name or as a fraction."""
+    if text in SCALES:
+        return SCALES[text]
+    if not any(character.isdigit() for character in text):
+        raise InputError(unknown("scale", text, SCALES) + " (or a fraction such as 1/20)")
+    return fractions.read("scale", text), None
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Options of every study. A study adds its own, and may give these other defaults.
+    """Options of every study, which may add its own and change these defaults.
 
-    The string under a field is its help. Parts that are None are what the study has by default.
+    The string under a field is its help. None: the study's default.
     """
 
     without: ClassVar[tuple[str, ...]] = ()
-    """Options that make no sense in a study: the command does not have them."""
+    """Options that the study's command does not have."""
 
     agents: str | None = None
     """Agents, separated by commas; default: those of the experiment."""
@@ -78,27 +94,26 @@ class Options:
     collect: Path | None = None
     """Run nothing: make the report of the runs that this folder holds."""
     check: bool = dataclasses.field(default=True, metadata={"option": False})
-    """Whether programs are tried out while planning; off: the jobs are only counted."""
+    """Whether planning tries out the programs; off: jobs are only counted."""
 
     @property
     def published(self) -> bool:
-        """Whether values and faults are those of the published code."""
         return self.setting == "published"
 
     @property
     def fraction(self) -> Fraction:
-        """How long runs are, as a share of the paper's."""
-        return read_scale(self.scale).fraction
+        """The length of runs as a share of the paper's."""
+        return read_scale(self.scale)[0]
 
     def num_seeds(self, paper: int = 25) -> int:
-        """How many seeds: what was asked for, or what the scale says; `paper`: of the paper."""
+        """The number of seeds: the option, or that of the scale; `paper`: the paper's."""
         if self.seeds is not None:
             return len(check_seeds(self.seeds))
-        few = read_scale(self.scale).seeds
+        few = read_scale(self.scale)[1]
         return paper if few is None else min(few, paper)
 
     def folder(self, study: str) -> Path:
-        """For the runs and the report of the study called `study`: one per setting and scale."""
+        """Of the runs and the report of a study: one per setting and scale."""
         default = type(self)  # a dataclass keeps them there
         parts = [study, *([self.setting] if self.setting != default.setting else [])]
         parts += [self.scale] if self.scale != default.scale else []
@@ -109,7 +124,7 @@ NO_RUNS = (
     "agents", "envs", "traces", "setting", "scale", "workers", "engine", "address", "plan",
     "collect",
 )  # fmt: skip
-"""Options that a study has no use for that makes no runs: its `without`."""
+"""`without` of a study that makes no runs."""
 
 
 def names(text: str) -> list[str]:
@@ -118,11 +133,19 @@ def names(text: str) -> list[str]:
 
 
 def listed(what: str, text: str) -> list[str]:
-    """The same where there must be one at least; each once."""
+    """The same; InputError unless there is at least one, and each once."""
     found = names(text)
     if not found or len(set(found)) < len(found):
         refuse(what, text, "names, separated by commas, and each once")
     return found
+
+
+def listed_numbers(what: str, text: str, kind: Callable[[str], Any] = float) -> list[Any]:
+    """The numbers in an option that holds several, separated by commas."""
+    try:
+        return [kind(word) for word in text.split(",")]
+    except ValueError:
+        raise InputError(f"{what} = {text!r}: needs numbers, as in 1,10") from None
 
 
 class Picture(NamedTuple):
@@ -133,10 +156,10 @@ class Picture(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a study shows. `lcpo.study.report.output.write_files` writes it down."""
+    """The output of a study, which `lcpo.study.report.output.write_files` writes."""
 
     seeds: Table
-    """For seeds.csv, a row per run (`measure.seeds.seeds_table`); without runs: per seed."""
+    """For seeds.csv, a row per run (`report.document.seeds_table`); without runs: per seed."""
     tables: Mapping[str, Table] = {}
     """By name: the table NAME becomes NAME.txt, .md, .tex and .csv. report.json holds all."""
     figures: Mapping[str, Picture] = {}
@@ -144,7 +167,7 @@ class Report(NamedTuple):
     text: Sequence[str] = ()
     """Lines printed below the tables."""
     made: Mapping[str, Any] = {}
-    """Entries of made.json that runs would tell, of a study that has none."""
+    """Entries of made.json, of a study without runs."""
 
 
 OptionsT = TypeVar("OptionsT", bound=Options)
@@ -153,10 +176,9 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 class Study(NamedTuple, Generic[OptionsT]):
     """An experiment as a value; the docstring of this module shows how to build one.
 
-    `plan` and `report` are pure but for reading: they train nothing and write nothing. `report` is
-    called with the runs of the plan that have ended, of which at least one has finished; failed
-    ones are among them (`Result.status`). A plan without jobs is a study that trains nothing: its
-    report is called without results.
+    `plan` and `report` train and write nothing. `report` gets the runs of the plan that have ended,
+    failed ones included (`Result.status`), of which at least one has finished; none if the plan has
+    no jobs.
     """
 
     help: str
@@ -165,7 +187,6 @@ class Study(NamedTuple, Generic[OptionsT]):
     plan: Callable[[OptionsT], list[Job]]
     report: Callable[[OptionsT, Sequence[Result]], Report]
     left_out: Callable[[OptionsT], str] = lambda options: ""
-    """What these options leave out of the experiment, and how to have it; told before the runs."""
+    """What these options omit from the experiment, and how to run it; printed before the runs."""
     complete: Callable[[OptionsT, list[Job]], list[Job]] = lambda options, jobs: jobs
-    """Fills in what takes long to work out, once all jobs have been checked: they can be counted
-    without it, and not run."""
+    """Fills in values of checked jobs that take long to compute; counting jobs needs none."""

@@ -1738,7 +1738,7 @@ MUTANTS = (
         "agents with replay learn 20 times less than those that they are compared with",
     ),
     Mutant(
-        "share-of-updates", "lcpo/study/measure/gradient_steps.py",
+        "share-of-updates", "lcpo/study/costs.py",
         'updates * config.get("updates_per_rollout", 1) * parts', "updates * parts",
         (f"{STRAGGLER_STUDY}the_papers_gradient_steps_are_counted_by_hand",),
         "the table hides how much each agent has learned",

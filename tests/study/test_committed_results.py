@@ -12,8 +12,7 @@ import pytest
 from each import for_each
 
 from lcpo.study.controls import rivals
-from lcpo.study.measure import seeds
-from lcpo.study.report import output
+from lcpo.study.report import document, output
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.name for path in RESULTS.iterdir() if path.is_dir())
@@ -55,8 +54,8 @@ def test_the_runs_are_those_that_it_says(folder: str) -> None:
     with (RESULTS / folder / "seeds.csv").open() as file:
         rows = list(csv.DictReader(file))
     header = tuple(rows[0])
-    assert header[: len(seeds.FIRST)] == seeds.FIRST
-    assert header[-len(seeds.LAST) :] == seeds.LAST
+    assert header[: len(document.FIRST)] == document.FIRST
+    assert header[-len(document.LAST) :] == document.LAST
     assert len(rows) == made["finished"] + made["failed"]
     assert {row["agent"] for row in rows} == set(made["agents"])
     assert len({row["seed"] for row in rows}) == made["seeds"]

@@ -26,7 +26,7 @@ from lcpo.run.store.results import Result, load_results, save_outcome
 from lcpo.study.measure import compare, memory, stats
 from lcpo.study.measure.memory import Memory
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report import cells, curves, report
+from lcpo.study.report import figures, report
 from lcpo.study.report.cells import Column
 from lcpo.study.report.export import export
 from lcpo.study.report.tables import Table
@@ -383,7 +383,7 @@ def test_csv() -> None:
      (-0.001, "0.00"), (None, "-"), (math.nan, "-")],
 )  # fmt: skip
 def test_number(value: float | None, text: str) -> None:
-    assert cells.number(value) == text
+    assert Column("").text(value) == text
 
 
 @for_each("mean, half, text",
@@ -392,13 +392,13 @@ def test_number(value: float | None, text: str) -> None:
      (-373.4, math.nan, "-373 ± -"), (math.nan, math.nan, "-")],
 )  # fmt: skip
 def test_plus_minus(mean: float, half: float, text: str) -> None:
-    assert cells.plus_minus(Estimate(mean, mean - half, mean + half, 2), sign=True) == text
+    assert Column("", "+").text(Estimate(mean, mean - half, mean + half, 2)) == text
 
 
 def test_bracketed() -> None:
-    assert cells.with_bounds(Estimate(0.914, 0.777, 1.0, 16)) == "0.91 [0.78, 1.00]"
-    assert cells.with_bounds(Estimate(1.0, math.nan, math.nan, 1)) == "1.00 [-]"
-    assert cells.with_bounds(None) == "-"
+    assert Column("", "bounds").text(Estimate(0.914, 0.777, 1.0, 16)) == "0.91 [0.78, 1.00]"
+    assert Column("", "bounds").text(Estimate(1.0, math.nan, math.nan, 1)) == "1.00 [-]"
+    assert Column("", "bounds").text(None) == "-"
 
 
 def test_smoothing_weighs_epochs() -> None:
@@ -408,7 +408,7 @@ def test_smoothing_weighs_epochs() -> None:
         "epochs": np.array([1, 3, 0, 0, 0, 2]),
         "epoch_return": np.array([0.0, 4.0, 0.0, 0.0, 0.0, 9.0]),
     }
-    found = curves.smooth(record, share=0.5)  # windows of three rows
+    found = figures.smooth(record, share=0.5)  # windows of three rows
     np.testing.assert_allclose(found, [3.0, 3.0, 4.0, np.nan, 9.0, 9.0])
 
 

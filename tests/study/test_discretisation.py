@@ -14,8 +14,8 @@ from lcpo.config import published_faults
 from lcpo.envs.pendulum import Pendulum
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.measure import paper_numbers
 from lcpo.study.paper import discretisation
+from lcpo.study.report import paper_numbers
 
 
 def test_published_is_all_faults() -> None:

@@ -14,14 +14,14 @@ from lcpo.agents import AGENTS
 from lcpo.config import published_faults
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
-from lcpo.study.controls import anchors, drawn, drawn_runs, faults, rivals
+from lcpo.study.controls import anchors, drawn, faults, rivals
 from lcpo.study.controls.drawn import DrawnOptions
 from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.paper import find_study
-from lcpo.study.report import html_runs
-from lcpo.study.report.cells import plus_minus
+from lcpo.study.report import html_table
+from lcpo.study.report.cells import Column
+from lcpo.study.report.document import seeds_table
 from lcpo.study.report.html_folder import Run
 from lcpo.study.study import Picture
 
@@ -95,14 +95,14 @@ def test_gains_are_over_traces_in_each_window() -> None:
     """Traces differ more than seeds, and what a case gains after warm-up is not what it gains over
     the whole run: a wrong window, or an interval over seeds alone, has other numbers."""
     results = made_up(planned("rivals", drawn=6, families="burst", agents="lcpo,lcpo-uniform"))
-    runs = drawn_runs.runs_of(seeds_table(results, drawn.seed_numbers))
+    runs = drawn.runs_of(seeds_table(results, drawn.seed_numbers))
     paper = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=1)
     more = returns_of(results, "lcpo", c_anchor=1e-4, value_steps=5)
     past = returns_of(results, "lcpo-uniform", c_anchor=1e-3, value_steps=5)
 
     def gains(a: list[Returns], b: list[Returns]) -> tuple[str, str]:
         whole, late = (
-            plus_minus(stats.hierarchical_difference(x, y), sign=True)
+            Column("", "+").text(stats.hierarchical_difference(x, y))
             for x, y in zip(a, b, strict=True)
         )
         assert "± 0" not in whole
@@ -111,7 +111,9 @@ def test_gains_are_over_traces_in_each_window() -> None:
 
     table = rivals.summary(runs)
     rows = {tuple(row[1:3]): row[4:] for row in table.texts()}
-    own = [plus_minus(stats.hierarchical_ci({t: list(x[t].values()) for t in x})) for x in past]
+    own = [
+        Column("").text(stats.hierarchical_ci({t: list(x[t].values()) for t in x})) for x in past
+    ]
     whole, late = gains(past, paper)
     assert rows["lcpo-uniform", "c anchor 0.001, value steps 5"] == [
         "12",
@@ -158,8 +160,8 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert past[0].startswith("-120 ± ")
     assert past[1::2] == ["0 of 4", "0 of 4"]
     assert report.figures["cost"].png.startswith(b"\x89PNG")
-    settings = html_runs.find_settings([Run(r.job, r.status) for r in results])
-    commands = html_runs.row_commands(report.tables["table"], settings)
+    settings = html_table.find_settings([Run(r.job, r.status) for r in results])
+    commands = html_table.row_commands(report.tables["table"], settings)
     rows = [tuple(row[:3]) for row in report.tables["table"].texts()]
     mine = commands[rows.index(("burst", "sac", "updates per rollout 10"))]
     assert len(mine) == 2
@@ -173,7 +175,7 @@ def test_report_of_rivals_from_a_table_of_seeds(
     out = tmp_path / "out"
     assert run("reproduce", "rivals", "--from-seeds", str(path), "--out", str(out)) == 0
     assert (out / "table.csv").read_text() == report.tables["table"].to_csv()
-    mine, made = drawn.seeds_of(DrawnOptions(from_seeds=str(path)), [], anchors.CASES)
+    mine, made = drawn.read_seeds([path], anchors.CASES)
     assert {row[0] for row in mine.texts()} == {"lcpo", "lcpo-uniform"}, "others are not its runs"
     assert (made["finished"], made["failed"], made["seeds"]) == (32, 0, 2)
     whole = path.read_text()
@@ -199,8 +201,7 @@ def test_seeds_of_several_machines_are_one_report(
         paths[-1].write_text(anchors.study.report(SMALL, results).seeds.to_csv())
         made = {"commit": [commit], "versions": {"jax": ["0.11.2"]}}
         (folder / "made.json").write_text(json.dumps(made))
-    both = ",".join(map(str, paths))
-    table, made = drawn.seeds_of(DrawnOptions(from_seeds=both), [], anchors.CASES)
+    table, made = drawn.read_seeds(paths, anchors.CASES)
     assert len(table.rows) == 2 * (2 * 2 * 2), "agents, limits, traces, seeds"
     assert made["agents"] == ["lcpo", "trpo"]
     assert made["commit"] == ["1234567890ab", "ba0987654321"]
@@ -226,7 +227,7 @@ def test_anchors_are_compared_at_the_same_limit() -> None:
 
 def test_every_cost_is_known() -> None:
     """Of every case, and of nothing else."""
-    known = {(case.agent, point) for case in rivals.CASES for point in case.settings()}
+    known = {(case.agent, point) for case in rivals.CASES for point in case.points()}
     assert rivals.costs().keys() == known
 
 

@@ -11,6 +11,7 @@ import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,7 +142,8 @@ def test_differences_to_the_paper() -> None:
         ],
         compared=("return after 6M", "paper"),
     )  # fmt: skip
-    shown_columns, rows, notes = html_table.beside_paper(table)
+    shown_columns, arranged, notes = html_table.beside_paper(table)
+    rows: Any = arranged
     header = [column.name for column in shown_columns]
     assert header[2:6] == ["return after 6M", "paper", "minus paper", "seeds"]
     found = [(shown[4].text, shown[4].mark) for shown in rows]
@@ -188,7 +190,8 @@ def test_old_tables_are_read_as_they_were_written() -> None:
     assert found.to_markdown() == table.to_markdown()
     assert found.compared == ("return", "paper")
     assert found.rows[0][1:] == (Printed("-231 ± 8", -231, 8), Printed.of("-240", "4.41"))
-    gaps = [row[3].text for row in html_table.beside_paper(found)[1]]
+    shown: Any = html_table.beside_paper(found)[1]
+    gaps = [row[3].text for row in shown]
     assert gaps == ["+9", "+7", "-"]
     assert earlier.read_markdown("# Notes\n\nno table | here\n") is None
     other = Table(["agent", "p99", "paper"], [["a", "1 ± 1", "2 ± 1"]])

@@ -105,7 +105,7 @@ BAD = {
     "no code": ("# format: lcpo-import 1\n" + HEADER + GOOD, "does not say which code"),
     "unknown name": (ABOUT + "# comit: 1\n" + HEADER + GOOD, "line 4: .*did you mean 'commit'"),
     "no value": (ABOUT + "# note\n" + HEADER + GOOD, "line 4: needs '# name: value'"),
-    "twice": (ABOUT + "# code: x\n" + HEADER + GOOD, "code stands there twice"),
+    "twice": (ABOUT + "# code: x\n" + HEADER + GOOD, "code is given twice"),
     "no column": (ABOUT + "agent,env,seed,step,return\n", "line 4: the header has no trace"),
     "column twice": (ABOUT + HEADER.replace("\n", ",step\n") + GOOD, "names a column twice"),
     "reserved": (ABOUT + HEADER.replace("\n", ",epochs\n") + GOOD, "cannot be called 'epochs'"),
@@ -220,7 +220,7 @@ def test_imports_go_into_a_folder_of_their_own(tmp_path: Path) -> None:
     assert [path.name for path in theirs.rglob("*")] == ["runs"]
     forged = theirs / "importing.json"
     save_document(forged, imports.SCHEMA, {"runs": [".."]})
-    with pytest.raises(InputError, match="is no file of ours: delete it"):
+    with pytest.raises(InputError, match="is not of lcpo import: delete it"):
         import_file(file, theirs)
     assert (theirs / "runs").is_dir()
 

@@ -17,10 +17,10 @@ import pytest
 from each import for_each
 
 from lcpo.straggler.report import printed
-from lcpo.study.controls import anchors, drawn, drawn_runs, rivals
+from lcpo.study.controls import anchors, drawn, rivals
 from lcpo.study.measure import stats
-from lcpo.study.measure.paper_numbers import printed as printed_number
-from lcpo.study.report import cells
+from lcpo.study.report.cells import NONE, Column
+from lcpo.study.report.paper_numbers import printed as printed_number
 
 RESULTS = Path(__file__).parents[2] / "results"
 NO_RUNS = {"ood-vs-cpd", "workloads"}
@@ -99,7 +99,7 @@ def interval(column: str) -> Callable[[Sequence[Run]], str]:
 
     def cell(runs: Sequence[Run]) -> str:
         found = values(runs, column)
-        return cells.plus_minus(stats.mean_ci(found)) if found else cells.NONE
+        return Column("").text(stats.mean_ci(found)) if found else NONE
 
     return cell
 
@@ -107,7 +107,7 @@ def interval(column: str) -> Callable[[Sequence[Run]], str]:
 def percent(column: str, form: str) -> Callable[[Sequence[Run]], str]:
     def cell(runs: Sequence[Run]) -> str:
         found = values(runs, column) if column in runs[0] else []
-        return f"{100 * statistics.fmean(found):{form}} %" if found else cells.NONE
+        return f"{100 * statistics.fmean(found):{form}} %" if found else NONE
 
     return cell
 
@@ -183,9 +183,9 @@ def test_differences_to_the_first_row_are_what_their_seeds_say(folder: str) -> N
     for row in rows if reference else ():
         mine = by_seed(runs_behind(row, runs), "return_after_warmup")
         difference = stats.paired_difference(mine, reference)
-        assert row[column] == cells.plus_minus(difference, sign=True)
+        assert row[column] == Column("", "+").text(difference)
         better = stats.probability_of_improvement(mine, reference)
-        assert row["P(better)"] == cells.with_bounds(better)
+        assert row["P(better)"] == Column("", "bounds").text(better)
 
 
 @for_each("folder", [f for f in OTHERS if f.startswith("straggler")])
@@ -198,20 +198,20 @@ def test_straggler_tables_compare_with_the_best_fixed_timeout(folder: str) -> No
     start, goal = means[best], means["hedge-hourly"]
     for row in rows:
         agent = row["agent"]
-        difference = cells.plus_minus(stats.paired_difference(p95[agent], p95[best]), sign=True)
+        difference = Column("", "+").text(stats.paired_difference(p95[agent], p95[best]))
         assert row["minus best fixed"] == ("-" if agent == best else difference)
-        if row["of the way %"] != cells.NONE:
+        if row["of the way %"] != NONE:
             way = 100 * (start - means[agent]) / (start - goal)
-            assert row["of the way %"] == cells.number(way)
+            assert row["of the way %"] == Column("").text(way)
         theirs = printed(row["workload"], agent)
-        assert row.get("paper", cells.NONE) == (theirs.text if theirs else cells.NONE)
+        assert row.get("paper", NONE) == (theirs.text if theirs else NONE)
 
 
 @for_each("folder", [f for f in OTHERS if f.startswith(("windy", "pendulum-short"))])
 def test_the_paper_s_numbers_are_those_that_it_prints(folder: str) -> None:
     for row in rows_of(RESULTS / folder / "table.md"):
         theirs = printed_number("gym-all", row["agent"], row["env"], row["trace"])
-        assert row["paper"] == (theirs.text if theirs else cells.NONE), row
+        assert row["paper"] == (theirs.text if theirs else NONE), row
 
 
 def mean_returns(folder: str, column: str) -> dict[tuple[str, str], dict[str, float]]:
@@ -229,7 +229,7 @@ def mean_returns(folder: str, column: str) -> dict[tuple[str, str], dict[str, fl
 def words_of(study: ModuleType, case: tuple[str, str]) -> tuple[str, ...]:
     """What a table calls a case; its cost is a number."""
     return tuple(
-        word if isinstance(word, str) else cells.number(word) for word in study.describe(case)
+        word if isinstance(word, str) else Column("").text(word) for word in study.describe(case)
     )
 
 
@@ -288,10 +288,9 @@ def test_what_is_recommended_is_compared_as_the_seeds_say(folder: str, name: str
 @pytest.mark.parametrize("folder", DRAWN)
 def test_tables_of_drawn_traces_are_made_again(folder: str) -> None:
     """All of `rivals` and `anchors`: returns, gains and counts, from seeds.csv alone."""
-    options = drawn.DrawnOptions(from_seeds=str(RESULTS / folder / "seeds.csv"))
     study = anchors if folder == "anchors" else rivals
-    seeds, _ = drawn.seeds_of(options, [], study.CASES)
-    runs = drawn_runs.runs_of(seeds)
+    seeds, _ = drawn.read_seeds([RESULTS / folder / "seeds.csv"], study.CASES)
+    runs = drawn.runs_of(seeds)
     made = {"table": study.summary(runs)}
     if study is rivals:
         made["work"] = rivals.more_work(runs)

@@ -24,7 +24,6 @@ from lcpo.straggler.report import (
     make_report,
 )
 from lcpo.study import costs
-from lcpo.study.measure import gradient_steps
 
 HOUR = 7200
 HOURS = 4
@@ -177,9 +176,9 @@ def test_the_papers_gradient_steps_are_counted_by_hand():
     own = dataclasses.replace(job, config={**job.config, "updates_per_rollout": 1})
     assert budget(own, 876_928) == (pytest.approx(6851 / 162_000), None)
     ppo = {**planned("ppo")["ppo"].config, "passes": 6}  # the paper's are 3
-    assert gradient_steps.count(ppo, 234) == (54, None)
+    assert costs.gradient_steps(ppo, 234) == (54, None)
     mbcd = planned("mbcd")["mbcd"].config
-    assert gradient_steps.count(mbcd, 128 * 100) == (100 * 20, 128 * 25)  # trained every 100
+    assert costs.gradient_steps(mbcd, 128 * 100) == (100 * 20, 128 * 25)  # trained every 100
 
 
 def test_fewer_gradient_steps_suit_slower_machines():

@@ -23,9 +23,9 @@ from lcpo.run.store.plans import load_plan
 from lcpo.run.store.results import Result, save_outcome
 from lcpo.straggler import timeouts as hedging
 from lcpo.study import costs, folder
-from lcpo.study.measure import seeds, stats
+from lcpo.study.measure import stats
 from lcpo.study.paper import STUDIES, find_study, grid_world, runtime
-from lcpo.study.report import output
+from lcpo.study.report import document, output
 from lcpo.study.report.cells import Column
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Picture, Report
@@ -88,9 +88,9 @@ def results() -> list[Result]:
 
 
 def test_seeds_csv_has_a_row_per_run() -> None:
-    table = seeds.seeds_table(results(), lambda r: {"return": -1.5 - r.job.seed, "none": None})
+    table = document.seeds_table(results(), lambda r: {"return": -1.5 - r.job.seed, "none": None})
     rows = list(csv.DictReader(table.to_csv().splitlines()))
-    assert list(rows[0]) == [*seeds.FIRST, "return", "none", *seeds.LAST]
+    assert list(rows[0]) == [*document.FIRST, "return", "none", *document.LAST]
     assert rows[1] == {
         "agent": "a2c", "setting": "as published", "env": "pendulum", "trace": "revisit",
         "seed": "1", "status": "finished", "return": "-2.5", "none": "",
@@ -105,7 +105,7 @@ OTHER = Table(["agent"], [["a2c"]])
 def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     hidden = Column("mean", hidden=True)
     report = Report(
-        seeds=seeds.seeds_table(results(), lambda r: {}),
+        seeds=document.seeds_table(results(), lambda r: {}),
         tables={"table": Table(["agent", hidden], [["a2c", 1.25]]), "other": OTHER},
         figures={"figure": Picture(b"png", b"svg")},
     )

@@ -31,6 +31,7 @@ from lcpo.contexts import TraceRef
 from lcpo.envs.base import trace_windows
 from lcpo.errors import InputError
 from lcpo.run.plan.plan import MAX_SCALE
+from lcpo.study.measure.compare import RARE
 from lcpo.study.report import figures, trace_figure
 
 NUM_SIGMAS = 8
@@ -40,8 +41,6 @@ MAX_UPDATES = 1000
 """Updates simulated; further ones are skipped, evenly."""
 MAX_WINDOWS = 50_000_000
 """Rows of the trace that one update looks at: about a GiB of them."""
-RARE = 0.01
-"""A constraint that is active in fewer updates than this share is as good as never active."""
 
 
 class Calibration(NamedTuple):

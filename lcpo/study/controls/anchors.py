@@ -1,4 +1,4 @@
-"""Which anchors should a policy be held on? Not in the paper: OOD ones, the whole past, or none.
+"""Which states to anchor a policy on: OOD ones, the whole past, or none? Not in the paper.
 
     lcpo            states whose context differs from the recent one
     lcpo-uniform    states drawn from all of the past
@@ -14,9 +14,7 @@ from typing import Any
 
 from lcpo.study.cases import Case
 from lcpo.study.controls import drawn_tables
-from lcpo.study.controls.drawn import drawn_study
-from lcpo.study.controls.drawn_runs import Run
-from lcpo.study.controls.drawn_tables import Key
+from lcpo.study.controls.drawn import Key, Run, drawn_study, points_of
 from lcpo.study.report import figures
 from lcpo.study.report.tables import Table
 
@@ -32,11 +30,8 @@ CASES = [
     ),
 ]
 WORDS = {"lcpo": "OOD", "lcpo-uniform": "whole past", "trpo": "none"}
-
-
-def report(runs: Sequence[Run]) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
-    """The table, and the kinds of anchors trace by trace."""
-    return {"table": summary(runs)}, draw(runs)
+LIMIT: dict[Key, float] = {key: next(iter(at.values())) for key, at in points_of(CASES).items()}
+"""Of each case, whichever field it is."""
 
 
 def summary(runs: Sequence[Run]) -> Table:
@@ -47,26 +42,17 @@ def summary(runs: Sequence[Run]) -> Table:
 
 def describe(key: Key) -> list[str]:
     """Anchors, agent, limit."""
-    agent, setting = key
-    return [WORDS[agent], agent, f"{_limit(setting):g}"]
-
-
-def _limit(setting: str) -> float:
-    return float(setting.split("-value_steps")[0].split("=")[1])
+    return [WORDS[key[0]], key[0], f"{LIMIT[key]:g}"]
 
 
 def paper_s_anchors(key: Key) -> Key:
     """OOD anchors with the same limit."""
-    points = CASES[0].settings()
-    return "lcpo", next(point for point in points if _limit(point) == _limit(key[1]))
+    return next(k for k, limit in LIMIT.items() if k[0] == "lcpo" and limit == LIMIT[key])
 
 
 def draw(runs: Sequence[Run]) -> dict[str, figures.Picture]:
-    """A point per trace: the return with OOD anchors, and with another kind or none.
-
-    A row of the figure for each other kind; no figure where nothing can be compared.
-    """
-    there = {run.agent for run in runs}
+    """A point per trace: the return with OOD anchors, and with another kind or none, a row each."""
+    there = {run.key[0] for run in runs}
     others = [agent for agent in WORDS if agent != "lcpo" and agent in there]
     if not others or "lcpo" not in there:
         return {}
@@ -74,7 +60,7 @@ def draw(runs: Sequence[Run]) -> dict[str, figures.Picture]:
     for row, other in enumerate(others):
         for column, limit in enumerate(LIMITS):
             axes = figure.add_subplot(len(others), len(LIMITS), row * len(LIMITS) + column + 1)
-            _draw_traces(axes, [run for run in runs if _limit(run.setting) == limit], other)
+            _draw_traces(axes, [run for run in runs if LIMIT[run.key] == limit], other)
             axes.set(title=f"limit {limit:g}", xlabel="return, OOD anchors")
             if column == 0:
                 axes.set_ylabel(f"return, anchors: {WORDS[other]}")
@@ -83,10 +69,9 @@ def draw(runs: Sequence[Run]) -> dict[str, figures.Picture]:
 
 
 def _draw_traces(axes: Any, runs: Sequence[Run], other: str) -> None:
-    """Above the line, OOD anchors are worse than the other kind."""
     for kind in dict.fromkeys(run.kind for run in runs):
         ood, mine = (
-            drawn_tables.returns([r for r in runs if (r.kind, r.agent) == (kind, agent)], "whole")
+            drawn_tables.returns([r for r in runs if (r.kind, r.key[0]) == (kind, agent)], "whole")
             for agent in ("lcpo", other)
         )
         shared = [trace for trace in ood if trace in mine]
@@ -96,8 +81,5 @@ def _draw_traces(axes: Any, runs: Sequence[Run], other: str) -> None:
     axes.plot([low, high], [low, high], color="0.6", linewidth=1, zorder=0)
 
 
-study = drawn_study(
-    "Not in the paper: anchors that are OOD, from the whole past, or none, on drawn traces",
-    CASES,
-    report,
-)
+HELP = "Not in the paper: anchors that are OOD, from the whole past, or none, on drawn traces"
+study = drawn_study(HELP, CASES, lambda runs: ({"table": summary(runs)}, draw(runs)))

@@ -1,26 +1,26 @@
-"""Agents on many drawn traces: what the studies `anchors` and `rivals` share.
+"""Agents on many drawn traces: the basis of the studies `anchors` and `rivals`.
 
-A drawn trace is a member of a family (`lcpo.contexts.families`); 30 of each stand for all of its
-kind. Intervals are hierarchical then: over traces, and over the seeds on each.
+A drawn trace is a member of a family (`lcpo.contexts.families`); 30 of them represent each family.
+Intervals are hierarchical: over traces, and over the seeds on each.
 
-The runs take gigabytes, a row of numbers for each does not. So a report is made of seeds.csv alone,
-and where the runs were made elsewhere
+The runs take gigabytes, but a report needs only seeds.csv. Where the runs were made elsewhere,
 
     python -m lcpo.study.controls.drawn OUT FOLDER [FOLDER ...]
 
-writes OUT/seeds.csv and OUT/made.json of the runs in those folders, with NumPy only; the option
+writes OUT/seeds.csv and OUT/made.json for the runs in those folders, and the option
 `--from-seeds OUT/seeds.csv` makes the report of it, or of several such files.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from lcpo.contexts import families
+from lcpo.contexts import TraceRef, families
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
@@ -28,15 +28,52 @@ from lcpo.run.store import record as records
 from lcpo.run.store.outputs import check_own_folder
 from lcpo.run.store.results import Result, load_results
 from lcpo.study.cases import Case, choose, plan_cases
-from lcpo.study.controls.drawn_runs import LATE, Run, point_of, read_seeds, runs_of
-from lcpo.study.measure.seeds import data_table, seeds_table
-from lcpo.study.report.output import SEEDS, check_report, how_made, is_report, write_made
+from lcpo.study.report.cells import Cell
+from lcpo.study.report.document import data_table, seeds_table
+from lcpo.study.report.output import (
+    SEEDS,
+    check_report,
+    how_made,
+    is_report,
+    read_made,
+    write_made,
+)
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Picture, Report, Study, listed
 from lcpo.values import whole
 
 COMMAND = "lcpo.study.controls.drawn"
 STEPS = 2_000_000
+LATE = 4
+"""The first 1 / LATE of a run is its warm-up."""
+KEY = ("agent", "setting", "env", "trace", "seed")
+"""Columns of seeds.csv that identify a run."""
+NUMBERS = {"seed": int, "steps": int, "return_after_warmup": float, "whole_run": float,
+           "constraint_active": float, "seconds": float}  # fmt: skip
+COLUMNS = {*KEY, "steps", "return_after_warmup", "whole_run", "status"}
+"""Columns that a report needs."""
+PUBLISHED = ", as published"
+"""Follows the point of a sweep in the column `setting` of runs with the published faults."""
+
+Key = tuple[str, str]
+"""Agent, and its point of a sweep as in `Case.points`."""
+
+
+class Run(NamedTuple):
+    """A run that has ended; returns are None if it failed."""
+
+    key: Key
+    env: str
+    trace: str
+    seed: int
+    steps: int
+    after: float | None
+    whole: float | None
+
+    @property
+    def kind(self) -> str:
+        """The family of its trace, or the name of a trace that is not drawn."""
+        return TraceRef.parse(self.trace).family or self.trace
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +94,7 @@ class DrawnOptions(Options):
     """Run nothing: make the report of seeds.csv, a row per run; several are separated by commas."""
 
     def contexts(self) -> list[str]:
-        """The traces that are meant."""
+        """The traces."""
         if self.traces is not None:
             return listed("traces", self.traces)
         whole("drawn", self.drawn)
@@ -80,28 +117,34 @@ def drawn_study(
 ) -> Study[DrawnOptions]:
     """A study of these cases; `report` makes tables and figures of the runs."""
 
+    def chosen(options: DrawnOptions) -> list[Case]:
+        return choose(cases, options.agents, "agent of this study")
+
     def plan_runs(options: DrawnOptions) -> list[Job]:
         if options.from_seeds is not None:
             return []
         steps = STEPS if options.steps is None and options.traces is None else options.steps
         where = listed("envs", options.envs), options.contexts()
-        return plan_cases(options, chosen(options, cases), *where, steps=steps, seeds=4)
+        return plan_cases(options, chosen(options), *where, steps=steps, seeds=4)
 
     def make_report(options: DrawnOptions, results: Sequence[Result]) -> Report:
-        seeds, made = seeds_of(options, results, chosen(options, cases))
+        seeds, made = seeds_table(results, seed_numbers), {}
+        if options.from_seeds is not None:
+            files = listed("from-seeds", options.from_seeds)
+            seeds, made = read_seeds([Path(name) for name in files], chosen(options))
         tables, figures = report(runs_of(seeds))
         return Report(seeds, tables, figures=figures, made=made)
 
     return Study(help, DrawnOptions, plan_runs, make_report)
 
 
-def chosen(options: DrawnOptions, cases: Sequence[Case]) -> list[Case]:
-    """Those that `--agents` names."""
-    return choose(cases, options.agents, "agent of this study")
+def points_of(cases: Sequence[Case]) -> dict[Key, dict[str, Any]]:
+    """The values of every point of the cases' sweeps."""
+    return {(case.agent, at): values for case in cases for at, values in case.points().items()}
 
 
 def seed_numbers(result: Result) -> dict[str, float | None]:
-    """What seeds.csv says of a run."""
+    """A run's numbers in seeds.csv."""
     steps, record = result.job.steps, result.record
     return {
         "steps": steps,
@@ -111,30 +154,79 @@ def seed_numbers(result: Result) -> dict[str, float | None]:
     }
 
 
-def seeds_of(
-    options: DrawnOptions, results: Sequence[Result], cases: Sequence[Case]
-) -> tuple[Table, dict[str, Any]]:
-    """A row per run of these cases, of the results or of the files given, and how that was made."""
-    if options.from_seeds is None:
-        return seeds_table(results, seed_numbers), {}
-    paths = [Path(name) for name in listed("from-seeds", options.from_seeds)]
-    rows, how = read_seeds(paths)
-    points = [(case.agent, point) for case in cases for point in case.settings()]
-    places = {point: number for number, point in enumerate(points)}
-    keys = [(str(row["agent"]), point_of(str(row["setting"]))) for row in rows]
-    mine = [(places[key], row) for key, row in zip(keys, rows, strict=True) if key in places]
-    rows = [row for _, row in sorted(mine, key=lambda pair: pair[0])]
-    if not rows:
-        raise InputError(f"{options.from_seeds}: no run of this study in it")
-    distinct = {
-        f"{name}s": list(dict.fromkeys(row[name] for row in rows))
-        for name in ("agent", "env", "trace")
-    }
-    finished = sum(row["status"] == "finished" for row in rows)
-    counts = {"seeds": len({row["seed"] for row in rows}), "finished": finished,
-              "failed": len(rows) - finished}  # fmt: skip
-    table = data_table(list(rows[0]), [list(row.values()) for row in rows])
-    return table, {**how, **distinct, **counts}
+def runs_of(table: Table) -> list[Run]:
+    """The runs of a table of seeds."""
+    found = []
+    for cells in table.rows:
+        row: dict[str, Any] = dict(zip(table.header, cells, strict=True))
+        returns = (row["return_after_warmup"], row["whole_run"])
+        known = (x if x == x else None for x in returns)
+        where = row["env"], row["trace"], row["seed"], row["steps"] or 0
+        found.append(Run(_key(row), *where, *known))
+    return found
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["agent"], row["setting"].removesuffix(PUBLISHED)
+
+
+def read_seeds(paths: Sequence[Path], cases: Sequence[Case]) -> tuple[Table, dict[str, Any]]:
+    """The runs of these cases in several seeds.csv, in the order of the cases; how they were made.
+
+    `made.json` beside each file says how its runs were made.
+    """
+    found: list[dict[str, Any]] = []
+    makers: list[dict[str, Any]] = []
+    places: dict[tuple[Cell, ...], Path] = {}
+    for path in paths:
+        try:
+            header, *lines = csv.reader(path.read_text(encoding="utf-8").splitlines())
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {error}") from error
+        makers.append(read_made(path.parent))
+        if not set(header) >= COLUMNS:
+            raise InputError(f"{path} is no seeds.csv of this study: its columns are {header}")
+        numbers = {name: kind for name, kind in NUMBERS.items() if name in header}
+        for number, cells in enumerate(lines, start=2):
+            try:
+                row: dict[str, Any] = dict(zip(header, cells, strict=True))
+                row |= {k: kind(row[k]) if row[k] else None for k, kind in numbers.items()}
+            except ValueError as error:
+                raise InputError(f"{path}, line {number}, is damaged: {error}") from error
+            run = tuple(row[name] for name in KEY)
+            if run in places:
+                raise InputError(f"{path} has the run {' '.join(map(str, run))}, as {places[run]} "
+                                 "has: leave one of them out")  # fmt: skip
+            places[run] = path
+            found.append(row)
+    columns = dict.fromkeys(name for row in found for name in row)
+    order = {point: number for number, point in enumerate(points_of(cases))}
+    found = sorted((row for row in found if _key(row) in order), key=lambda row: order[_key(row)])
+    if not found:
+        raise InputError(f"{', '.join(map(str, paths))}: no run of this study in it")
+    table = data_table(list(columns), [[row.get(name) for name in columns] for row in found])
+    finished = sum(row["status"] == "finished" for row in found)
+    counts = {"seeds": len({row["seed"] for row in found}), "finished": finished,
+              "failed": len(found) - finished}  # fmt: skip
+    names = {f"{name}s": _joined([row[name]] for row in found) for name in KEY[:1] + KEY[2:4]}
+    return table, {**_how(makers), **names, **counts}
+
+
+def _how(makers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Several made.json as one."""
+    if not any(makers):
+        return {}
+
+    def joined(entries: Sequence[dict[str, Any]], names: Iterable[str]) -> dict[str, list[Any]]:
+        return {name: _joined(entry.get(name, []) for entry in entries) for name in names}
+
+    versions = [made.get("versions", {}) for made in makers]
+    how = joined(makers, ("commit", "device", "steps"))
+    return {**how, "versions": joined(versions, _joined(versions))}
+
+
+def _joined(lists: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(dict.fromkeys(value for values in lists for value in values))
 
 
 def main() -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lcpo.study.controls.drawn_runs import LATE, Run
+from lcpo.study.controls.drawn import LATE, Key, Run
+from lcpo.study.costs import short_count
 from lcpo.study.measure import stats
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report.cells import Cell, Column, Count, count_of
-from lcpo.study.report.tables import Table, short_count
+from lcpo.study.report.tables import Table
 
 Returns = dict[str, dict[int, float]]
 """By trace and seed."""
-Key = tuple[str, str]
-"""(agent, setting)."""
 
 
 def returns(runs: Sequence[Run], field: str) -> Returns:
-    """Of the runs that finished."""
+    """Of the finished runs."""
     found: Returns = {}
     for run in runs:
         value = getattr(run, field)
@@ -27,26 +26,28 @@ def returns(runs: Sequence[Run], field: str) -> Returns:
 
 
 def estimate(found: Returns) -> Estimate:
-    """Over traces and seeds; of one trace: over its seeds."""
+    """Over traces and seeds; for one trace, over its seeds."""
     if len(found) == 1:
         return stats.mean_ci(list(next(iter(found.values())).values()))
     return stats.hierarchical_ci({trace: list(seeds.values()) for trace, seeds in found.items()})
 
 
-def parts(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """The runs of each family, or trace that is not drawn; then all, where there are several."""
+def parts(runs: Sequence[Run]) -> dict[str, dict[Key, list[Run]]]:
+    """The runs of each case, by family or undrawn trace; then all, if there are several."""
     several = len({run.env for run in runs}) > 1
     found: dict[str, list[Run]] = {}
     for run in runs:
         found.setdefault(f"{run.env}, {run.kind}" if several else run.kind, []).append(run)
-    return found if several or len(found) == 1 else {**found, "all": list(runs)}
+    if not several and len(found) > 1:
+        found["all"] = list(runs)
+    return {name: groups(mine) for name, mine in found.items()}
 
 
 def groups(runs: Sequence[Run]) -> dict[Key, list[Run]]:
     """The runs of each case."""
     found: dict[Key, list[Run]] = {}
     for run in runs:
-        found.setdefault((run.agent, run.setting), []).append(run)
+        found.setdefault(run.key, []).append(run)
     return found
 
 
@@ -60,11 +61,10 @@ def summary(
 ) -> Table:
     """A row per family and case: `cells` under `columns`, returns, the difference of whole runs.
 
-    `reference`: what a case is compared with, which the column calls `against`.
+    `reference`: the case that a case is compared with, which the column calls `against`.
     """
     rows = []
-    for part, here in parts(runs).items():
-        cases = groups(here)
+    for part, cases in parts(runs).items():
         for key, members in cases.items():
             whole, late = returns(members, "whole"), returns(members, "after")
             other = reference(key)
@@ -78,7 +78,7 @@ def summary(
 
 
 def gain(a: Returns, b: Returns) -> Estimate:
-    """a - b, seed by seed on the traces that both have; of one trace: over its seeds."""
+    """a - b, seed by seed on the traces that both have; for one trace, over its seeds."""
     shared = _shared(a, b)
     if len(shared) == 1:
         return stats.paired_difference(a[shared[0]], b[shared[0]])
@@ -100,11 +100,10 @@ def _shared(a: Returns, b: Returns) -> list[str]:
 
 
 def title(runs: Sequence[Run]) -> str:
-    """Of a table of them."""
-    envs = dict.fromkeys(run.env for run in runs)
-    traces = dict.fromkeys(run.trace for run in runs)
-    drawn_ones = any(run.kind != run.trace for run in runs)
-    what = f"{len(traces)} drawn traces" if drawn_ones else f"trace {', '.join(traces)}"
-    over = "traces and their seeds" if drawn_ones else "seeds"
+    """Of a table."""
+    envs, traces = (dict.fromkeys(getattr(run, name) for run in runs) for name in ("env", "trace"))
+    drawn = any(run.kind != run.trace for run in runs)
+    what = f"{len(traces)} drawn traces" if drawn else f"trace {', '.join(traces)}"
+    over = "traces and their seeds" if drawn else "seeds"
     steps = max(run.steps for run in runs)
     return f"{', '.join(envs)}, {what}, {steps:,} steps; 95 % intervals over {over}"

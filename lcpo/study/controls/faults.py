@@ -1,7 +1,7 @@
-"""What does each fault of the published code do? Every agent without faults, with one, with all.
+"""The effect of each fault of the published code: every agent without faults, with one, with all.
 
-Not in the paper. A fault of an option that is off does nothing, so it is tried with that option on
-(`NEEDS`), beside a run without it that has the option as well.
+Not in the paper. A fault of an option that is off has no effect, so it is tried with that option on
+(`NEEDS`), beside a run with the option and without the fault.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     DUAL_ALGEBRA: {"dual": True},
     ROW_SUM_FILTER: dict(AGENTS["lcpo-mhd"].preset),
 }
-"""Config values without which a fault does nothing."""
+"""Config values without which a fault has no effect."""
 NONE, ALL = "corrected", "all"
 WITH = "with-"
 """Stands before the fault whose option a run without faults has."""
@@ -61,14 +61,8 @@ def settings(agent: str) -> dict[str, dict[str, Any]]:
     return {**found, ALL: {"faults": plain}} if len(plain) > 1 else found
 
 
-def cases(options: FaultOptions) -> list[Case]:
-    """Every agent corrected, with each of its faults, and with all of them."""
-    agents = listed("agents", options.agents)
-    return [Case(agent, *setting) for agent in agents for setting in settings(agent).items()]
-
-
 def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
-    """What seeds.csv says of a run."""
+    """A run's numbers in seeds.csv."""
     return {
         name: compare.run_return(result.record, after, comparison.endless)
         for name, after in (("return_after_warmup", comparison.warmup), ("whole_run", 0))
@@ -97,7 +91,11 @@ def minus_corrected(line: Line, after: int) -> Estimate | None:
 study = column_study(
     "Not in the paper: what each fault of the published code does, alone and with the others",
     FaultOptions,
-    cases,
+    lambda options: [
+        Case(agent, *setting)
+        for agent in listed("agents", options.agents)
+        for setting in settings(agent).items()
+    ],
     fields=[
         columns.PLAYED,
         columns.AGENT,

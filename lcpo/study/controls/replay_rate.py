@@ -1,7 +1,6 @@
-"""Are the paper's DDQN and SAC starved? They make one gradient step per 200 interactions.
+"""DDQN and SAC with more than the paper's one gradient step per 200 interactions.
 
-Not in the paper: the same agents with more steps per rollout, beside on-policy ones over the same
-interactions.
+Not in the paper. On-policy agents over the same interactions stand beside them.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import dataclasses
 from typing import ClassVar
 
 from lcpo.agents import find_agent
-from lcpo.errors import InputError
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case
@@ -20,10 +18,10 @@ from lcpo.study.measure.stats import Estimate
 from lcpo.study.paper import columns
 from lcpo.study.paper.columns import Field, Line, column_study
 from lcpo.study.report.cells import Column
-from lcpo.study.study import Options, listed
+from lcpo.study.study import Options, listed, listed_numbers
 
 PHASES = {"random_steps": 200_000, "epsilon_steps": 1_000_000}
-"""The paper's, in runs that are shorter than its own."""
+"""As in the paper, in runs that are shorter than its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,11 +44,7 @@ class ReplayRateOptions(Options):
 
 def cases(options: ReplayRateOptions) -> list[Case]:
     """Every agent with every rate, then those without replay."""
-    try:
-        rates = [int(rate) for rate in options.rates.split(",")]
-    except ValueError:
-        raise InputError(f"rates = {options.rates!r}: needs numbers, as in 1,10,50") from None
-    found = []
+    rates, found = listed_numbers("rates", options.rates, int), []
     for agent in listed("agents", options.agents):
         known = {field.name for field in dataclasses.fields(find_agent(agent).Config)}
         values = {name: value for name, value in PHASES.items() if name in known}
@@ -59,7 +53,7 @@ def cases(options: ReplayRateOptions) -> list[Case]:
 
 
 def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
-    """What seeds.csv says of a run: returns of its first and last quarter, and of all of it."""
+    """A run's numbers in seeds.csv: returns of its first and last quarter, and of all of it."""
     record, steps = result.record, comparison.steps
     return {
         "first_quarter": records.lifelong_return(record, 0, steps // 4 + 1),

@@ -1,8 +1,8 @@
-"""What should a user take? Not in the paper: LCPO, its variants and rivals, with what each costs.
+"""Which agent to use? LCPO, its variants and rivals, and their costs. Not in the paper.
 
 The paper's agents make one gradient step of their value function per rollout, and those with replay
-one step in all. Here they also make more, and LCPO takes larger steps. Cost is the time of one core
-per interaction, as `benchmarks/rivals_cost.py` measured it.
+one step in all. Here they also make more, and LCPO takes larger steps. The cost is the time of one
+core per interaction, measured by `benchmarks/rivals_cost.py`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any
 
 from lcpo.study.cases import Case
 from lcpo.study.controls import drawn_tables
-from lcpo.study.controls.drawn import drawn_study
-from lcpo.study.controls.drawn_runs import Run
-from lcpo.study.controls.drawn_tables import Key, Returns, gains
+from lcpo.study.controls.drawn import Key, Run, drawn_study, points_of
+from lcpo.study.controls.drawn_tables import Returns, gains
 from lcpo.study.report import figures
-from lcpo.study.report.cells import Cell, Column, number
+from lcpo.study.report.cells import Cell, Column
 from lcpo.study.report.tables import Table
 
 VALUE_STEPS = {"value_steps": (1, 5)}
@@ -33,6 +32,7 @@ CASES = [
     Case("sac", sweep=REPLAY),
     Case("ddqn", sweep=REPLAY),
 ]
+POINTS = points_of(CASES)
 PAPER: Key = ("lcpo", "c_anchor=0.0001-value_steps=1")
 RECOMMENDED: Key = ("lcpo-uniform", "c_anchor=0.001-value_steps=5")
 """The best of those that cost about as much as the paper's LCPO (docs/which_agent.md)."""
@@ -60,21 +60,19 @@ def summary(runs: Sequence[Run]) -> Table:
 
 def describe(key: Key) -> tuple[str, str, float | None]:
     """Agent, setting in words, cost."""
-    agent, setting = key
-    words = setting.replace("_", " ").replace("=", " ").replace("-v", ", v")
-    return agent, words, costs().get(key)
+    words = (f"{field.replace('_', ' ')} {value}" for field, value in POINTS[key].items())
+    return key[0], ", ".join(words), costs().get(key)
 
 
 def more_work(runs: Sequence[Run]) -> Table:
     """What more gradient steps per rollout do: a row per family and line of the figure."""
     rows: list[list[Cell]] = []
-    for part, here in drawn_tables.parts(runs).items():
-        cases = drawn_tables.groups(here)
+    for part, cases in drawn_tables.parts(runs).items():
         for name, (less, more) in lines().items():
             if less in cases and more in cases:
                 late, whole = (gains(cases, more, less, field) for field in ("after", "whole"))
-                steps = " to ".join(key[1].rpartition("=")[2] for key in (less, more))
-                cost = " to ".join(number(costs().get(key)) for key in (less, more))
+                steps = " to ".join(str(list(POINTS[key].values())[-1]) for key in (less, more))
+                cost = " to ".join(Column("").text(costs().get(key)) for key in (less, more))
                 rows.append([part, name, steps, cost, late[0], *whole])
     columns = [Column("microseconds"), Column("gain after warm-up", "+"),
                Column("gain, whole run", "+"), Column("better on")]  # fmt: skip
@@ -84,21 +82,16 @@ def more_work(runs: Sequence[Run]) -> Table:
 
 def best_of(runs: Sequence[Run]) -> Key:
     """The case that is best over all whole runs. It need not be the best on each family."""
-    found = {
-        key: drawn_tables.returns(mine, "whole") for key, mine in drawn_tables.groups(runs).items()
-    }
-    return max(
-        (key for key in found if found[key]),
-        key=lambda key: drawn_tables.estimate(found[key]).mean,
-        default=PAPER,
-    )
+    cases = drawn_tables.groups(runs).items()
+    found = {key: drawn_tables.returns(mine, "whole") for key, mine in cases}
+    means = {key: drawn_tables.estimate(mine).mean for key, mine in found.items() if mine}
+    return max(means, key=lambda key: means[key], default=PAPER)
 
 
 def beside(runs: Sequence[Run], chosen: Key, words: str) -> Table:
     """A case minus each other one: a row per family and case; `words`: why this case."""
     rows: list[list[Cell]] = []
-    for part, here in drawn_tables.parts(runs).items():
-        cases = drawn_tables.groups(here)
+    for part, cases in drawn_tables.parts(runs).items():
         for key in cases:
             if key != chosen:
                 whole, late = (gains(cases, chosen, key, field) for field in ("whole", "after"))
@@ -115,10 +108,8 @@ def costs() -> dict[Key, float]:
     """Microseconds of one core per interaction, on the windy Pendulum."""
     file = importlib.resources.files("lcpo.study") / "data" / "rivals-cost.csv"
     with file.open("r") as lines:
-        return {
-            (row["agent"], row["setting"]): float(row["microseconds"])
-            for row in csv.DictReader(lines)
-        }
+        rows = list(csv.DictReader(lines))
+    return {(row["agent"], row["setting"]): float(row["microseconds"]) for row in rows}
 
 
 ROWS = (
@@ -160,29 +151,21 @@ def draw(runs: Sequence[Run]) -> figures.Picture:
 def lines() -> dict[str, list[Key]]:
     """By name, the two cases that a line of the figure joins: little work, and more."""
     found: dict[str, list[Key]] = {}
-    for case in CASES:
-        for point in case.settings():
-            fixed = point.rpartition("-")[0]
-            name = f"{case.agent}, {fixed.replace('=', ' ')}" if fixed else case.agent
-            found.setdefault(name, []).append((case.agent, point))
+    for key, point in POINTS.items():
+        fixed = (f"{field} {value}" for field, value in list(point.items())[:-1])
+        found.setdefault(", ".join([key[0], *fixed]), []).append(key)
     return found
 
 
 def _draw_line(
-    axes: Any,
-    found: Mapping[Key, Returns],
-    gain: bool,
-    name: str,
-    keys: Sequence[Key],
-    colour: str,
+    axes: Any, found: Mapping[Key, Returns], gain: bool, name: str, keys: Sequence[Key], colour: str
 ) -> None:
     points = []
     for key in keys:
-        if found.get(key) and key in costs() and not (gain and not found.get(PAPER)):
-            estimate = drawn_tables.estimate(found[key])
-            if gain:
-                estimate = drawn_tables.gain(found[key], found[PAPER])
-            points.append((costs()[key], estimate, key == keys[-1]))
+        mine, paper = found.get(key), found.get(PAPER)
+        if mine and key in costs() and (paper or not gain):
+            y = drawn_tables.gain(mine, paper or {}) if gain else drawn_tables.estimate(mine)
+            points.append((costs()[key], y, key == keys[-1]))
     if not points:
         return
     axes.plot([x for x, *_ in points], [y.mean for _, y, _ in points], color=colour, label=name)
@@ -192,8 +175,5 @@ def _draw_line(
         axes.errorbar(x, y.mean, bars, fmt="o", color=colour, markerfacecolor=face)
 
 
-study = drawn_study(
-    "Not in the paper: LCPO's variants and rivals on drawn traces, and what each costs",
-    CASES,
-    report,
-)
+HELP = "Not in the paper: LCPO's variants and rivals on drawn traces, and what each costs"
+study = drawn_study(HELP, CASES, report)

@@ -1,10 +1,8 @@
-"""The paper's Theorem B.2 made visible: tabular Q-learning finds the best policy in every context.
+"""The paper's Theorem B.2: tabular Q-learning finds the best policy in every context.
 
-On a random MDP per context (`SwitchingMDP`), whose Q* is known, runs that keep the assumptions
-(rates settled before their outcome, by the number of visits; every entry visited with a
-probability that is bounded below) stand beside runs that break one each. The third panel shows
-Lemma B.1, on sums of learning rates along a subsequence. What the assumptions must be, and why:
-docs/theory.md.
+On a random MDP per context (`SwitchingMDP`), whose Q* is known, runs that satisfy the assumptions
+are compared with runs that violate one each. The third panel shows Lemma B.1, on sums of learning
+rates along a subsequence. docs/theory.md explains the assumptions.
 """
 
 from __future__ import annotations
@@ -26,16 +24,16 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.results import Result
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column, Count, Noted
-from lcpo.study.report.curves import COLOURS, STYLES
+from lcpo.study.report.document import seeds_table
+from lcpo.study.report.figures import COLOURS, STYLES
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Report, Study
 from lcpo.types import Array, Metrics, Spec, Transition
 
 ENV = SwitchingMDP()
-"""The MDPs of all runs; they differ in what moves the context only."""
+"""The MDPs of all runs, which differ only in what moves the context."""
 GAMMA = 0.8
 ROLLOUT = 100
 POINTS = 40
@@ -43,7 +41,7 @@ POINTS = 40
 
 
 class Setting(NamedTuple):
-    """What is broken, and how."""
+    """The assumption that is violated, and how."""
 
     label: str
     config: dict[str, float]
@@ -72,12 +70,13 @@ class TheoremOptions(Options):
 
 def plan_runs(options: TheoremOptions) -> list[Job]:
     """Every setting with every seed."""
+    env = f"{SwitchingMDP.__module__}:{SwitchingMDP.__name__}"
     return [
         job
         for name, setting in SETTINGS.items()
         for job in plan(
             f"{__name__}:agent",
-            f"{SwitchingMDP.__module__}:{SwitchingMDP.__name__}",
+            env,
             trace=setting.trace,
             steps=options.steps,
             seeds=options.num_seeds(8),
@@ -91,7 +90,7 @@ def plan_runs(options: TheoremOptions) -> list[Job]:
 
 
 def report(options: TheoremOptions, results: Sequence[Result]) -> Report:
-    """How far from the optimum the runs end, and the way there."""
+    """The distance of the runs to the optimum over time, and at the end."""
     del options
     found = measure(results)
     return Report(
@@ -102,18 +101,14 @@ def report(options: TheoremOptions, results: Sequence[Result]) -> Report:
 
 
 def update(
-    config: tabular_q.Config,
-    spec: Spec,
-    state: tabular_q.State,
-    batch: Transition,
-    key: Array,
+    config: tabular_q.Config, spec: Spec, state: tabular_q.State, batch: Transition, key: Array
 ) -> tuple[tabular_q.State, Metrics]:
-    """Tabular Q-learning's; its metrics say how far the table is from the optimum."""
+    """Tabular Q-learning's, with the table's distance to the optimum as metrics."""
     state, metrics = tabular_q.update(config, spec, state, batch, key)
     q = jnp.swapaxes(q_table(state), 0, 1)[:, :-1]  # [C, S - 1, A], without the terminal state
     best = jnp.asarray(optimum(ENV, GAMMA)[:, :-1], jnp.float32)
     error = jnp.max(jnp.abs(q - best), axis=(1, 2))
-    # There are so few policies (81 in each context) that the regret of each can be looked up.
+    # With only 81 policies in each context, the regret of each is looked up.
     place = np.asarray(_places(ENV), np.int32)
     policy = jnp.sum(jnp.argmax(q, axis=-1).astype(jnp.int32) * place[None], axis=-1)
     regrets = jnp.asarray(policy_regrets(ENV, GAMMA), jnp.float32)
@@ -133,9 +128,9 @@ def q_table(state: tabular_q.State) -> Array:
 
 
 class Curves(NamedTuple):
-    """Of one setting: how far from the optimum, in each context, as time goes by.
+    """The distance of a setting's runs to the optimum over time.
 
-    The last point is the end of the runs, exactly; the others are means over a row of the record.
+    The last point is exact; the others are means over a row of the record.
     """
 
     step: np.ndarray  # [P]
@@ -152,17 +147,15 @@ def measure(results: Sequence[Result]) -> dict[str, Curves]:
             continue
         rows = np.unique(np.geomspace(1, len(runs[0].record["step"]), POINTS).astype(int)) - 1
         error, regret = (
-            np.stack([_by_context(run, metric)[rows] for run in runs], axis=1)
+            np.array(
+                [[run.record[f"{metric}_{c}"][rows] for c in range(ENV.num_contexts)]
+                 for run in runs], np.float64
+            ).transpose(2, 0, 1)
             for metric in ("q_error", "regret")
-        )
+        )  # fmt: skip
         error[-1], regret[-1] = distances(ENV, np.stack([final_q(run) for run in runs]))
         found[name] = Curves(runs[0].record["step"][rows], error, regret)
     return found
-
-
-def _by_context(result: Result, metric: str) -> np.ndarray:
-    columns = [result.record[f"{metric}_{context}"] for context in range(ENV.num_contexts)]
-    return np.stack(columns, axis=-1).astype(np.float64)  # [rows, contexts]
 
 
 def final_q(result: Result) -> np.ndarray:
@@ -175,7 +168,7 @@ def final_q(result: Result) -> np.ndarray:
 
 
 def seed_numbers(result: Result) -> dict[str, float]:
-    """What seeds.csv says of a run: its end, in the worst context."""
+    """A run's numbers in seeds.csv: its end, in the worst context."""
     error, regret = distances(ENV, final_q(result))
     return {"max_q_error": float(error.max()), "max_regret": float(regret.max())}
 
@@ -205,10 +198,7 @@ def policy_value(env: SwitchingMDP, policy: np.ndarray, gamma: float) -> np.ndar
 
 @functools.cache
 def policy_regrets(env: SwitchingMDP, gamma: float) -> np.ndarray:
-    """max V* - V of every deterministic policy in each context, [contexts, policies].
-
-    A policy's number is the sum of its actions times `_places`.
-    """
+    """max V* - V of every deterministic policy, numbered by its actions times `_places`: [C, P]."""
     states, actions = env.num_states - 1, range(env.num_actions)
     policies = np.array([(*p, 0) for p in itertools.product(actions, repeat=states)])
     each = np.broadcast_to(policies[:, None], (len(policies), env.num_contexts, states + 1))
@@ -217,7 +207,6 @@ def policy_regrets(env: SwitchingMDP, gamma: float) -> np.ndarray:
 
 
 def _places(env: SwitchingMDP) -> np.ndarray:
-    """What an action counts in the number of a policy, by state."""
     return env.num_actions ** np.arange(env.num_states - 2, -1, -1)
 
 
@@ -253,10 +242,10 @@ LEMMA: dict[str, str] = {
 
 
 def subsequence(name: str, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the indices 1 .. length are picked, and the rates there; else the rates are 1 / i.
+    """The picked indices of 1 .. length, and the rates there, 1 / i unless the name says otherwise.
 
-    Lemma B.1: rates that decrease, with an infinite sum and a finite sum of squares, keep both
-    along any subsequence with bounded gaps.
+    Lemma B.1: decreasing rates with an infinite sum and a finite sum of squares keep both along any
+    subsequence with bounded gaps.
     """
     index = np.arange(1, length + 1)
     rate = 1.0 / index
@@ -295,9 +284,5 @@ def draw(found: dict[str, Curves]) -> figures.Picture:
     return figures.to_picture(shape, dpi=130)
 
 
-study = Study(
-    "Theorem B.2: tabular Q-learning in every context, and what breaks it",
-    TheoremOptions,
-    plan_runs,
-    report,
-)
+HELP = "Theorem B.2: tabular Q-learning in every context, and what breaks it"
+study = Study(HELP, TheoremOptions, plan_runs, report)

@@ -1,10 +1,10 @@
-"""Constraint or entropy bonus: which of the two makes LCPO what it is? Not in the paper.
+"""Which contributes to LCPO's returns, the constraint or the entropy bonus? Not in the paper.
 
                     without entropy bonus    with it
     A2C             a2c                      a2c-entropy
     constrained     lcpo-noent               lcpo
 
-All four with the same seeds, so that effects are differences seed by seed.
+All four have the same seeds, so that effects are differences by seed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""From finished runs to numbers: one row per agent, over its seeds. `report` writes them down.
+"""From finished runs to numbers: one row per agent, over its seeds.
 
-Every seed counts. A failed run has no return and is left out of the means, but the table says so,
-and in the probability of improvement it is worse than every run that finished.
+Every seed counts. A failed run has no return and is not part of the means, but the table reports
+it, and in the probability of improvement it is worse than every finished run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,16 +17,16 @@ from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.study.advice.calibrate import RARE
+from lcpo.study.costs import short_count
 from lcpo.study.measure import stats
 from lcpo.study.measure.measures import Measure, measures_of
 from lcpo.study.measure.memory import Memory, find_memory, memory_notes, memory_numbers
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report.imports import imported_agents, imported_notes
-from lcpo.study.report.tables import short_count
 from lcpo.values import whole
 
 PAPER_WARMUP = 6_000_000
+RARE = 0.01
+"""A constraint that is active in a smaller share of updates is as good as never active."""
 
 
 class AgentRow(NamedTuple):
@@ -36,17 +36,17 @@ class AgentRow(NamedTuple):
     finished: int
     failed: int
     missing: int
-    """Seeds that other agents have and that have not ended here."""
+    """Seeds that other agents have and this one does not."""
     after_warmup: Estimate
     whole_run: Estimate
     difference: Estimate | None
-    """Of the return after warm-up to the reference's, by seed; None for the reference."""
+    """Return after warm-up minus the reference's, by seed; None for the reference."""
     improvement: Estimate | None
     """Probability that a run's return after warm-up exceeds the reference's with that seed."""
     seconds: float
     measured: Mapping[str, Estimate | float | None]
-    """What its trace (`MEMORY`), its constraint (`CONSTRAINT`) and its task (`Measure`) have beside
-    returns, by name; None: it cannot be had."""
+    """Numbers of its trace (`MEMORY`), constraint (`CONSTRAINT`) and task (`Measure`), by name;
+    None: not available."""
 
 
 class Summary(NamedTuple):
@@ -60,21 +60,21 @@ class Summary(NamedTuple):
     rows: tuple[AgentRow, ...]
     notes: tuple[str, ...]
     memory: Memory | None
-    """Where runs show what they remember; None: the trace has no schedule."""
-    endless: bool = False
-    """No run had an episode that ended: returns are mean rewards per step."""
-    measures: Sequence[Measure] = ()
-    """Of the task itself."""
+    """Where in the runs memory shows; None: the trace has no schedule."""
+    endless: bool
+    """No episode ended in any run: returns are mean rewards per step."""
+    measures: Sequence[Measure]
+    """Of the task."""
 
 
 MEMORY = ("revisits", "forgetting", "recovery", "distance")
-"""What runs show of their memory (`lcpo.study.measure.memory`), with intervals over seeds."""
+"""Numbers of `lcpo.study.measure.memory`, with intervals over seeds."""
 CONSTRAINT: Mapping[str, Callable[[records.Record], float | None]] = {
     "activity": records.activity,
     "step_fraction": lambda record: _among_active(record, "step_fraction"),
     "anchor_kl": lambda record: _among_active(record, "anchor_kl"),
 }
-"""Of an agent with a constraint, as means: the share of updates in which it was active; among them,
+"""Means of an agent with a constraint: the share of updates in which it was active; among those,
 the share of the full step that the line search accepted, and the KL on the anchors after it."""
 
 
@@ -83,31 +83,28 @@ def summarise(
 ) -> Summary:
     """Compare the agents of `results`, all on one environment and trace.
 
-    `warmup`: steps left out of the return after warm-up; None: see `default_warmup`. `reference`:
-    the agent, as the table calls it, that the others are compared with; None: the first.
+    `warmup`: steps excluded from the return after warm-up; None: see `default_warmup`. `reference`:
+    the agent, by its name in the table, that the others are compared with; None: the first.
     """
     groups = group(results)
     steps = _check(results, groups)
+    job = results[0].job
     check_warmup(warmup, [r.job for r in results])
-    warmup = default_warmup(steps, results[0].job.trace) if warmup is None else warmup
+    warmup = default_warmup(steps, job.trace) if warmup is None else warmup
     reference = next(iter(groups)) if reference is None else reference
     if reference not in groups:
         raise InputError(unknown("reference", reference, groups))
-    job = results[0].job
-    shortest = min(map(_update_length, finished_runs(results)))
+    finished = finished_runs(results)
     level = [r.record for r in finished_runs(groups[reference])]
-    memory = find_memory(results[0], steps, shortest, level)
-    seeds = {r.job.seed for r in results}
-    endless = is_endless(results)
-    rows = tuple(
-        _row(label, members, groups[reference], seeds, warmup, memory, endless)
-        for label, members in groups.items()
-    )
-    notes = tuple(_notes(groups, rows, memory, endless))
-    return Summary(
-        job.env, job.trace_name, steps, warmup, reference, rows, notes, memory, endless,
+    memory = find_memory(results[0], steps, min(map(_update_length, finished)), level)
+    endless = not any(r.record["epochs"].any() for r in finished)
+    found = Summary(
+        job.env, job.trace_name, steps, warmup, reference, (), (), memory, endless,
         measures_of(job),
     )  # fmt: skip
+    seeds = len({r.job.seed for r in results})
+    rows = tuple(_row(found, label, groups, seeds) for label in groups)
+    return found._replace(rows=rows, notes=tuple(_notes(found, groups, rows)))
 
 
 def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
@@ -118,90 +115,86 @@ def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
 
 
 def default_warmup(steps: int, trace: TraceRef | None = None) -> int:
-    """The paper's 6 million steps where the run is longer, else a tenth of the run.
-
-    On a trace that is played faster, as much fewer: 300,000 on `3@1/20`.
-    """
+    """The paper's 6 million steps (300,000 on `3@1/20`) if the run is longer, otherwise a tenth."""
     paper = int(PAPER_WARMUP * (trace.fraction if trace else 1))
     return paper if steps > paper else steps // 10
 
 
 def group(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """The runs of each agent: those that differ in the seed only, under a short label."""
+    """The runs of each agent, which differ only in the seed, by a short label."""
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(result.job.label, []).append(result)
     return groups
 
 
-def _row(
-    label: str,
-    members: list[Result],
-    reference: list[Result],
-    seeds: set[int],
-    warmup: int,
-    memory: Memory | None,
-    endless: bool,
-) -> AgentRow:
+def finished_runs(results: Iterable[Result]) -> list[Result]:
+    """Without failed runs."""
+    return [r for r in results if r.status == "finished"]
+
+
+def run_return(record: records.Record, warmup: int, endless: bool) -> float:
+    """The return of a run after its warm-up; mean reward per step if there are no episodes."""
+    measure = records.mean_reward if endless else records.lifelong_return
+    return measure(record, warmup)
+
+
+def returns(results: Iterable[Result], after: int, endless: bool) -> dict[int, float]:
+    """Returns of the finished runs after so many steps, by seed."""
+    return {r.job.seed: run_return(r.record, after, endless) for r in finished_runs(results)}
+
+
+def source_of(provenance: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the file of an imported run says about its origin; None: the run is ours."""
+    found = provenance.get("imported")
+    return found if isinstance(found, dict) else None
+
+
+def imported_agents(results: Iterable[Result]) -> dict[str, str]:
+    """The agents of imported runs, and the code that made them."""
+    sources = {r.job.agent: source_of(r.provenance) for r in results}
+    return {agent: str(found.get("code")) for agent, found in sources.items() if found}
+
+
+def _row(summary: Summary, label: str, groups: Mapping[str, list[Result]], seeds: int) -> AgentRow:
+    warmup, endless, memory = summary.warmup, summary.endless, summary.memory
+    members, others = groups[label], groups[summary.reference]
     finished = finished_runs(members)
     found = [r.record for r in finished]
-    own, other = (_returns(runs, warmup, endless) for runs in (members, reference))
-    compared = members is not reference
+    own, other = (returns(runs, warmup, endless) for runs in (members, others))
+    difference = improvement = None
+    if label != summary.reference:
+        difference = stats.paired_difference(own, other)
+        # Failed runs are worse than all others; a seed that one side lacks does not count.
+        a, b = (
+            {r.job.seed: known.get(r.job.seed, -np.inf) for r in runs}
+            for runs, known in ((members, own), (others, other))
+        )
+        improvement = stats.probability_of_improvement(a, b)
     kept = [] if memory is None else [memory_numbers(x, memory) for x in found]
-
-    def remembered(name: str) -> Estimate | None:
-        return stats.mean_ci([x[name] for x in kept]) if kept and name in kept[0] else None
-
+    remembered = {
+        name: stats.mean_ci([x[name] for x in kept]) if kept and name in kept[0] else None
+        for name in MEMORY
+    }
     return AgentRow(
         label=label,
         finished=len(finished),
         failed=len(members) - len(finished),
-        missing=len(seeds) - len(members),
+        missing=seeds - len(members),
         after_warmup=stats.mean_ci(list(own.values())),
-        whole_run=stats.mean_ci(list(_returns(members, 0, endless).values())),
-        difference=stats.paired_difference(own, other) if compared else None,
-        improvement=_improvement(members, own, reference, other) if compared else None,
+        whole_run=stats.mean_ci(list(returns(members, 0, endless).values())),
+        difference=difference,
+        improvement=improvement,
         seconds=float(np.mean([r.seconds for r in finished])) if finished else stats.NAN,
         measured={
             **{m.name: m.estimate(found, warmup) for m in measures_of(members[0].job)},
-            **{name: remembered(name) for name in MEMORY},
+            **remembered,
             **{name: _mean([of(x) for x in found]) for name, of in CONSTRAINT.items()},
         },
     )
 
 
-def is_endless(results: Sequence[Result]) -> bool:
-    """Whether no episode ended in any of the runs: then what counts is the reward per step."""
-    return not any(r.record["epochs"].any() for r in finished_runs(results))
-
-
-def run_return(record: records.Record, warmup: int, endless: bool) -> float:
-    """Of a run after its warm-up; mean reward per step where there are no episodes."""
-    measure = records.mean_reward if endless else records.lifelong_return
-    return measure(record, warmup)
-
-
-def _returns(members: Sequence[Result], warmup: int, endless: bool) -> dict[int, float]:
-    finished = finished_runs(members)
-    return {r.job.seed: run_return(r.record, warmup, endless) for r in finished}
-
-
-def _improvement(
-    members: list[Result], own: dict[int, float], reference: list[Result], other: dict[int, float]
-) -> Estimate:
-    """By seed, with failed runs, worse than all others; a seed that one side lacks is left out."""
-    a = {r.job.seed: own.get(r.job.seed, -np.inf) for r in members}
-    b = {r.job.seed: other.get(r.job.seed, -np.inf) for r in reference}
-    return stats.probability_of_improvement(a, b)
-
-
-def finished_runs(results: Sequence[Result]) -> list[Result]:
-    """Without the failed ones."""
-    return [r for r in results if r.status == "finished"]
-
-
 def _update_length(result: Result) -> int:
-    """Steps per update."""
     return int(result.record["step"][0] // result.record["updates"][0])
 
 
@@ -224,11 +217,11 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
         raise InputError(f"no finished run to compare: {ended}")
     for field in ("env", "trace", "scale"):
         _same("runs", field, [getattr(r.job, field) for r in results])
-    told = [r.job.env_config for r in results]
-    if imported_agents(results):  # of an environment that is not ours, they tell some fields only
-        shared = set(told[0]).intersection(*told)
-        told = [{name: values[name] for name in shared} for values in told]
-    _same("runs", "env_config", told)
+    configs = [r.job.env_config for r in results]
+    if imported_agents(results):  # their files may name only some fields of an outside environment
+        shared = set(configs[0]).intersection(*configs)
+        configs = [{name: values[name] for name in shared} for values in configs]
+    _same("runs", "env_config", configs)
     lengths = [r.job.steps for r in results]
     # Each is rounded down to whole updates, and agents differ in the length of theirs.
     if max(lengths) - min(lengths) >= max(map(_update_length, finished)):
@@ -238,13 +231,13 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
         if len(set(seeds)) < len(seeds):
             twice = sorted({s for s in seeds if seeds.count(s) > 1})
             raise InputError(f"two runs of {label!r} with seed {twice[0]}: give each run once")
-        _same(f"runs of {label!r}", "config", [r.job.config for r in members])
-        _same(f"runs of {label!r}", "training", [r.job.training for r in members])
+        for field in ("config", "training"):
+            _same(f"runs of {label!r}", field, [getattr(r.job, field) for r in members])
     return max(lengths)
 
 
 def _same(what: str, field: str, values: Sequence[Any]) -> None:
-    """Raise InputError that names the field, or the entry of it, in which the values differ."""
+    """Raise InputError that names the field, or its entry, in which the values differ."""
     if all(value == values[0] for value in values):
         return
     if isinstance(values[0], dict):
@@ -255,14 +248,14 @@ def _same(what: str, field: str, values: Sequence[Any]) -> None:
 
 
 def _notes(
-    groups: Mapping[str, list[Result]],
-    rows: Sequence[AgentRow],
-    memory: Memory | None,
-    endless: bool,
+    summary: Summary, groups: Mapping[str, list[Result]], rows: Sequence[AgentRow]
 ) -> list[str]:
-    """What the numbers do not tell."""
-    notes = ["no episode ended: rewards are means per step"] if endless else []
-    notes += imported_notes(r for members in groups.values() for r in members)
+    everyone = [r for members in groups.values() for r in members]
+    notes = ["no episode ended: rewards are means per step"] if summary.endless else []
+    notes += [
+        f"{agent}: not run here but imported, made by {code}"
+        for agent, code in imported_agents(everyone).items()
+    ]
     for (label, members), row in zip(groups.items(), rows, strict=True):
         training = members[0].job.training
         if training:
@@ -284,26 +277,22 @@ def _notes(
         notes.append(f"fewer than {stats.FEWEST} seeds have no interval{who}")
     if any(row.failed for row in rows):
         notes.append("failed runs: not in the means; worse than all others in P(better)")
-    if memory is not None:
-        longest = max(map(_update_length, finished_runs([r for g in groups.values() for r in g])))
-        told = memory_notes(memory, longest).items()
-        notes += [n for name, n in told if any(_is_known(r.measured[name]) for r in rows)]
-    everyone = [r for members in groups.values() for r in members]
-    # An imported run does not say which it was.
+    if summary.memory is not None:
+        longest = max(map(_update_length, finished_runs(everyone)))
+        for name, note in memory_notes(summary.memory, longest).items():
+            values = [row.measured[name] for row in rows]
+            if any(isinstance(x, Estimate) and not np.isnan(x.mean) for x in values):
+                notes.append(note)
+    # An imported run may not name its device.
     devices = {str(r.provenance["device"]) for r in everyone if r.provenance.get("device")}
     if len(devices) > 1:
         notes.append(f"seconds are of different devices: {', '.join(sorted(devices))}")
     return notes
 
 
-def _is_known(value: Estimate | float | None) -> bool:
-    return isinstance(value, Estimate) and not np.isnan(value.mean)
-
-
 def _failure(result: Result) -> str:
-    what = result.failure
+    seed, what = f"seed {result.job.seed}", result.failure
     if not what:
-        return f"seed {result.job.seed}"
+        return seed
     where = " of the training" if what.get("phase") == "training" else ""
-    why = f"{what['quantity']} = {what['value']}"
-    return f"seed {result.job.seed} at step {what['step']:,}{where} ({why})"
+    return f"{seed} at step {what['step']:,}{where} ({what['quantity']} = {what['value']})"

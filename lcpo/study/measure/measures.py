@@ -1,7 +1,7 @@
-"""Numbers that a task has beside returns, and where they stand in tables.
+"""Numbers of a task beside returns.
 
-An environment names its own as `measures`, "package.module:name" of a sequence of `Measure`. It is
-imported where runs are reported, and not by who trains.
+An environment names them as `measures`, "package.module:name" of a sequence of `Measure`, which is
+imported for reports and not for training.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ class Measure(NamedTuple):
     of: Callable[[Record, int], float]
     """of(record, after_step), without the warm-up."""
     reading: str
-    """One of `Spec.readings` that it is made of: runs that did not record that have no number."""
+    """The one of `Spec.readings` that it needs; runs without it have no number."""
     key: str
     """In seeds.csv."""
     factor: float = 1.0
-    """100: a share, of which tables show the percentage."""
+    """100: tables show a share as a percentage."""
 
     def known(self, record: Record) -> bool:
-        """Whether a run recorded what it needs."""
         return TOTAL + self.reading in record
 
     def estimate(self, records: Sequence[Record], warmup: int) -> Estimate | None:
@@ -44,10 +43,10 @@ class Measure(NamedTuple):
 
 
 def measures_of(job: Job) -> Sequence[Measure]:
-    """Those of the environment of a run.
+    """The measures of a run's environment.
 
-    What a folder names is not imported: a user's own environment has none here unless this process
-    has imported it, as one that trains or compares does.
+    What a folder names is not imported: a user's own environment has measures only in a process
+    that has imported it, for training or comparing.
     """
     named = getattr(names.imported(job.env, ENVS), "measures", "")
     return names.load(named) if named else ()

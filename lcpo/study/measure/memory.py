@@ -1,9 +1,9 @@
-"""What a run shows of its memory, on a trace with a schedule of contexts: four numbers.
+"""How well a run remembers, on a trace with a schedule of contexts: four numbers.
 
 revisits     the return right after a context came back
-forgetting   how much that is less than when the context was last left
-recovery     steps after a change until the return is back at the level of the reference
-distance     how far the policy is from what is right in a context while another one lasts
+forgetting   how much lower that is than when the context was last left
+recovery     steps after a change until the return is back at the reference's level
+distance     distance of the policy to the right action of a context while another one lasts
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ from lcpo.study.measure.stats import NAN
 
 REVISIT_EPOCHS = 20
 REVISIT_SHARE = 30
-"""A thirtieth of a visit at most: what comes later may have been learned again."""
+"""At most a thirtieth of a visit counts as its revisit: later returns may be relearned."""
 SETTLED_SHARE = 0.25
-"""The end of a visit in which an agent is taken to have settled."""
+"""The end of a visit, in which an agent is taken to have settled."""
 RECOVERED = 0.9
 """The part of the way from the first return to the settled one that counts as recovered."""
 
 
 class Memory(NamedTuple):
-    """Where to look for it in a record."""
+    """Where memory shows in a record."""
 
     switches: Switches
     """Schedule of the trace, in steps."""
     window: int
     """Steps after a context came back that count as its revisit."""
     landmarks: Mapping[str, int]
-    """The metrics of the landmarks, and the number of the context to which each belongs."""
+    """The metrics of landmarks, and the number of the context to which each belongs."""
     levels: np.ndarray
-    """Of each visit: the return that counts as recovered; NaN: not known."""
+    """The return of each visit that counts as recovered; NaN: unknown."""
 
 
 def find_memory(
     result: Result, steps: int, update: int, reference: Sequence[Record]
 ) -> Memory | None:
-    """None where the trace has no schedule; `update`: steps of the shortest update.
+    """None if the trace has no schedule.
 
-    `reference`: the runs by whose mean returns it is judged what counts as recovered.
+    `update`: steps of the shortest update; `reference`: the runs whose mean returns define what
+    counts as recovered.
     """
     switches = schedule(result)
     if switches is None:
@@ -62,20 +63,17 @@ def find_memory(
 
 
 def schedule(result: Result) -> Switches | None:
-    """When the context of a run switches, in steps, if its trace has a schedule."""
+    """When the context of a run switches, in steps; None if its trace has no schedule."""
     job, environment = result.job, result.environment
     if job.trace is None or not job.trace.has_switches:
         return None
-    if environment != {"advance": "step", "num_worlds": 1}:  # a row is then no step of the run
+    if environment != {"advance": "step", "num_worlds": 1}:  # a row is then not a step of the run
         return None
     return job.trace.switches(job.steps)
 
 
 def _landmarks(job: Job, switches: Switches) -> dict[str, int]:
-    """Those whose context is one of the trace's.
-
-    Of our own environments only: what a file names is not imported.
-    """
+    """Landmarks whose context occurs in the trace; only of our environments: files import none."""
     if not hasattr(ENVS.get(job.env), "landmarks") or job.trace is None:
         return {}
     env = configs.make(ENVS[job.env], job.env_config)
@@ -89,13 +87,11 @@ def _landmarks(job: Job, switches: Switches) -> dict[str, int]:
 
 
 def memory_numbers(record: Record, memory: Memory) -> dict[str, float]:
-    """Those that the trace allows: without revisits or landmarks, fewer."""
+    """The numbers that the trace allows: fewer without revisits or landmarks."""
     found = {}
     if memory.switches.seen.any():
-        found |= {
-            "revisits": revisit_return(record, memory),
-            "forgetting": forgetting(record, memory),
-        }
+        found["revisits"] = revisit_return(record, memory)
+        found["forgetting"] = forgetting(record, memory)
     if len(memory.switches.start) > 1:
         found["recovery"] = recovery_time(record, memory)
     if memory.landmarks:
@@ -104,7 +100,7 @@ def memory_numbers(record: Record, memory: Memory) -> dict[str, float]:
 
 
 def memory_notes(memory: Memory, longest: int) -> dict[str, str]:
-    """What some of the numbers mean, for below a table; `longest`: steps of the longest update."""
+    """Notes on the numbers for below a table; `longest`: steps of the longest update."""
     longer = " (or its first update, if longer)" if longest > memory.window else ""
     return {
         "revisits": f"revisits: the first {memory.window:,} steps{longer} after a context came "
@@ -118,26 +114,23 @@ def memory_notes(memory: Memory, longest: int) -> dict[str, str]:
 
 
 def revisit_return(record: Record, memory: Memory) -> float:
-    """Mean over revisits of the return in their first `window` steps; NaN where no row fits.
+    """Mean return in the first `window` steps of revisits, visits to a context that held before.
 
-    A revisit is a visit to a context that has held before. Rows count that lie within the window,
-    or the first update alone if that is longer: nothing has been learned again before its end.
+    Rows count that lie within the window, or the first update alone if that is longer: nothing is
+    relearned before its end. NaN if no row does.
     """
     return _mean(_first_returns(record, memory.switches, memory.window)[memory.switches.seen])
 
 
 def forgetting(record: Record, memory: Memory) -> float:
-    """Mean over revisits of: the level at which the context was last left, less the return now.
+    """Mean over revisits of the level at which the context was last left, minus the return now.
 
-    The level of the visit before to the same context (`settled_levels`), less the return in the
-    first `window` steps. Positive: something was lost meanwhile; negative: what was learnt in other
-    contexts helped. NaN where no revisit has both.
+    The level (`settled_levels`) of the previous visit to the context, minus the return in the first
+    `window` steps. Positive: something was lost; negative: learning in other contexts helped. NaN
+    if no revisit has both.
     """
     switches = memory.switches
-    level, first = (
-        settled_levels(record, switches),
-        _first_returns(record, memory.switches, memory.window),
-    )
+    level, first = settled_levels(record, switches), _first_returns(record, switches, memory.window)
     last: dict[int, float] = {}
     lost = []
     for visit, context in enumerate(switches.context.tolist()):
@@ -147,11 +140,11 @@ def forgetting(record: Record, memory: Memory) -> float:
 
 
 def recovery_time(record: Record, memory: Memory) -> float:
-    """Mean over changes of context of the steps until the return reaches `memory.levels`.
+    """Mean over context changes of the steps until the return reaches `memory.levels`.
 
     From the change to the end of the first `window` steps (in rows, at least one) within the visit
-    whose mean return is at least the visit's level. Where none is, the length of the visit counts:
-    the mean is of min(time, length). NaN where no visit but the first has a level and such rows.
+    whose mean return reaches the visit's level. If none does, the length of the visit counts. NaN
+    if no visit but the first has a level and such rows.
     """
     begin, end = _rows(record)
     size = max(1, memory.window // end[0])  # rows of a window
@@ -169,7 +162,7 @@ def recovery_time(record: Record, memory: Memory) -> float:
 
 
 def settled_levels(record: Record, switches: Switches) -> np.ndarray:
-    """Mean return in the last quarter of each visit; NaN where no row lies within it."""
+    """Mean return in the last quarter of each visit; NaN if no row lies within it."""
     begin, end = _rows(record)
     return np.array([
         _return(record, (begin >= stop - SETTLED_SHARE * (stop - start)) & (end <= stop))
@@ -178,10 +171,10 @@ def settled_levels(record: Record, switches: Switches) -> np.ndarray:
 
 
 def recovered_levels(runs: Sequence[Record], switches: Switches, window: int) -> np.ndarray:
-    """Of each visit: settled - 0.1 |settled - first|, of the mean returns of some runs.
+    """For each visit settled - 0.1 |settled - first|, of the mean returns of some runs.
 
     A tenth of the way from the return in the first `window` steps to the settled level is forgiven:
-    half of the runs lie below their mean. NaN where either is not known, or there is no run.
+    half of the runs lie below their mean. NaN if either is unknown, or without runs.
     """
     if not runs:
         return np.full(len(switches.start), NAN)
@@ -191,10 +184,9 @@ def recovered_levels(runs: Sequence[Record], switches: Switches, window: int) ->
 
 
 def distance_away(record: Record, memory: Memory) -> float:
-    """Mean distance at the landmarks of a context while another one lasts, over landmarks.
+    """Mean over landmarks of the distance at each while another context than its own lasts.
 
-    From the first time on that the landmark's own context has held; NaN where no row tells. Rows
-    count that lie within a visit.
+    Rows within a visit count, after its own context has held once; NaN without such rows.
     """
     switches, (begin, end) = memory.switches, _rows(record)
     visit = np.searchsorted(switches.start, begin, side="right") - 1
@@ -209,16 +201,15 @@ def distance_away(record: Record, memory: Memory) -> float:
 
 
 def _first_returns(record: Record, switches: Switches, window: int) -> np.ndarray:
-    """Return in the first `window` steps of each visit; NaN where no row fits."""
+    """Return in the first `window` steps of each visit; NaN if no row fits."""
     begin, end = _rows(record)
     update = end[0] // record["updates"][0]
     found = []
     for start, stop in _visits(record, switches):
         later = begin >= start
         first = begin[later].min(initial=end[-1])
-        found.append(
-            _return(record, later & (end <= min(max(start + window, first + update), stop)))
-        )
+        last = min(max(start + window, first + update), stop)
+        found.append(_return(record, later & (end <= last)))
     return np.array(found)
 
 
@@ -229,13 +220,11 @@ def _visits(record: Record, switches: Switches) -> list[tuple[int, int]]:
 
 
 def _return(record: Record, rows: np.ndarray) -> float:
-    """Mean over the epochs of some rows; NaN where no episode ended in them."""
     epochs = record["epochs"][rows]
     return float(np.average(record["epoch_return"][rows], weights=epochs)) if epochs.any() else NAN
 
 
 def _mean(values: Sequence[float] | np.ndarray) -> float:
-    """Of those that are known."""
     known = [v for v in values if v == v]
     return float(np.mean(known)) if known else NAN
 

@@ -1,7 +1,7 @@
-"""The paper's table on discretised actions: how well do baselines learn plain Pendulum-v1?
+"""The paper's table on discretized actions: baselines on plain Pendulum-v1.
 
-15 torques, no wind, 2 million steps (10,000 epochs of 200). Reported is the mean return in training
-over epochs 8001 to 8999, a tenth of the run, as the published code does. (The paper's text
+15 torques, no wind, 2 million steps (10,000 epochs of 200). The table has the mean return in
+training over epochs 8001 to 8999, a tenth of the run, as in the published code. (The paper's text
 says 1000 test episodes after 8000 epochs.)
 """
 
@@ -16,10 +16,10 @@ from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case
 from lcpo.study.measure import stats
-from lcpo.study.measure.paper_numbers import printed
 from lcpo.study.paper import columns
 from lcpo.study.paper.columns import Field, Line, column_study
 from lcpo.study.report.cells import Column
+from lcpo.study.report.paper_numbers import printed
 from lcpo.study.study import Options, Setting
 
 FROM, UNTIL = 0.8, 0.9
@@ -46,7 +46,7 @@ def late_return(result: Result) -> float:
 
 
 def late_returns(line: Line) -> list[float]:
-    """Of every seed; none has NaN."""
+    """Of every finished seed; NaN without any."""
     return [late_return(run) for run in line.finished] or [stats.NAN]
 
 

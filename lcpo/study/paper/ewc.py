@@ -1,8 +1,8 @@
-"""The paper's search for online EWC's hyper-parameters on the windy Pendulum: does any suit?
+"""The paper's search for online EWC's hyper-parameters on the windy Pendulum.
 
-Strength alpha of the penalty and averaging weight beta, all combinations, beside LCPO and SAC
+All combinations of the penalty's strength alpha and averaging weight beta, beside LCPO and SAC
 (alpha = 0). The paper labels beta by 1/beta in interactions, of which a gradient step takes 200.
-Both fields are traced: all combinations are one program.
+Both fields are traced, so that all combinations are one program.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-from lcpo.errors import InputError
 from lcpo.study.cases import Case
-from lcpo.study.measure.paper_numbers import printed
+from lcpo.study.costs import short_count
 from lcpo.study.paper import columns
 from lcpo.study.paper.columns import Found, Line, PendulumOptions, column_study
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Column, Printed
-from lcpo.study.report.tables import short_count
-from lcpo.study.study import names
+from lcpo.study.report.paper_numbers import printed
+from lcpo.study.study import listed_numbers, names
 
 AGENT = "online-ewc"
 ALPHA, BETA = "penalty_coef", "averaging_rate"
@@ -40,19 +39,15 @@ class EwcOptions(PendulumOptions):
 
 def cases(options: EwcOptions) -> list[Case]:
     """The agents beside, and every combination."""
-    sweep = {ALPHA: _numbers("alphas", options.alphas), BETA: _numbers("betas", options.betas)}
+    sweep = {
+        ALPHA: listed_numbers("alphas", options.alphas),
+        BETA: listed_numbers("betas", options.betas),
+    }
     return [*map(Case, names(options.beside)), Case(AGENT, sweep=sweep)]
 
 
-def _numbers(name: str, text: str) -> list[float]:
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise InputError(f"{name} = {text!r}: needs numbers, as in 0.1,0.5") from None
-
-
 def alpha(line: Line) -> str | None:
-    """Strength of the penalty; None: of another agent."""
+    """Strength of the penalty; None for other agents."""
     return f"{line.job.config[ALPHA]:g}" if line.job.agent == AGENT else None
 
 

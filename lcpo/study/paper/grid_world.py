@@ -1,7 +1,7 @@
-"""The paper's Figure 1: a grid world in which a trap appears, and later goes away again.
+"""The paper's Figure 1: a grid world in which a trap appears and later disappears.
 
-A2C learns the way around the trap and then has forgotten the direct way; LCPO and tabular A2C go
-back to it at once. All seeds count; the published figure shows four that were picked by hand.
+A2C learns the way around the trap and forgets the direct way; LCPO and tabular A2C return to it at
+once. All seeds count; the published figure shows four that were picked by hand.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result
 from lcpo.study.cases import agent_cases, plan_cases
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column, Count, Noted
+from lcpo.study.report.document import seeds_table
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Report, Study
 
@@ -26,8 +26,6 @@ AGENTS = {"a2c": "A2C", "tabular-a2c": "Tabular A2C", "lcpo": "LCPO"}
 COLOURS = {"a2c": "#D55E00", "tabular-a2c": "#7f7f7f", "lcpo": "#0072B2"}
 STEPS_PER_EPOCH = 200
 EPOCHS = 20_000
-
-
 MEANING = (
     "The trap is there from 20 % to 80 % of the run. Best returns: -3 without it, -5 with it.",
     "back: epochs after it left until ten epochs average -3.3 or better.",
@@ -61,64 +59,46 @@ def report(options: GridWorldOptions, results: Sequence[Result]) -> Report:
 
 
 def seed_numbers(result: Result) -> dict[str, float]:
-    """What seeds.csv says of a run."""
-    return {
-        "return_with_trap": trap_return(result.record),
-        "epochs_to_return": epochs_to_return(result.record),
-        "worst_tv_trap": worst_distance(result.record),
-    }
+    """A run's numbers in seeds.csv.
 
-
-def last_epoch(record: Record) -> float:
-    """Length of a run: the paper's 20,000 epochs, or a fraction of them."""
-    return float(record["step"][-1] / STEPS_PER_EPOCH)
-
-
-def trap_until(record: Record) -> float:
-    """The epoch at which the trap leaves: 16,000 of the paper's 20,000."""
-    return 0.8 * last_epoch(record)
-
-
-def trap_return(record: Record) -> float:
-    """Mean return over the epochs before the trap leaves: 1000 of the paper's 20,000."""
-    until = trap_until(record)
-    return _mean(record, "epoch_return", until - 0.05 * last_epoch(record), until)
-
-
-def epochs_to_return(record: Record) -> float:
-    """Epochs after the trap left until a ten-epoch mean of the return reaches -3.3; inf: never."""
-    epoch = record["step"] / STEPS_PER_EPOCH
-    left = trap_until(record)
-    late = epoch > left
+    The mean return over the last 5 % of the run with the trap; epochs after it left until a
+    ten-epoch mean of the return reaches -3.3 (inf: never); the largest total-variation distance at
+    the trap's landmark after it left.
+    """
+    record, epoch = result.record, result.record["step"] / STEPS_PER_EPOCH
+    end = float(epoch[-1])
+    left = 0.8 * end
+    late, before = epoch > left, (epoch > left - 0.05 * end) & (epoch <= left)
     rows = max(1, round(10 / record["updates"][0]))
     means = np.convolve(record["epoch_return"][late], np.full(rows, 1 / rows), "valid")
     reached = np.flatnonzero(means >= -3.3)
-    return float(epoch[late][reached[0] + rows - 1] - left) if len(reached) else float("inf")
-
-
-def worst_distance(record: Record, landmark: str = "trap") -> float:
-    """Largest total-variation distance at a landmark after the trap left."""
-    late = record["step"] / STEPS_PER_EPOCH > trap_until(record)
-    return float(record[f"tv_{landmark}"][late].max())
+    back = epoch[late][reached[0] + rows - 1] - left if len(reached) else np.inf
+    return {
+        "return_with_trap": float(record["epoch_return"][before].mean()),
+        "epochs_to_return": float(back),
+        "worst_tv_trap": float(record["tv_trap"][late].max()),
+    }
 
 
 def summary(results: Sequence[Result]) -> Table:
     """Median over all seeds, and the worst one."""
+
+    def epochs(value: float) -> str:
+        return "never" if np.isinf(value) else f"{value:.0f}"
+
     rows: list[list[Cell]] = []
     for agent, title in AGENTS.items():
-        mine = [r.record for r in results if r.job.agent == agent and r.status == "finished"]
-        total = sum(r.job.agent == agent for r in results)
+        runs = [r for r in results if r.job.agent == agent]
+        mine = [seed_numbers(r) for r in runs if r.status == "finished"]
         if not mine:
             continue
-        returns = [trap_return(r) for r in mine]
-        back = [epochs_to_return(r) for r in mine]
-        distance = [worst_distance(r) for r in mine]
+        returns, back, distance = ([x[name] for x in mine] for name in mine[0])
         rows.append(
             [
                 title,
-                Count(len(mine), total),
+                Count(len(mine), len(runs)),
                 Noted(float(np.median(returns)), f"{min(returns):.2f}"),
-                f"{_epochs(float(np.median(back)))} ({_epochs(max(back))})",
+                f"{epochs(float(np.median(back)))} ({epochs(max(back))})",
                 Noted(float(np.median(distance)), f"{max(distance):.2f}"),
             ]
         )
@@ -145,7 +125,7 @@ def draw(results: Sequence[Result]) -> figures.Picture:
     whole.legend(loc="lower right", frameon=False, ncols=3)
     no_trap.set(ylabel="distance to the best action", title="Beside the start, no trap: best is up")
     trap.set(title="Beside the start, trap: best is left")
-    end = max(last_epoch(r.record) for r in results if r.record)
+    end = max(float(r.record["step"][-1] / STEPS_PER_EPOCH) for r in results if r.record)
     for axis in (whole, no_trap, trap):
         axis.axvspan(0.2 * end, 0.8 * end, color="0.93", zorder=0)
         axis.set(xlim=(0, end), xlabel="epoch (grey: the trap is there)")
@@ -195,15 +175,6 @@ def _square(row: int, col: int, face: str) -> Any:
     from matplotlib.patches import Rectangle
 
     return Rectangle((col, 2 - row), 1, 1, facecolor=face, edgecolor="0.5")
-
-
-def _mean(record: Record, column: str, first: float, last: float) -> float:
-    epoch = record["step"] / STEPS_PER_EPOCH
-    return float(record[column][(epoch > first) & (epoch <= last)].mean())
-
-
-def _epochs(value: float) -> str:
-    return "never" if value == float("inf") else f"{value:.0f}"
 
 
 study = Study(

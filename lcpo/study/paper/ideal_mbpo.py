@@ -1,8 +1,7 @@
-"""The paper's table of ideal MBPO: is it the learnt model that makes MBPO fail?
+"""The paper's table of ideal MBPO: does MBPO fail because of its learned model?
 
-MBPO, MBPO with the true dynamics, LCPO and A2C on the windy Pendulum, beside what the paper prints.
-For both MBPOs also what the paper's argument rests on: how good the learnt model is, and how old
-the states are that SAC learns from.
+MBPO, MBPO with the true dynamics, LCPO and A2C on the windy Pendulum, beside the paper's numbers.
+For both MBPOs also the error of the learned model, and the age of the states that SAC learns from.
 """
 
 from __future__ import annotations
@@ -36,13 +35,8 @@ class IdealMbpoOptions(PendulumOptions):
 
 
 def late_metrics(comparison: Summary, result: Result) -> dict[str, float | None]:
-    """Means after warm-up; None where the agent does not have the metric."""
+    """Means after warm-up; None if the agent does not have the metric."""
     return {m: records.mean_metric(result.record, m, comparison.warmup) for m in METRICS}
-
-
-def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
-    """What seeds.csv says of a run."""
-    return {**report.seed_numbers(comparison, result), **late_metrics(comparison, result)}
 
 
 def metric_field(metric: str) -> Field:
@@ -74,5 +68,7 @@ study = column_study(
         "after warm-up",
         "MBPO's first {random_steps} interactions are random",
     ],
-    numbers=numbers,
-)
+    numbers=lambda comparison, result: {
+        **report.seed_numbers(comparison, result), **late_metrics(comparison, result)
+    },
+)  # fmt: skip

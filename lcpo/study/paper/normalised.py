@@ -1,7 +1,7 @@
-"""The paper's figures of normalised returns: how often is an agent how good?
+"""The paper's figures of normalized returns: the distribution of each agent's scores.
 
-For each environment and trace 0 and 1 are the lowest and the highest return among the agents. The
-same is done with what the paper prints for the same agents, environments and traces.
+For each environment and trace, 0 and 1 are the lowest and the highest return among the agents. The
+paper's numbers for the same agents, environments and traces are normalized in the same way.
 """
 
 from __future__ import annotations
@@ -19,20 +19,11 @@ from lcpo.study.report.tables import Table
 Interval = tuple[float, float, float]
 """Mean, low, high."""
 Scores = dict[str, list[Interval]]
-"""Normalised returns by the title of a case, one for each environment and trace."""
-
-
-def theirs(paper: str, line: Line) -> Interval | None:
-    """Returns after warm-up in the paper."""
-    cell = line.printed(paper)
-    if cell is None:
-        return None
-    half = cell.half or 0.0
-    return cell.mean, cell.mean - half, cell.mean + half
+"""Normalized returns by the title of a case, one for each environment and trace."""
 
 
 def normalise(returns: Mapping[str, Interval | None]) -> dict[str, Interval]:
-    """0 is the lowest mean, 1 the highest; none where there are not two of them."""
+    """0 is the lowest mean, 1 the highest; empty without two different ones."""
     known = {title: x for title, x in returns.items() if x is not None and np.isfinite(x[0])}
     means = [mean for mean, _, _ in known.values()]
     if len(set(means)) < 2:
@@ -44,20 +35,24 @@ def normalise(returns: Mapping[str, Interval | None]) -> dict[str, Interval]:
 
 
 def both(found: Found) -> tuple[Scores, Scores]:
-    """Over the parts: ours, and the paper's of the same cells; in the order of the cases."""
+    """Ours and the paper's for the same cells, in the order of the cases."""
+
+    def theirs(line: Line) -> Interval | None:
+        cell = line.printed(found.paper)
+        half = (cell and cell.half) or 0.0
+        return cell and (cell.mean, cell.mean - half, cell.mean + half)
+
     titles = [line.title for part in found.parts for line in part.lines]
     mine, paper = ({title: [] for title in titles} for _ in range(2))
     for part in found.parts:
-        here = normalise({line.title: line.row.after_warmup[:3] for line in part.lines})
-        there = normalise({line.title: theirs(found.paper, line) for line in part.lines})
-        for scores, into in ((here, mine), (there, paper)):
-            for title, value in scores.items():
+        for returns, into in ((lambda line: line.row.after_warmup[:3], mine), (theirs, paper)):
+            for title, value in normalise({x.title: returns(x) for x in part.lines}).items():
                 into[title].append(value)
     return mine, paper
 
 
 def table_and_figure(found: Found) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
-    """Table and figure by name; none where there are no two agents to compare."""
+    """Table and figure by name; none without two agents to compare."""
     mine, paper = both(found)
     if not any(mine.values()):
         return {}, {}

@@ -1,13 +1,12 @@
 """The paper's Figure 2: change-point detection beside out-of-distribution detection.
 
-On a context that drifts smoothly there are no change points to find. A detector finds some all the
-same, and how many depends on its sensitivity. Whether two contexts differ is a question that has an
-answer there: are they more than 1 apart?
+A context that drifts smoothly has no change points. A detector finds some anyway, and how many
+depends on its sensitivity. Whether two contexts are more than 1 apart has a clear answer.
 
-The trace is trace 2, wind along y: rebuilt from the published figure, which shows means over 200
-steps. What the original does between them is not known. So this study draws it several times, with
-the same digitised points: a count that depends on the draw says little of the trace. The control is
-trace 3, whose wind does jump, five times.
+The trace is trace 2, wind along y, rebuilt from the published figure, which shows means over 200
+steps. The values between them are unknown, so this study draws them several times: a count that
+depends on the draw says little about the trace. The control is trace 3, whose wind jumps five
+times.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from lcpo.contexts import TraceRef, paper
 from lcpo.core.changepoint import ChangePoints, find_changes
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
-from lcpo.study.measure.seeds import data_table
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column
+from lcpo.study.report.document import data_table
 from lcpo.study.report.tables import Table
 from lcpo.study.report.trace_figure import COLOURS, block_means
 from lcpo.study.study import NO_RUNS, Options, Report, Study
@@ -68,11 +67,15 @@ def report(options: CpdOptions, results: Sequence[Result]) -> Report:
     draws = [measure(paper.trace_2(rows, draw), TRACE, draw) for draw in range(options.seeds)]
     control = measure(paper.trace_3(min(rows, TraceRef.parse(CONTROL).shape()[0])), CONTROL)
     return Report(
-        seeds=seeds([*draws, control]),
+        seeds=data_table(
+            ["trace", "seed", *(f"changes_{sigmas:.1f}" for sigmas in SIGMAS), "ood_share"],
+            [[d.trace, d.number, *(len(d.changes[s]) for s in SIGMAS), d.ood.mean()]
+             for d in (*draws, control)],
+        ),
         tables={"table": summary(draws, control)},
         figures={"figure": figure(draws)},
         made={"traces": [TRACE, CONTROL], "steps": [rows], "seeds": options.seeds},
-    )
+    )  # fmt: skip
 
 
 class Draw(NamedTuple):
@@ -92,22 +95,10 @@ def measure(trace: np.ndarray, name: str, number: int = 0) -> Draw:
     changes = {sigmas: find_changes(values, ChangePoints(sigmas)) for sigmas in SIGMAS}
     means = block_means(values[:, None], -(-rows // POINTS))[:, 0]
     places = np.linspace(0, rows - 1, min(rows, POINTS)).round().astype(np.int64)
-    return Draw(name, number, rows, means, changes, ood_shares(values[places]))
-
-
-def ood_shares(values: np.ndarray) -> np.ndarray:
-    """For each value [P], the share of those before it that differ by more than `RADIUS`."""
-    far = np.abs(values[:, None] - values[None]) > RADIUS
-    before = np.tri(len(values), k=-1, dtype=bool)
-    return (far & before).sum(axis=1) / np.maximum(np.arange(len(values)), 1)
-
-
-def seeds(draws: Sequence[Draw]) -> Table:
-    """A row per draw of a trace, for seeds.csv."""
-    return data_table(
-        ["trace", "seed", *(f"changes_{sigmas:.1f}" for sigmas in SIGMAS), "ood_share"],
-        [[d.trace, d.number, *(len(d.changes[s]) for s in SIGMAS), d.ood.mean()] for d in draws],
-    )
+    far = np.abs(values[places][:, None] - values[places][None]) > RADIUS
+    before = np.tri(len(places), k=-1, dtype=bool)
+    ood = (far & before).sum(axis=1) / np.maximum(np.arange(len(places)), 1)
+    return Draw(name, number, rows, means, changes, ood)
 
 
 def summary(draws: Sequence[Draw], control: Draw) -> Table:
@@ -138,7 +129,9 @@ def figure(draws: Sequence[Draw]) -> figures.Picture:
     """Trace 2, and the draw on which the two detectors disagree the most."""
     chosen = [draws[0]]
     if len(draws) > 1:
-        chosen.append(max(draws[1:], key=_disagreement))
+        few, many = SIGMAS
+        apart = [abs(len(draw.changes[many]) - len(draw.changes[few])) for draw in draws]
+        chosen.append(max(draws[1:], key=lambda draw: apart[draw.number]))
     shape = figures.new_figure(5.6 * len(chosen), 5.6)
     axes = shape.subplots(3, len(chosen), sharex=True, squeeze=False)
     for column, draw in zip(axes.T, chosen, strict=True):
@@ -150,14 +143,9 @@ def figure(draws: Sequence[Draw]) -> figures.Picture:
     return figures.to_picture(shape)
 
 
-def _disagreement(draw: Draw) -> int:
-    """Between the detectors, in change points."""
-    few, many = (len(draw.changes[sigmas]) for sigmas in SIGMAS)
-    return abs(many - few)
-
-
 def _draw_changes(axis: Any, draw: Draw, sigmas: float) -> None:
-    axis.plot(_millions(draw), draw.means, lw=0.9, color=COLOURS[0])
+    middle = (np.arange(len(draw.means)) + 0.5) * -(-draw.rows // POINTS) / 1e6
+    axis.plot(middle, draw.means, lw=0.9, color=COLOURS[0])
     for place in draw.changes[sigmas]:
         axis.axvline(place / 1e6, color=COLOURS[1], lw=0.9)
     count = len(draw.changes[sigmas])
@@ -176,14 +164,5 @@ def _draw_shares(axis: Any, draw: Draw) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _millions(draw: Draw) -> np.ndarray:
-    """The middle of each block."""
-    return (np.arange(len(draw.means)) + 0.5) * -(-draw.rows // POINTS) / 1e6
-
-
-study = Study(
-    "Figure 2: change points of a smooth context depend on the sensitivity; distances do not",
-    CpdOptions,
-    plan_runs,
-    report,
-)
+HELP = "Figure 2: change points of a smooth context depend on the sensitivity; distances do not"
+study = Study(HELP, CpdOptions, plan_runs, report)

@@ -16,10 +16,10 @@ from lcpo.agents import find_agent
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.run.worker import cores
-from lcpo.study.measure.paper_numbers import read_table
-from lcpo.study.measure.seeds import data_table
 from lcpo.study.paper.windy import ONLINE
 from lcpo.study.report.cells import Column, Printed
+from lcpo.study.report.document import data_table
+from lcpo.study.report.paper_numbers import read_table
 from lcpo.study.report.tables import Table
 from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
 from lcpo.values import number
@@ -51,14 +51,12 @@ def report(options: RuntimeOptions, results: Sequence[Result]) -> Report:
     """Time one agent after the other, each alone on a core."""
     del results
     core = cores()[:1]
-    measured = {}
-    for name in listed("agents", options.agents):
-        found = bench.in_process(name, core, options.seconds)
-        measured[name] = (found["us"][0], found["compile_s"][0])
-    rows = [[name, *times] for name, times in measured.items()]
+    names = listed("agents", options.agents)
+    found = {name: bench.in_process(name, core, options.seconds) for name in names}
+    rows = [[name, x["us"][0], x["compile_s"][0]] for name, x in found.items()]
     seeds = data_table(["agent", "us", "compile_s"], rows)
-    made = {"agents": list(measured), "envs": ["pendulum"], "seeds": 1}
-    return Report(seeds, {"table": summary({n: us for n, (us, _) in measured.items()})}, made=made)
+    made = {"agents": names, "envs": ["pendulum"], "seeds": 1}
+    return Report(seeds, {"table": summary({name: us for name, us, _ in rows})}, made=made)
 
 
 def summary(measured: dict[str, float]) -> Table:
@@ -83,9 +81,5 @@ def summary(measured: dict[str, float]) -> Table:
     )
 
 
-study = Study(
-    "Table 'windy_time': time per interaction on this machine, beside the paper's",
-    RuntimeOptions,
-    plan_runs,
-    report,
-)
+HELP = "Table 'windy_time': time per interaction on this machine, beside the paper's"
+study = Study(HELP, RuntimeOptions, plan_runs, report)

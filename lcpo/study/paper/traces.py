@@ -12,6 +12,7 @@ from lcpo.run.store.results import Result
 from lcpo.study.paper.columns import TRACES
 from lcpo.study.report import trace_figure
 from lcpo.study.report.cells import Column
+from lcpo.study.report.figures import to_picture
 from lcpo.study.report.tables import Table
 from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
 
@@ -53,11 +54,10 @@ def report(options: TraceOptions, results: Sequence[Result]) -> Report:
             rows.append([str(name), str(channel), found["rows"], *numbers])
     columns = [Column("rows", ","), *(Column(name, decimals=2) for name in NUMBERS)]
     table = Table(["trace", "channel", *columns], rows, title="contexts of the traces")
-    picture = trace_figure.draw_traces(shown(options))
+    picture = to_picture(trace_figure.plot_traces(shown(options))[0].figure)
     return Report(table, {"table": table}, figures={"figure": picture},
                   made={"traces": [*map(str, shown(options))], "seeds": 1})  # fmt: skip
 
 
-study = Study(
-    "Figure of the context traces: wind by axis and trace", TraceOptions, plan_runs, report
-)
+HELP = "Figure of the context traces: wind by axis and trace"
+study = Study(HELP, TraceOptions, plan_runs, report)

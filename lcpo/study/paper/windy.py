@@ -1,23 +1,23 @@
 """The paper's main table and Figure 3a: every agent in every windy environment with every trace.
 
-Lifelong returns of 12 online agents and of 4 that were trained on the whole trace before, beside
-what the paper prints: 320 cells. Parts of it by `--agents`, `--envs` and `--traces`, with agents
-that the paper lacks, too.
+Lifelong returns of 12 online agents and of 4 trained on the whole trace beforehand, beside the
+paper's 320 numbers. `--agents`, `--envs` and `--traces` select parts, or agents that it lacks.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 from lcpo.run.store.results import Result
 from lcpo.study.cases import agent_cases
 from lcpo.study.measure.compare import Summary
-from lcpo.study.paper import normalised, prescient
+from lcpo.study.paper import columns, normalised, prescient
 from lcpo.study.paper.columns import ENVS, TRACES, Found, column_study
 from lcpo.study.report import report
 from lcpo.study.report.figures import Picture
 from lcpo.study.report.tables import Table
-from lcpo.study.study import Options, listed
+from lcpo.study.study import Options
 
 ONLINE = "lcpo,a2c,trpo,ddqn,sac,clear,bfdqn,pt-dqn,online-ewc,sliding-ogd,mbpo,mbcd"
 PRESCIENT = ",".join(prescient.AGENTS)
@@ -38,10 +38,9 @@ SMOKE = WHOLE._replace(envs="pendulum", traces="3,4")
 
 
 def chosen(options: Options) -> Extent:
-    """What is asked for, or what the paper has.
+    """The options, or the paper's extent; less of it in a smoke test.
 
-    A smoke test has less of each where nothing is asked for: what takes its time is to compile a
-    program for each agent, environment and length.
+    Compiling a program for each agent, environment and length would take most of its time.
     """
     default = SMOKE if options.scale == "smoke" else WHOLE
     given = {name: getattr(options, name) for name in Extent._fields}
@@ -49,7 +48,7 @@ def chosen(options: Options) -> Extent:
 
 
 def left_out(options: Options) -> str:
-    """What of the paper's table is not run, and how to have it."""
+    """What of the paper's table is not run, and how to run it."""
     parts = []
     for flag, here, all in zip(Extent._fields, chosen(options), WHOLE, strict=True):
         missing = [name for name in all.split(",") if name not in here.split(",")]
@@ -60,28 +59,24 @@ def left_out(options: Options) -> str:
     return f"a smoke test of a part of the table; for all of it: {'; '.join(parts)}"
 
 
-def where(options: Options) -> tuple[list[str], list[str]]:
-    """Environments and traces."""
-    _, envs, traces = chosen(options)
-    return listed("envs", envs), listed("traces", traces)
-
-
 def more(found: Found) -> tuple[dict[str, Table], dict[str, Picture]]:
-    """What the prescient agents learnt, regret, and normalised returns."""
+    """Prescient agents, regret, and normalized returns."""
     scores, figures = normalised.table_and_figure(found)
     return {**prescient.tables(found), **scores}, figures
 
 
 def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
-    """What seeds.csv says of a run."""
-    return {**report.seed_numbers(comparison, result), **prescient.training_numbers(result)}
+    """A run's numbers in seeds.csv."""
+    found = report.seed_numbers(comparison, result)
+    training = {"end_of_training": prescient.end_of_training(result)} if result.job.training else {}
+    return {**found, **training}
 
 
 study = column_study(
     "Table 'gym_all' and Figure 3a: every agent, environment and trace, beside the paper's",
     Options,
     lambda options: agent_cases(chosen(options).agents),
-    where=where,
+    where=lambda options: columns.named(dataclasses.replace(options, **chosen(options)._asdict())),
     seeds=lambda case: 5 if case.agent in SLOW else 25,
     paper="gym-all",
     numbers=numbers,

@@ -21,9 +21,9 @@ from lcpo.run.store.outputs import check_own_folder
 from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result, load_result, load_results
 from lcpo.study.measure import compare, stats
-from lcpo.study.measure.seeds import data_table
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report.cells import Column
+from lcpo.study.report.document import data_table
 from lcpo.study.report.output import check_report, is_report, write_files
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report

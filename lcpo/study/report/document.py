@@ -1,15 +1,17 @@
-"""report.json: a report as one value, from which every other form can be made again."""
+"""report.json, from which every other form of a report can be rendered, and the table seeds.csv."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from lcpo.errors import InputError
+from lcpo.run.plan.job import Job
 from lcpo.run.store.files import document, load_document
+from lcpo.run.store.results import Result
 from lcpo.study.report import cells
-from lcpo.study.report.cells import Column
+from lcpo.study.report.cells import Cell, Column
 from lcpo.study.report.tables import Table
 
 REPORT = "report.json"
@@ -17,10 +19,10 @@ SCHEMA = 1
 
 
 class Tables(NamedTuple):
-    """What report.json holds."""
+    """The content of report.json."""
 
     tables: Mapping[str, Table]
-    """By name, in the order in which they are shown."""
+    """By name, in display order."""
     seeds: Table | None
     """The numbers of every run."""
 
@@ -33,13 +35,13 @@ def write(found: Tables) -> bytes:
 
 
 def read(path: Path) -> Tables:
-    """What `write` made of it; InputError where the file is damaged, or none of ours."""
+    """The inverse of `write`; InputError if the file is damaged or not a report."""
     body = load_document(path, SCHEMA, {"tables": list, "seeds": (dict, type(None))})
     try:
         tables = {str(one["name"]): _from_json(one) for one in body["tables"]}
         return Tables(tables, _from_json(body["seeds"]) if body["seeds"] else None)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"{path} is no file of ours: {error!r}") from error
+        raise InputError(f"{path} is not a report of lcpo: {error!r}") from error
 
 
 def _to_json(table: Table) -> dict[str, Any]:
@@ -53,26 +55,60 @@ def _to_json(table: Table) -> dict[str, Any]:
 
 
 def _from_json(body: Mapping[str, Any]) -> Table:
-    columns = [_column(**values) for values in body["columns"]]
-    rows = [[cells.from_json(cell) for cell in row] for row in body["rows"]]
     table = Table(
-        columns,
-        rows,
+        [_column(values) for values in body["columns"]],
+        [[cells.from_json(cell) for cell in row] for row in body["rows"]],
         title=str(body["title"]),
         notes=[str(note) for note in body["notes"]],
         compared=None if body["compared"] is None else tuple(body["compared"]),
     )
-    table.texts()  # raises where a value does not fit its column
+    table.texts()  # raises if a value does not fit its column
     _ = [table.header.index(name) for name in table.compared or ()]
     return table
 
 
-def _column(**values: Any) -> Column:
-    column = Column(**{k: values[k] for k in Column._fields})
-    if not all(isinstance(text, str) for text in (column.name, column.unit, column.key)):
-        raise ValueError(f"{values!r} is no column of a table")
-    if not (column.decimals is None or 0 <= column.decimals <= cells.MOST_DIGITS):
-        raise ValueError(f"decimals = {column.decimals!r}")
-    if column.side not in ("l", "r") or column.form not in get_args(cells.Form):
-        raise ValueError(f"{values!r} is no column of a table")
+def _column(values: Mapping[str, Any]) -> Column:
+    column = Column(**{name: values[name] for name in Column._fields})
+    named = all(isinstance(text, str) for text in (column.name, column.unit, column.key))
+    digits = column.decimals is None or 0 <= column.decimals <= cells.MOST_DIGITS
+    known = column.side in ("l", "r") and column.form in get_args(cells.Form)
+    if not (named and digits and known):
+        raise ValueError(f"{values!r} is not a table column")
     return column
+
+
+FIRST = ("agent", "setting", "env", "trace", "seed", "status")
+LAST = ("seconds", "device")
+"""Columns of every seeds.csv; a study's own columns stand between them."""
+
+
+def seeds_table(
+    results: Sequence[Result], numbers: Callable[[Result], Mapping[str, float | None]]
+) -> Table:
+    """A row per run; `numbers(result)` of finished runs only. Missing values are empty."""
+    found = [numbers(r) if r.status == "finished" else {} for r in results]
+    names = list(dict.fromkeys(name for mine in found for name in mine))
+    rows = []
+    for result, mine in zip(results, found, strict=True):
+        job = result.job
+        first = (job.agent, setting(job), job.env, job.trace_name, job.seed, result.status)
+        last = (result.seconds, result.provenance.get("device"))
+        rows.append((*first, *(mine.get(name) for name in names), *last))
+    return data_table([*FIRST, *names, *LAST], rows)
+
+
+def data_table(names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
+    """A table for programs: every number in full, missing values empty."""
+    rows = list(rows)
+    numbers = [any(isinstance(row[i], (int, float)) for row in rows) for i in range(len(names))]
+    columns = [
+        Column(name, "full", side="r" if number else "l", key=name)
+        for name, number in zip(names, numbers, strict=True)
+    ]
+    return Table(columns, rows)
+
+
+def setting(job: Job) -> str:
+    """How a run differs from other runs of its agent."""
+    faults = "as published" if job.config.get("faults") else ""
+    return ", ".join(part for part in (job.case, faults) if part)

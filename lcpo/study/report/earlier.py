@@ -1,6 +1,6 @@
-"""Tables of folders that have no report.json: those made by earlier versions, or by hand.
+"""Tables of folders without report.json, made by earlier versions or by hand.
 
-The only module that reads numbers out of texts: such folders hold nothing else.
+The only module that parses numbers in formatted text, because such folders hold nothing else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import io
 import math
 import re
 from collections.abc import Sequence
-from typing import Literal
 
 from lcpo.study.report.cells import Cell, Column, Printed
 from lcpo.study.report.tables import Table
@@ -26,9 +25,9 @@ PAPER = "paper"
 
 
 def read_markdown(text: str) -> Table | None:
-    """The first table of what `Table.to_markdown` wrote, its title and notes; None: there is none.
+    """The first table of a Markdown file with title and notes; None if there is none.
 
-    Rows may be shorter or longer than the header, as in Markdown.
+    Rows may be shorter or longer than the header.
     """
     lines = text.splitlines()
     found = [i for i, line in enumerate(lines) if i and re.fullmatch(RULE, line.strip())]
@@ -51,15 +50,16 @@ def read_markdown(text: str) -> Table | None:
 
 
 def read_csv(text: str) -> Table:
-    """Header and rows; a column of numbers stands on the right. Raises csv.Error."""
+    """Header and rows; a column of numbers is aligned to the right. Raises csv.Error."""
     lines = [line for line in csv.reader(io.StringIO(text)) if line]
     header, *body = lines or [[]]
     rows = [_fit(line, header) for line in body]
-    return Table(
-        [Column(name, side=_side([row[i] for row in rows])) for i, name in enumerate(header)],
-        rows,
-        compared=_compared(header),
-    )
+    columns = []
+    for i, name in enumerate(header):
+        known = [row[i] for row in rows if row[i] != ""]
+        numbers = known and all(isinstance(cell, Printed) for cell in known)
+        columns.append(Column(name, side="r" if numbers else "l"))
+    return Table(columns, rows, compared=_compared(header))
 
 
 def read_cell(text: str) -> Cell:
@@ -73,11 +73,6 @@ def read_cell(text: str) -> Cell:
 
 def _fit(line: Sequence[str], header: Sequence[str]) -> list[Cell]:
     return [read_cell(text) for text in [*line, *[""] * len(header)][: len(header)]]
-
-
-def _side(cells: Sequence[Cell]) -> Literal["l", "r"]:
-    known = [cell for cell in cells if cell != ""]
-    return "r" if known and all(isinstance(cell, Printed) for cell in known) else "l"
 
 
 def _split(line: str) -> list[str]:

@@ -12,22 +12,22 @@ from lcpo.errors import InputError, MissingPackage
 from lcpo.run.plan.job import Job
 from lcpo.run.store.files import REGULAR, kind_of
 from lcpo.run.store.outputs import check_file, check_folder, ends
-from lcpo.run.store.results import Result, load_results
+from lcpo.run.store.results import load_results
 from lcpo.study.report.output import write_bytes
 from lcpo.study.report.tables import plain_text
 from lcpo.values import path
 
 SUFFIXES = (".parquet", ".csv")
 FIRST = ("name", "agent", "env", "trace", "seed", "status")
-"""Columns with which a table begins: by them it is known again."""
+"""First columns, by which an exported table is recognized."""
 
 
 def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False) -> int:
     """Write the records of all runs below `out_folder` into `file`; returns the number of rows.
 
-    One row per row of a record. Before its columns: name, agent, env, trace, seed and status of
-    the run, and, as `config.NAME` and `env_config.NAME`, the settings in which the runs differ.
-    A failed run has the rows up to its failure.
+    Each row of a record follows name, agent, env, trace, seed and status of its run, and the
+    settings in which the runs differ, as `config.NAME` and `env_config.NAME`. A failed run has the
+    rows up to its failure.
     """
     out_folder, file = path("folder", out_folder), path("file", file)
     if file.suffix not in SUFFIXES:
@@ -48,7 +48,10 @@ def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False)
     frames = []
     for result in results:
         if result.record:
-            values = {**_run_columns(result), **{n: _setting(result.job, n) for n in names}}
+            job = result.job
+            first = (job.name, job.agent, job.env, job.trace_name, job.seed, result.status)
+            values = dict(zip(FIRST, first, strict=True))
+            values |= {n: _setting(job, n) for n in names}
             if file.suffix == ".csv":
                 values = {n: plain_text(v) if isinstance(v, str) else v for n, v in values.items()}
             columns = [pl.lit(value).alias(name) for name, value in values.items()]
@@ -66,7 +69,6 @@ def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False)
 
 
 def _is_export(file: Path) -> bool:
-    """Whether a table begins with the columns of an exported one."""
     if file.suffix == ".csv":
         return ends(file).startswith(f"{','.join(FIRST)},".encode())
     import polars as pl
@@ -77,14 +79,7 @@ def _is_export(file: Path) -> bool:
         return False
 
 
-def _run_columns(result: Result) -> dict[str, Any]:
-    job = result.job
-    values = (job.name, job.agent, job.env, job.trace_name, job.seed, result.status)
-    return dict(zip(FIRST, values, strict=True))
-
-
 def _differing_settings(jobs: Sequence[Job]) -> list[str]:
-    """Settings in which the runs differ."""
     known = {"scale": None, "steps": None, "training": None}
     for job in jobs:
         known |= dict.fromkeys(f"config.{k}" for k in job.config)
@@ -93,7 +88,7 @@ def _differing_settings(jobs: Sequence[Job]) -> list[str]:
 
 
 def _setting(job: Job, name: str) -> Any:
-    """A plain value; lists, which CSV cannot hold, as JSON text."""
+    """A plain value; lists as JSON text, because CSV cannot hold them."""
     where, _, field = name.rpartition(".")
     value = getattr(job, where).get(field) if where else getattr(job, name)
     return json.dumps(value) if isinstance(value, (list, dict)) else value

@@ -1,7 +1,7 @@
-"""A folder of results as one page that needs nothing else: no server, no network, no file beside.
+"""A folder of results as one self-contained page: no server, no network, no other files.
 
-Everything that comes from files is escaped, and a policy in the page's head allows its own script
-and style, by their digests, and images that are part of it: nothing else runs or loads.
+Everything that comes from files is escaped. A content security policy allows the page's own script
+and style, by their digests, and embedded images. Nothing else runs or loads.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from typing import Any
 from lcpo.run.store import outputs
 from lcpo.study.report.cells import Column
 from lcpo.study.report.html_folder import Folder, read_folder
-from lcpo.study.report.html_runs import (
-    RUNS,
-    SETTINGS,
+from lcpo.study.report.html_table import (
     Setting,
+    beside_paper,
     command_cell,
     find_settings,
+    render,
     row_commands,
-    runs_rows,
-    settings_rows,
+    runs_table,
+    settings_table,
 )
-from lcpo.study.report.html_table import beside_paper, render
 from lcpo.study.report.output import write_bytes
 from lcpo.study.report.tables import Table
 
@@ -38,28 +37,29 @@ EARLIER = (
     'http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
     "style-src 'sha256-"
 )
-"""How a page of an earlier version begins, which had no mark."""
+"""The beginning of pages from earlier versions, which did not name their generator."""
+FIGURE = '<figure><img src="{1}" alt="figure {0}"><figcaption>{0}</figcaption></figure>\n'
 LONGEST = 9
-"""Digits of a number that may count on."""
+"""Digits of a number in a range of names."""
 
 
 def write_page(out: str | Path, file: str | Path | None = None, by: str = "lcpo report") -> Path:
-    """Write the page of a folder of results, into `file` or OUT/report.html; returns its path.
+    """Write the page of a folder to `file`, by default OUT/report.html; returns its path.
 
-    `by`: the command that writes it. InputError where the folder is damaged, or none of ours.
+    `by`: the command that writes it. InputError if the folder is damaged or holds no results.
     """
     out = Path(out)
     file = out / PAGE if file is None else Path(file)
     check_page(out, file, by)
     page = make_page(read_folder(out), by)
-    write_bytes(file, page.encode("utf-8", "backslashreplace"))  # names of files may be no UTF-8
+    write_bytes(file, page.encode("utf-8", "backslashreplace"))  # file names may not be UTF-8
     return file
 
 
 def check_page(out: Path, file: Path, by: str) -> None:
-    """Raise InputError unless the command `by` may write the page of a folder into a file.
+    """Raise InputError unless the command `by` may write the page of a folder to this file.
 
-    OUT/report.html is the page of the folder, whichever command wrote it.
+    Every command may replace OUT/report.html if another one wrote it.
     """
     anyone = file.name == PAGE and file.parent.resolve() == out.resolve()
     wanted = GENERATOR + (outputs.mark("lcpo ") if anyone else f'{outputs.mark(by)}"')
@@ -74,12 +74,12 @@ def check_page(out: Path, file: Path, by: str) -> None:
 def make_page(folder: Folder, by: str = "lcpo report") -> str:
     """The text of the page."""
     settings = find_settings(folder.runs)
-    name = folder.path.resolve().name
+    out, name = folder.path, folder.path.resolve().name
     body = "".join(
         [
             f"<header><h1>{escape(name)}</h1>{_made(folder.made)}</header>\n<main>\n",
-            *(_table(folder, name, folder.tables[name], settings) for name in folder.order()),
-            *(_figure(name, address) for name, address in folder.figures.items()),
+            *(_table(out, name, table, settings) for name, table in folder.tables.items()),
+            *(FIGURE.format(escape(name), address) for name, address in folder.figures.items()),
             _runs(settings),
             _seeds(folder.seeds),
             "</main>\n",
@@ -111,21 +111,16 @@ def _digest(text: str) -> str:
 
 
 def _made(made: Mapping[str, Any]) -> str:
-    """How it was made, in a list of names and values; what is not known is left out.
-
-    Its files, too: they stand below each table.
-    """
-    known = {name: value for name, value in made.items() if name not in ("by", "files")}
-    shown = {k: _code(v) if k == "command" else _words(v) for k, v in known.items()}
-    items = "".join(
-        f"<dt>{escape(str(name))}</dt><dd>{value}</dd>\n" for name, value in shown.items() if value
-    )
+    """made.json as a list of names and values, without the files: they stand below each table."""
+    items = ""
+    for name, value in made.items():
+        if name == "command":
+            lines = value if isinstance(value, list) else [value]
+            shown = "".join(f"<code>{escape(str(line))}</code>" for line in lines)
+        else:
+            shown = "" if name in ("by", "files") else _words(value)
+        items += f"<dt>{escape(str(name))}</dt><dd>{shown}</dd>\n" if shown else ""
     return f'<dl class="made">{items}</dl>' if items else ""
-
-
-def _code(value: Any) -> str:
-    lines = value if isinstance(value, list) else [value]
-    return "".join(f"<code>{escape(str(line))}</code>" for line in lines)
 
 
 def _words(value: Any, between: str = " · ") -> str:
@@ -141,7 +136,7 @@ def _words(value: Any, between: str = " · ") -> str:
 
 
 def _in_rows(values: list[Any]) -> list[Any]:
-    """Names that count on, such as family:drift:0, family:drift:1, ..., as first and last."""
+    """Numbered names, such as family:drift:0, family:drift:1, ..., as first and last."""
     found: list[Any] = []
     first, before, last = "", "", -1
     for value in values:
@@ -156,24 +151,18 @@ def _in_rows(values: list[Any]) -> list[Any]:
     return found
 
 
-def _table(folder: Folder, name: str, table: Table, settings: list[Setting]) -> str:
+def _table(out: Path, name: str, table: Table, settings: list[Setting]) -> str:
     columns, rows, notes = beside_paper(table)
     commands = row_commands(table, settings)
     if any(commands):
         columns = [*columns, Column("command", side="l")]
         rows = [[*row, command_cell(mine)] for row, mine in zip(rows, commands, strict=True)]
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    files = ", ".join(escape(file) for file in folder.forms(name))
+    forms = [f"{name}.{suffix}" for suffix in ("md", "tex", "csv", "txt")]
+    files = ", ".join(escape(file) for file in forms if (out / file).exists())
     return (
         f'<section class="table"><h2>{escape(table.title or name)}</h2>\n{render(columns, rows)}'
         f'<ul class="notes">{items}<li>this table as a file: {files}</li></ul></section>\n'
-    )
-
-
-def _figure(name: str, address: str) -> str:
-    return (
-        f'<figure><img src="{address}" alt="figure {escape(name)}">'
-        f"<figcaption>{escape(name)}</figcaption></figure>\n"
     )
 
 
@@ -181,10 +170,8 @@ def _runs(settings: list[Setting]) -> str:
     if not settings:
         return ""
     total = sum(len(setting.runs) for setting in settings)
-    return _folded(
-        f"Settings ({len(settings)})",
-        render(SETTINGS, settings_rows(settings)),
-    ) + _folded(f"Runs ({total})", render(RUNS, runs_rows(settings)))
+    shown = _folded(f"Settings ({len(settings)})", settings_table(settings))
+    return shown + _folded(f"Runs ({total})", runs_table(settings))
 
 
 def _seeds(table: Table | None) -> str:
@@ -195,7 +182,7 @@ def _seeds(table: Table | None) -> str:
 
 
 def _folded(title: str, table: str) -> str:
-    """A table that is opened, and can be filtered."""
+    """A table that unfolds and can be filtered."""
     return (
         f'<details class="folded"><summary><h2>{escape(title)}</h2></summary>\n'
         '<label class="filter">only rows with <input type="search" '

@@ -1,4 +1,4 @@
-"""What a folder of results holds, as plain values for a page. Nothing that it names is imported."""
+"""The content of a folder of results, as plain values for a page. Nothing it names is imported."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lcpo.study.report.output import MADE, SEEDS, read_made, written_by
 from lcpo.study.report.tables import Table
 
 LARGEST = 2**25
-"""Bytes of a table or figure: a page with more is none that a browser opens with pleasure."""
+"""Bytes of a table or figure: browsers struggle with larger pages."""
 PICTURES = {"svg": ("image/svg+xml", b"<svg"), "png": ("image/png", b"\x89PNG")}
-"""By suffix, the better one first: its type, and what is found in its first bytes."""
+"""By suffix, in order of preference: media type, and a mark in the first bytes."""
 
 
 class Run(NamedTuple):
-    """A run that was planned, or has ended."""
+    """A run that was planned or has ended."""
 
     job: Job
     status: str
@@ -35,45 +35,39 @@ class Run(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """All that a page shows."""
+    """The content of a page."""
 
     path: Path
     made: dict[str, Any]
-    """made.json: how it was made; empty where there is none."""
+    """made.json; empty if there is none."""
     tables: Mapping[str, Table]
+    """By name; the main table comes first."""
     figures: dict[str, str]
-    """By name, as data: addresses."""
+    """By name, as data URLs."""
     seeds: Table | None
-    """seeds.csv: the numbers of every run."""
+    """The numbers of every run."""
     runs: list[Run]
-
-    def order(self) -> list[str]:
-        """The names of the tables; the main one comes first."""
-        return sorted(self.tables, key=lambda name: (name != "table", name))
-
-    def forms(self, name: str) -> list[str]:
-        """The files beside the page that hold this table, too."""
-        files = [f"{name}.{suffix}" for suffix in ("md", "tex", "csv", "txt")]
-        return [file for file in files if (self.path / file).exists()]
 
 
 def read_folder(path: Path) -> Folder:
-    """Read it; InputError where it is damaged, or none of ours."""
+    """Read a folder; InputError if it is damaged or holds no results."""
     check(path)
     tables, seeds = _tables(path)
-    return Folder(path, read_made(path), tables, _figures(path), seeds, read_runs(path))
+    order = sorted(tables, key=lambda name: (name != "table", name))
+    tables = {name: tables[name] for name in order}
+    return Folder(path, read_made(path), tables, _figures(path), seeds, _runs(path))
 
 
 def needs_tables(path: Path) -> bool:
-    """Whether tables must be made of the runs: there are none, or `lcpo report` made them before.
+    """Whether to make tables from the runs: there are none, or `lcpo report` made them.
 
-    Those of a study or comparison stay as they are.
+    Those of a study or comparison are kept.
     """
     return written_by(read_made(path)) == "lcpo report" or not _tables(path).tables
 
 
 def check(path: Path) -> None:
-    """Raise InputError unless it is a folder of results."""
+    """Raise InputError unless a folder holds results."""
     try:
         if not path.is_dir():
             raise InputError(f"{path} is no folder: give the folder of a study or of runs")
@@ -91,10 +85,7 @@ def check(path: Path) -> None:
 
 
 def _tables(path: Path) -> Tables:
-    """Those of report.json; in a folder of an earlier version, what its other files hold.
-
-    There NAME.md, which is for readers; NAME.csv where it stands alone.
-    """
+    """The tables of report.json, or, in a folder of an earlier version, of NAME.md or NAME.csv."""
     if os.path.lexists(path / REPORT):
         return document.read(_file(path, REPORT))
     found = {}
@@ -103,23 +94,18 @@ def _tables(path: Path) -> Tables:
         if table is not None:
             found[file.stem] = table
     for file in path.glob("*.csv"):
-        if file.name != SEEDS and not file.with_suffix(".md").exists():
-            found[file.stem] = _csv(path, file.name)
-    return Tables(found, _csv(path, SEEDS) if (path / SEEDS).exists() else None)
-
-
-def _csv(path: Path, name: str) -> Table:
-    try:
-        return earlier.read_csv(_text(path, name))
-    except csv.Error as error:
-        raise InputError(f"{path / name} is damaged or no CSV file ({error})") from error
+        if file.name == SEEDS or not file.with_suffix(".md").exists():
+            try:
+                found[file.stem] = earlier.read_csv(_text(path, file.name))
+            except csv.Error as error:
+                raise InputError(f"{file} is damaged or no CSV file ({error})") from error
+    return Tables(found, found.pop(Path(SEEDS).stem, None))
 
 
 def _figures(path: Path) -> dict[str, str]:
-    """NAME.svg, or NAME.png where it stands alone.
+    """NAME.svg, or else NAME.png.
 
-    As images, not as part of the page: an image runs no script, loads nothing, and its ids cannot
-    be those of another one.
+    Images, not elements of the page: an image runs no script, loads nothing, and shares no ids.
     """
     found = {}
     for suffix, (kind, mark) in PICTURES.items():
@@ -133,23 +119,18 @@ def _figures(path: Path) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def read_runs(path: Path) -> list[Run]:
-    """In the order of the plan; a planned run that has not ended is among them."""
+def _runs(path: Path) -> list[Run]:
+    """In the order of the plan, including planned runs that have not ended."""
     found = {job.name: Run(job, "not ended") for job in planned_jobs(path)}
     for files in layout.ended_runs(path):
         outcome = load_outcome(files)
         assert outcome is not None, "its manifest was found"
-        job = outcome["job"]
-        failure = outcome.get("failure")
-        status = outcome["status"] + (f": {_words(failure)}" if failure else "")
+        job, status, failure = outcome["job"], outcome["status"], outcome.get("failure")
+        if isinstance(failure, dict):
+            failure = ", ".join(f"{name} {value}" for name, value in failure.items())
+        status += f": {failure}" if failure else ""
         found[job.name] = Run(job, status, outcome["seconds"], outcome["provenance"])
     return list(found.values())
-
-
-def _words(failure: Any) -> str:
-    if not isinstance(failure, dict):
-        return str(failure)
-    return ", ".join(f"{name} {value}" for name, value in failure.items())
 
 
 def _text(path: Path, name: str) -> str:
@@ -168,7 +149,7 @@ def _bytes(path: Path, name: str) -> bytes:
 
 
 def _file(path: Path, name: str) -> Path:
-    """A file of the folder. One that leads elsewhere is refused: a page may be given to others."""
+    """A file of the folder. A link out of it is refused: a page may be shared."""
     file = path / name
     layout.check_links(path, file)
     if not file.is_file():

@@ -1,44 +1,51 @@
-"""A table of a report as HTML: sortable, the paper's numbers beside ours with the difference."""
+"""The tables of a page: those of the report, beside the paper's, and the runs behind them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from lcpo.study.report.cells import NONE, Column, Printed, sort_number
+from lcpo.run.plan.job import Job
+from lcpo.study.commands import train_command
+from lcpo.study.measure.compare import source_of
+from lcpo.study.report import document
+from lcpo.study.report.cells import NONE, Cell, Column, Printed, sort_number
+from lcpo.study.report.html_folder import Run
 from lcpo.study.report.tables import Table
 
 DIFFERENCE = "minus paper"
+MOST_COMMANDS = 4
+"""Commands behind a row of a table; further ones are counted."""
 
 
 class Shown(NamedTuple):
-    """A cell of the page: its text, and what stands below it when it is opened."""
+    """A cell of the page that is more than a value."""
 
     text: str
     more: Sequence[str] = ()
+    """Lines that unfold below it."""
     mark: str = ""
     """A word that styles it."""
     sort: float | None = None
-    """By which it is sorted; None: by its text."""
+    """Sort key; None: its text."""
 
 
-def beside_paper(table: Table) -> tuple[list[Column], list[list[Shown]], list[str]]:
-    """The columns, cells and notes to show: the paper's number and the difference follow ours.
+def beside_paper(
+    table: Table,
+) -> tuple[list[Column], Sequence[Sequence[Cell | Shown]], list[str]]:
+    """Columns, cells and notes, with the paper's number and the difference right after ours.
 
     A table that compares none of its columns with the paper's stays as it is.
     """
-    columns, notes = table.shown, list(table.notes)
-    rows = [
-        [Shown(c.text(cell), sort=sort_number(cell)) for c, cell in zip(columns, row, strict=True)]
-        for row in table.values()
-    ]
+    columns, rows, notes = table.shown, table.values(), list(table.notes)
     if table.compared is None:
         return columns, rows, notes
     ours, theirs = map(table.header.index, table.compared)
     gaps = [
         difference(columns[ours].printed(row[ours]), columns[theirs].printed(row[theirs]))
-        for row in table.values()
+        for row in rows
     ]
     if all(gap.text == NONE for gap in gaps):
         return columns, rows, notes
@@ -46,12 +53,8 @@ def beside_paper(table: Table) -> tuple[list[Column], list[list[Shown]], list[st
     at = order.index(ours) + 1
 
     def arranged(items: Sequence[Any], new: Any) -> list[Any]:
-        return [
-            *(items[i] for i in order[:at]),
-            items[theirs],
-            new,
-            *(items[i] for i in order[at:]),
-        ]
+        before, after = ([items[i] for i in some] for some in (order[:at], order[at:]))
+        return [*before, items[theirs], new, *after]
 
     note = (
         f"{DIFFERENCE}: {columns[ours].name} less the paper's number; overlap: both intervals "
@@ -62,10 +65,7 @@ def beside_paper(table: Table) -> tuple[list[Column], list[list[Shown]], list[st
 
 
 def difference(ours: Printed | None, theirs: Printed | None) -> Shown:
-    """Ours minus the paper's, and whether the intervals overlap, where both have one.
-
-    Of the numbers as they are shown, so that a reader finds the same.
-    """
+    """Ours minus the paper's, as shown, and whether the intervals overlap if both have one."""
     if ours is None or theirs is None:
         return Shown(NONE)
     gap, places = ours.mean - theirs.mean, min(ours.places, theirs.places)
@@ -76,11 +76,9 @@ def difference(ours: Printed | None, theirs: Printed | None) -> Shown:
     return Shown(f"{gap:+.{places}f}", mark=word, sort=gap)
 
 
-def render(columns: Sequence[Column], rows: Iterable[Sequence[Shown]]) -> str:
-    """The element, in a box of its own that scrolls where the page is too narrow.
-
-    What a row is about, its agent, stays in sight then.
-    """
+def render(columns: Sequence[Column | str], rows: Iterable[Sequence[Cell | Shown]]) -> str:
+    """An HTML element that scrolls on a narrow page; the column `agent` stays visible."""
+    columns = [Column(c, side="l") if isinstance(c, str) else c for c in columns]
     header = [column.name for column in columns]
     key = header.index("agent") if "agent" in header else 0
     sides = [column.side + " key" * (i == key) for i, column in enumerate(columns)]
@@ -89,18 +87,19 @@ def render(columns: Sequence[Column], rows: Iterable[Sequence[Shown]]) -> str:
         "</button></th>"
         for name, side in zip(header, sides, strict=True)
     )
-    lines = "".join(f"<tr>{_cells(row, sides)}</tr>\n" for row in rows)
+    lines = ""
+    for row in rows:
+        cells = (_cell(*x) for x in zip(row, columns, sides, strict=True))
+        lines += f"<tr>{''.join(cells)}</tr>\n"
     return (
         f'<div class="scroll" tabindex="0"><table><thead><tr>{titles}</tr></thead>\n'
         f"<tbody>{lines}</tbody></table></div>\n"
     )
 
 
-def _cells(row: Sequence[Shown], sides: Sequence[str]) -> str:
-    return "".join(_cell(cell, side) for cell, side in zip(row, sides, strict=True))
-
-
-def _cell(cell: Shown, side: str) -> str:
+def _cell(cell: Cell | Shown, column: Column, side: str) -> str:
+    if not isinstance(cell, Shown):
+        cell = Shown(column.text(cell), sort=sort_number(cell))
     sort = "" if cell.sort is None else f' data-n="{cell.sort!r}"'
     inner = escape(cell.text)
     if cell.mark:
@@ -109,3 +108,105 @@ def _cell(cell: Shown, side: str) -> str:
         below = "".join(f"<code>{escape(line)}</code>" for line in cell.more)
         inner = f"<details><summary>{inner}</summary>{below}</details>"
     return f'<td class="{side}"{sort}>{inner}</td>'
+
+
+class Setting(NamedTuple):
+    """Runs that differ only in the seed."""
+
+    job: Job
+    """Of the first run."""
+    runs: list[Run]
+
+
+def command_of(runs: Sequence[Run]) -> str:
+    """The command that makes runs of one setting; for imported runs, what their file says."""
+    source = source_of(runs[0].provenance)
+    if source is not None:
+        return str(source.get("command", ""))
+    return train_command(runs[0].job, [run.job.seed for run in runs])
+
+
+def find_settings(runs: Sequence[Run]) -> list[Setting]:
+    """In the order of the runs."""
+    found: dict[str, Setting] = {}
+    for run in runs:
+        same = {**run.job.to_json(), "name": None, "seed": None}
+        key = json.dumps(same, sort_keys=True)
+        found.setdefault(key, Setting(run.job, [])).runs.append(run)
+    return list(found.values())
+
+
+def settings_table(settings: Sequence[Setting]) -> str:
+    """A row per setting, with all of its values."""
+    rows: list[list[Cell | Shown]] = []
+    for i, (job, runs) in enumerate(settings, start=1):
+        groups = {"": job.config, "env.": job.env_config, "training.": job.training or {}}
+        values = [
+            f"{prefix}{name} = {value if isinstance(value, str) else json.dumps(value)}"
+            for prefix, fields in groups.items()
+            for name, value in fields.items()
+        ]
+        config = Shown(f"{len(values)} values" if values else NONE, values)
+        where = [job.label, job.env, job.trace_name]
+        rows.append([i, *where, job.steps, len(runs), config, command_cell([command_of(runs)])])
+    names = ["agent", "env", "trace", Column("steps", ","), Column("seeds"), "config", "command"]
+    return render([Column("no."), *names], rows)
+
+
+def runs_table(settings: Sequence[Setting]) -> str:
+    """A row per run; `no.` is the number of its setting."""
+    rows: list[list[Cell | Shown]] = []
+    for i, setting in enumerate(settings, start=1):
+        for run in setting.runs:
+            job, known = run.job, run.provenance
+            status = f"{run.status}{', imported' if source_of(known) is not None else ''}"
+            origin = [str(known.get(name) or NONE) for name in ("device", "commit")]
+            first = [job.name, i, job.agent, job.trace_name, job.seed, status]
+            rows.append([*first, run.seconds, *origin, command_cell([command_of([run])])])
+    columns = ["run", Column("no."), "agent", "trace", Column("seed"), "status", Column("seconds")]
+    return render([*columns, "device", "commit", "command"], rows)
+
+
+def command_cell(commands: Sequence[str]) -> Shown:
+    """Unfolds to the commands."""
+    known = [command for command in commands if command]
+    left = len(known) - MOST_COMMANDS
+    more = [f"and {left} more"] if left > 0 else []
+    return Shown("show", [*known[:MOST_COMMANDS], *more]) if known else Shown(NONE)
+
+
+def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
+    """Per row of a table, the commands of the settings whose names are in its cells.
+
+    The column agent holds the label of a setting, its variant or point of a sweep, or its agent,
+    and perhaps a remark in parentheses. Columns env, trace and setting narrow the choice.
+    """
+    if "agent" not in table.header:
+        return [[] for _ in table.rows]
+    known = [(one, _names(one.job)) for one in settings]
+    found = []
+    for row in table.texts():
+        cells = dict(zip(table.header, row, strict=True))
+        agent = cells["agent"].split(" (")[0]
+        mine = [
+            (one, names["agent"])
+            for one, names in known
+            if all(
+                cells[name] in names[name] for name in ("env", "trace", "setting") if name in cells
+            )
+        ]
+        same = ([one for one, names in mine if names[i] == agent] for i in range(3))
+        found.append([command_of(one.runs) for one in next(filter(None, same), [])])
+    return found
+
+
+def _names(job: Job) -> dict[str, Sequence[str]]:
+    """What tables call a job, by column. Of 3@1/20, trace 3 played faster, they may say 3."""
+    trace, point = job.trace, (f"{k.replace('_', ' ')} {v}" for k, v in job.point.items())
+    drawn = (trace.family, "all") if trace and trace.family else ()
+    return {
+        "agent": (job.label, job.kind or job.agent, job.agent),
+        "env": (job.env,),
+        "trace": (str(trace), str(trace.whole), *drawn) if trace else (NONE,),
+        "setting": (document.setting(job), ", ".join(point)),
+    }

@@ -1,4 +1,4 @@
-"""The format in which results of other code come: docs/import.md. Here it is read and checked."""
+"""Reads and checks the file format for results of other code (docs/import.md)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ABOUT = (
     "format", "code", "commit", "command", "device", "date", "versions", "note", "steps", "epoch",
     "scale", "env_config",
 )  # fmt: skip
-"""Names that may stand above the table; the first two must."""
+"""Names of lines above the table; the first two are required."""
 DEFAULT_EPOCH = 200
 
 
 class Key(NamedTuple):
-    """What tells a run from others."""
+    """What identifies a run."""
 
     agent: str
     env: str
@@ -38,30 +38,34 @@ class Rows(NamedTuple):
 
     step: list[int]
     value: list[float]
-    """Mean return of the episodes; NaN where none ended."""
+    """Mean return of the episodes; NaN if none ended."""
     episodes: list[float]
     metrics: dict[str, list[float]]
 
 
 class File(NamedTuple):
-    """What stands above the table; steps of an epoch, and of a run (None: its last row's); runs."""
+    """A parsed file."""
 
     about: dict[str, str]
+    """The lines above the table."""
     epoch: int
     steps: int | None
+    """Of a run; None: up to its last row."""
     runs: dict[Key, Rows]
 
 
 def parse(content: bytes, where: str) -> File:
-    """Read the content of a file; InputError with the line where one is wrong."""
+    """Read the content of a file; InputError names the line of a mistake."""
     try:
         lines = content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is no text in UTF-8: save it as CSV in UTF-8") from error
     first = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
     about = _about(lines[:first], where)
-    epoch = _header_number(about, "epoch", where) or DEFAULT_EPOCH
-    steps = _header_number(about, "steps", where)
+    epoch, steps = (
+        whole(about, name, f"{where}, '# {name}'") if name in about else None
+        for name in ("epoch", "steps")
+    )
     groups: dict[Key, Rows] = {}
     for key, at, row, metrics in _rows(lines[first:], first, where):
         mine = groups.setdefault(key, Rows([], [], [], {name: [] for name in metrics}))
@@ -79,7 +83,7 @@ def parse(content: bytes, where: str) -> File:
             mine.metrics[name].append(finite(row, name, at, low))
     if not groups:
         raise InputError(f"{where} has no rows below its header")
-    return File(about, epoch, steps, groups)
+    return File(about, epoch or DEFAULT_EPOCH, steps, groups)
 
 
 def _about(lines: list[str], where: str) -> dict[str, str]:
@@ -93,25 +97,21 @@ def _about(lines: list[str], where: str) -> dict[str, str]:
         if name not in ABOUT:
             raise InputError(f"{where}, line {number}: {unknown('name', name, ABOUT)}")
         if name in about:
-            raise InputError(f"{where}, line {number}: {name} stands there twice")
+            raise InputError(f"{where}, line {number}: {name} is given twice")
         about[name] = value
     if about.get("format") != FORMAT:
         found = f"{about['format']!r}" if "format" in about else "no such line"
         raise InputError(f"{where} must begin with '# format: {FORMAT}', it has {found}: "
-                         "docs/import.md tells the format")  # fmt: skip
+                         "docs/import.md has the format")  # fmt: skip
     if "code" not in about:
         raise InputError(f"{where} does not say which code made it: add '# code: NAME or ADDRESS'")
     return about
 
 
-def _header_number(about: Mapping[str, str], name: str, where: str) -> int | None:
-    return whole(about, name, f"{where}, '# {name}'") if name in about else None
-
-
 def _rows(
     lines: list[str], first: int, where: str
 ) -> Iterator[tuple[Key, str, dict[str, str], list[str]]]:
-    """Of each line: its run, its place, its cells by name, the names of its metrics."""
+    """Yields each line's run, position, cells by name, and names of metrics."""
     reader = csv.reader(io.StringIO("\n".join(lines)), strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
@@ -133,13 +133,13 @@ def _rows(
 
 
 def _check_header(header: list[str], at: str) -> list[str]:
-    """The names of the metrics in it."""
+    """Returns the names of its metrics."""
     missing = [name for name in NEEDED if name not in header]
     if missing:
         raise InputError(f"{at}: the header has no {', '.join(missing)}: needs {', '.join(NEEDED)}")
     if len(set(header)) < len(header):
         raise InputError(f"{at}: the header names a column twice")
-    more = [name for name in header if name not in NEEDED and name not in ("episodes", "reward")]
+    more = [name for name in header if name not in (*NEEDED, "episodes", "reward")]
     for name in more:
         reserved = name in RESERVED or name.startswith(RESERVED_STARTS)
         if reserved or not name.isidentifier():
@@ -148,7 +148,7 @@ def _check_header(header: list[str], at: str) -> list[str]:
 
 
 def whole(row: Mapping[str, str], name: str, at: str, low: int = 1) -> int:
-    """A cell that holds a whole number from `low` on."""
+    """A cell with an integer of at least `low`."""
     text = row[name]
     value = float(text) if text.isascii() and text.replace(".", "", 1).isdigit() else text
     return plain_values.whole(f"{at}: {name}", value, low)
@@ -157,7 +157,7 @@ def whole(row: Mapping[str, str], name: str, at: str, low: int = 1) -> int:
 def finite(
     row: Mapping[str, str], name: str, at: str, low: float = -plain_values.FLOAT_MAX
 ) -> float:
-    """A cell that holds a finite number from `low` on."""
+    """A cell with a finite number of at least `low`."""
     try:
         return plain_values.number(f"{at}: {name}", float(row[name]), low)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""Results of other code as runs of ours: docs/import.md has the format.
+"""Results of other code as runs of ours (docs/import.md has the format).
 
-A file has a row per episode, or per block of episodes; they are put into epochs as our own runs
-have them, so that every table treats both alike. The agent is then called `imported:NAME`.
+A file has a row per episode or block of episodes. They are put into epochs as in our own runs, so
+that every table treats both alike. The agent is then called `imported:NAME`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from lcpo.run.store import record as records
 from lcpo.run.store.files import load_document, save_arrays, save_document, sweep
 from lcpo.run.store.lock import locked
 from lcpo.run.store.outputs import check_entries, check_folder, check_own_folder
-from lcpo.run.store.results import Result, load_outcome, save_outcome
+from lcpo.run.store.results import load_outcome, save_outcome
+from lcpo.study.measure.compare import source_of
 from lcpo.study.report.import_format import File, Key, Rows, finite, parse
 
 SCHEMA = 1
@@ -47,29 +48,11 @@ class Imported(NamedTuple):
     environment: dict[str, Any]
 
 
-def source_of(provenance: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Of an imported run: what its file says of its origin; None: the run is ours."""
-    found = provenance.get("imported")
-    return found if isinstance(found, dict) else None
-
-
-def imported_agents(results: Iterable[Result]) -> dict[str, str]:
-    """The agents of imported runs, and the code that each is of."""
-    sources = {r.job.agent: source_of(r.provenance) for r in results}
-    return {agent: str(found.get("code")) for agent, found in sources.items() if found}
-
-
-def imported_notes(results: Iterable[Result]) -> list[str]:
-    """What a table says of them."""
-    found = imported_agents(results).items()
-    return [f"{agent}: not run here but imported, made by {code}" for agent, code in found]
-
-
 def import_file(file: str | Path, out: str | Path) -> list[str]:
-    """Write the runs of a file into an output folder; their names. All is checked before.
+    """Check a file and write its runs into an output folder; returns their names.
 
-    OUT/importing.json names them until all are there: where it is left, nobody reads the runs, and
-    the next import removes them. An import that fails removes what it has written itself.
+    OUT/importing.json names the runs until all are written. If it remains, the runs are not read,
+    and the next import removes them. A failed import removes what it wrote.
     """
     file, out = plain_values.path("file", file), plain_values.path("out", out)
     content = _read(file)
@@ -122,15 +105,15 @@ def _write(runs: Sequence[Imported], about: Mapping[str, str], out: Path) -> Non
 
 
 def _remove(out: Path, names: Iterable[Any]) -> None:
-    """What an import that did not end has written; the file that says so goes last."""
+    """Remove what an interrupted import wrote, and last the file that names it."""
     for name in names:
         if not isinstance(name, str) or not is_file_name(name):
-            raise InputError(f"{layout.import_file(out)} is no file of ours: delete it")
+            raise InputError(f"{layout.import_file(out)} is not of lcpo import: delete it")
         run = layout.run_files(out, name)
         for path in (run.manifest, run.record):
             path.unlink(missing_ok=True)
         sweep(run.folder)
-        with contextlib.suppress(OSError):  # it was not made yet, or somebody put something there
+        with contextlib.suppress(OSError):  # not made yet, or not empty
             run.folder.rmdir()
     with contextlib.suppress(OSError):  # it holds other runs
         layout.runs_folder(out).rmdir()
@@ -138,7 +121,6 @@ def _remove(out: Path, names: Iterable[Any]) -> None:
 
 
 def _is_of_imports(out: Path) -> bool:
-    """Whether a folder holds imported runs and no others."""
     if layout.import_file(out).exists():
         return True
     found = [load_outcome(run) or {} for run in layout.ended_runs(out)]
@@ -148,7 +130,7 @@ def _is_of_imports(out: Path) -> bool:
 def _read(file: Path) -> bytes:
     try:
         if not file.is_file():
-            raise InputError(f"{file} is no file: give one as docs/import.md tells")
+            raise InputError(f"{file} is no file: give one in the format of docs/import.md")
         if file.stat().st_size > LARGEST:
             raise InputError(f"{file} is larger than {LARGEST:,} bytes: give means of blocks")
         return file.read_bytes()
@@ -171,9 +153,9 @@ def _run(key: Key, rows: Rows, file: File, where: str) -> Imported:
 
 
 def _record(rows: Rows, count: int, epoch: int, what: str) -> records.Record:
-    """As `records.thin` makes it of our own: epochs of equal length, each with its episodes."""
+    """As in our own runs: epochs of equal length, each with its episodes."""
     at = (np.asarray(rows.step) - 1) // epoch
-    whole = at < count  # what came after the last whole epoch is left out, as in our runs
+    whole = at < count  # without what follows the last whole epoch, as in our runs
     at, value = at[whole], np.asarray(rows.value)[whole]
     episodes = np.where(np.isnan(value), 0.0, np.asarray(rows.episodes)[whole])
 
@@ -197,9 +179,16 @@ def _record(rows: Rows, count: int, epoch: int, what: str) -> records.Record:
 
 
 def _job(key: Key, steps: int, about: Mapping[str, str], what: str) -> tuple[Job, dict[str, Any]]:
-    """The job that would have made the run, had it been ours; what reports must know of its env."""
+    """A job for the run, and what reports need to know about its environment."""
     agent, env, trace, seed = key
-    scale, environment, env_config = 1.0, {}, _env_values(about, what)
+    try:
+        env_config = json.loads(about.get("env_config", "{}"))
+    except (ValueError, RecursionError):
+        env_config = None
+    if not isinstance(env_config, dict):
+        text = about["env_config"][:80]
+        raise InputError(f"{what}: env_config = {text!r}: needs JSON, {{...}}")
+    scale, environment = 1.0, {}
     if env in ENVS:
         made = configs.make(ENVS[env], env_config)
         env_config = configs.to_json(made)
@@ -219,13 +208,3 @@ def _job(key: Key, steps: int, about: Mapping[str, str], what: str) -> tuple[Job
         name = job.name[:80]
         raise InputError(f"{what}: {name!r} cannot be the name of a folder: rename the agent")
     return job, environment
-
-
-def _env_values(about: Mapping[str, str], what: str) -> dict[str, Any]:
-    try:
-        found = json.loads(about.get("env_config", "{}"))
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise InputError(f"{what}: env_config = {about['env_config'][:80]!r}: needs JSON, {{...}}")
-    return found

@@ -1,8 +1,8 @@
-"""The files of a report: report.json, which has all of it as values, tables and figures for
-readers, the runs behind them, and how they were made.
+"""The files of a report: report.json with all values, tables and figures for readers, seeds.csv,
+and made.json, which says how the report was made.
 
-made.json says which command wrote the report, and has the digest of each file. So the next report
-replaces what that command wrote, as it wrote it, and nothing else.
+made.json names the command that wrote the report and has the digest of each file. The next report
+of that command replaces these files if they are unchanged, and no others.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from lcpo.run.store import layout
 from lcpo.run.store.files import load_json, save_bytes
 from lcpo.run.store.outputs import check_file
 from lcpo.run.store.results import Result, provenance
+from lcpo.study.measure.compare import imported_agents
 from lcpo.study.report import document, tables
 from lcpo.study.report.document import REPORT
-from lcpo.study.report.imports import imported_agents
 from lcpo.study.study import Picture, Report
 
 MADE, SEEDS = "made.json", "seeds.csv"
 SUFFIXES = {f".{suffix}" for suffix in (*tables.FORMATS, *Picture._fields)}
 PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
 LARGEST, DEEPEST = 2**25, 8
-"""Bytes of made.json, and levels of its values."""
+"""Limits on made.json: bytes and nesting."""
 FILES = (*(f"table.{suffix}" for suffix in tables.FORMATS), SEEDS, REPORT)
-"""That every report has, but for made.json."""
+"""Files of every report beside made.json."""
 
 
 def write_files(
@@ -43,12 +43,12 @@ def write_files(
     by: str,
 ) -> list[Path]:
     """Write a report into a folder: report.json, seeds.csv, made.json, a table as NAME.txt, .md,
-    .tex and .csv, a figure as NAME.png and .svg.
+    .tex and .csv, a figure as NAME.png and .svg; returns the paths.
 
-    `results`: the runs that it was made from; `command`: the command line that made it; `by`: its
-    command, as `lcpo compare` or `lcpo reproduce windy`. Returns the paths. What an
-    earlier report left in the folder, and this one has not, is deleted: a page would show it as if
-    it were of these runs. InputError, and nothing is written, where a file is not the command's.
+    `results`: the runs behind it; `command`: the command line that made it; `by`: its command, such
+    as `lcpo compare` or `lcpo reproduce windy`. Files of its earlier report that this one lacks are
+    deleted, so that no page shows them with these runs. InputError, before anything is written, if
+    a file there is not the command's.
     """
     contents: dict[str, bytes] = {}
     for name, table in report.tables.items():
@@ -69,68 +69,76 @@ def write_files(
 def write_made(out: Path, contents: Mapping[str, bytes], made: Mapping[str, Any], by: str) -> None:
     """Write files into a folder, and made.json, which says whose they are.
 
-    made.json comes first, and names what each file holds before and after: whenever this is killed,
-    the same command knows all of it for its own.
+    made.json is written first, with the digests of each file before and after: if this process is
+    killed, the same command still recognizes all of them.
     """
     check_report(out, by, contents)
-    known = _digests(out, _made_by(out, by) or {})
+    known = _known(out, by)
     stale = [name for name in known if name not in contents and _is_known(out / name, known)]
-    before = {n: [_digest(out / n)] for n in (*contents, *stale) if (out / n).exists()}
     new = {name: [hashlib.sha256(content).hexdigest()] for name, content in contents.items()}
-    either = {n: [*before.get(n, []), *new.get(n, [])] for n in (*contents, *stale)}
-    _write_json(out / MADE, {"by": by, **made, "files": either})
+    either = {
+        name: [*([_digest(out / name)] if (out / name).exists() else []), *new.get(name, [])]
+        for name in (*contents, *stale)
+    }
+
+    def write(files: Mapping[str, Sequence[str]]) -> None:
+        write_bytes(out / MADE, json.dumps({"by": by, **made, "files": files}, indent=1).encode())
+
+    write(either)
     for name, content in contents.items():
         write_bytes(out / name, content)
     for name in stale:
         (out / name).unlink()
-    _write_json(out / MADE, {"by": by, **made, "files": new})
+    write(new)
 
 
 def check_report(out: Path, by: str, names: Iterable[str] = FILES) -> None:
-    """Raise InputError unless the command `by` may write these files of a report into a folder.
-
-    (Into folders of any kind: whether the folder is the command's is for the command to say.)
-    """
-    made = _made_by(out, by)
-    known = _digests(out, made or {})
-    if made is None and (other := written_by(_made(out))):
+    """Raise InputError unless the command `by` may write these files of a report into a folder."""
+    mine = is_report(out, by)
+    if not mine and (other := written_by(_made(out))):
         raise InputError(f"{out} holds files that {other} wrote: give {by} a folder of its own")
-    check_file(out / MADE, by, lambda path: made is not None)
-    # The first version did not name them: in a folder of this command, the files were its own.
-    trusted = made is not None and "files" not in made
+    check_file(out / MADE, by, lambda path: mine)
+    known = _known(out, by)
     for name in names:
-        check_file(out / name, by, lambda path: trusted or _is_known(path, known))
+        check_file(out / name, by, lambda path: _is_known(path, known))
 
 
 def is_report(out: Path, by: str) -> bool:
     """Whether a folder holds a report of the command `by`."""
-    return _made_by(out, by) is not None
+    made = _made(out)
+    who = written_by(made)
+    # An earlier version named no command for `lcpo.compare`, which writes a plan beside the report.
+    unnamed = who is None and made.get("command") == [] and layout.plan_file(out).exists()
+    return who == by or (unnamed and by == "lcpo compare")
 
 
 def read_made(out: Path) -> dict[str, Any]:
-    """What made.json of a folder says; empty where there is none; InputError where it is damaged.
+    """The content of made.json; empty if there is none; InputError if it is damaged.
 
-    One that leads elsewhere is refused: a page shows it, and may be given to others.
+    A link out of the folder is refused: the page shows made.json and may be shared.
     """
     path = out / MADE
     layout.check_links(out, path)
     if not path.exists():
         return {}
     if path.is_file() and path.stat().st_size > LARGEST:
-        raise InputError(f"{path} is larger than {LARGEST:,} bytes: no file of ours")
+        raise InputError(f"{path} is larger than {LARGEST:,} bytes: lcpo wrote no such file")
     made = load_json(path)
     if not isinstance(made, dict):
-        raise InputError(f"{path} is no file of ours: it holds a {type(made).__name__}")
-    level = [made]
+        raise InputError(f"{path} holds a {type(made).__name__}: lcpo wrote no such file")
+    level: list[Any] = [made]
     for _ in range(DEEPEST):
-        level = [x for value in level for x in _inner(value)]
+        inner = [
+            x for value in level for x in (value.values() if isinstance(value, dict) else value)
+        ]
+        level = [x for x in inner if isinstance(x, (dict, list))]
     if level:
-        raise InputError(f"{path} is no file of ours: its values are nested deeper than {DEEPEST}")
+        raise InputError(f"{path} has values nested deeper than {DEEPEST}: lcpo wrote no such file")
     return made
 
 
 def written_by(made: Mapping[str, Any]) -> str | None:
-    """Which command wrote a made.json; None: it does not say."""
+    """The command that wrote a made.json; None: it does not say."""
     by, command = made.get("by"), made.get("command")
     if isinstance(by, str):
         return by
@@ -141,25 +149,16 @@ def written_by(made: Mapping[str, Any]) -> str | None:
     return " ".join(words[: 3 if words[1] == "reproduce" else 2])
 
 
-def _made_by(out: Path, by: str) -> dict[str, Any] | None:
-    """made.json of a folder, if the command `by` wrote it; None: another did, or there is none."""
-    made = _made(out)
-    who = written_by(made)
-    # An earlier version, called from Python, did not say; where a plan stands beside, it compared.
-    unsaid = who is None and made.get("command") == [] and layout.plan_file(out).exists()
-    return made if who == by or (unsaid and by == "lcpo compare") else None
-
-
 def _made(out: Path) -> dict[str, Any]:
-    """made.json of a folder; empty where it is damaged, too."""
+    """made.json; empty if it is damaged."""
     with contextlib.suppress(InputError):
         return read_made(out)
     return {}
 
 
-def _digests(out: Path, made: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Of the files that made.json names: what they may hold."""
-    files = made.get("files")
+def _known(out: Path, by: str) -> dict[str, list[str]]:
+    """The files that the command `by` wrote, and the digests that they may have."""
+    files = _made(out).get("files") if is_report(out, by) else None
     if isinstance(files, list):  # of an earlier version, which kept names only
         there = {name: out / name for name in files if isinstance(name, str)}
         files = {name: [_digest(path)] for name, path in there.items() if path.is_file()}
@@ -184,39 +183,36 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _inner(value: Any) -> list[Any]:
-    """The lists and objects in one."""
-    found = value.values() if isinstance(value, dict) else value
-    return [x for x in found if isinstance(x, (dict, list))]
-
-
 def how_made(results: Sequence[Result], command: str | None = None) -> dict[str, Any]:
-    """How a report was made: the command, and what the manifests of its runs say.
+    """How a report was made: the command, and the manifests of its runs.
 
-    Lists hold every value that occurs: runs that were resumed elsewhere may differ. Empty: unknown.
-    Without runs, the report was made by this process.
+    Lists hold every value that occurs, because resumed runs may differ; empty: unknown. Without
+    runs, this process made the report.
     """
     jobs = [result.job for result in results]
     sources = [result.provenance for result in results] or [provenance()]
-
     imported = imported_agents(results)
+    finished = sum(result.status == "finished" for result in results)
 
-    def values(name: str) -> list[Any]:
-        return _distinct([source.get(name) for source in sources])
+    def distinct(values: Iterable[Any]) -> list[Any]:
+        return [value for value in dict.fromkeys(values) if value is not None]
+
+    def origin(name: str) -> list[Any]:
+        return distinct(source.get(name) for source in sources)
 
     return {
         "command": [] if command is None else [command],
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "commit": values("commit"),
-        "device": values("device"),
-        "versions": {name: values(name) for name in PACKAGES},
-        "agents": _distinct([job.agent for job in jobs]),
-        "envs": _distinct([job.env for job in jobs]),
-        "traces": _distinct([job.trace_name for job in jobs]),
-        "steps": _distinct([job.steps for job in jobs]),
+        "commit": origin("commit"),
+        "device": origin("device"),
+        "versions": {name: origin(name) for name in PACKAGES},
+        "agents": distinct(job.agent for job in jobs),
+        "envs": distinct(job.env for job in jobs),
+        "traces": distinct(job.trace_name for job in jobs),
+        "steps": distinct(job.steps for job in jobs),
         "seeds": len({job.seed for job in jobs}),
-        "finished": sum(result.status == "finished" for result in results),
-        "failed": sum(result.status != "finished" for result in results),
+        "finished": finished,
+        "failed": len(results) - finished,
         **({"imported": imported} if imported else {}),
     }
 
@@ -227,11 +223,3 @@ def write_bytes(path: Path, content: bytes) -> None:
         save_bytes(path, content)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _write_json(path: Path, value: Any) -> None:
-    write_bytes(path, json.dumps(value, indent=1).encode())
-
-
-def _distinct(values: Sequence[Any]) -> list[Any]:
-    return [value for value in dict.fromkeys(values) if value is not None]

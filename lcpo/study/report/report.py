@@ -9,14 +9,14 @@ from typing import Any
 from lcpo.errors import InputError
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
+from lcpo.study.costs import short_count
 from lcpo.study.measure import compare, stats
 from lcpo.study.measure.compare import AgentRow, Summary
 from lcpo.study.measure.memory import memory_numbers
-from lcpo.study.measure.seeds import seeds_table
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report import curves, tables
+from lcpo.study.report import figures
 from lcpo.study.report.cells import NONE, Cell, Column, Count, Noted
-from lcpo.study.report.figures import to_picture
+from lcpo.study.report.document import seeds_table
 from lcpo.study.report.output import write_files
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
@@ -32,17 +32,22 @@ MEASURED = {
     "step_fraction": Column("accepted step"),
     "anchor_kl": Column("anchor KL", "e", decimals=1),
 }
-"""How `AgentRow.measured` is shown."""
+"""Columns of `AgentRow.measured`."""
 
 
 def to_table(summary: Summary) -> Table:
-    """For readers; columns that no agent has a value for are for programs alone."""
+    """A row per agent; columns without any value are hidden."""
     c = summary
     seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
     what = "reward" if c.endless else "return"
-    late = f"{what} after {tables.short_count(c.warmup)}"
+    late = f"{what} after {short_count(c.warmup)}"
     where = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup,
              "reference": c.reference}  # fmt: skip
+
+    def paired(row: AgentRow) -> Cell:
+        found = row.difference or UNKNOWN
+        return Noted(found, f"n={found.n}") if 0 < found.n < seeds else found
+
     fields: list[tuple[Column, Callable[[AgentRow], Cell]]] = [
         *((Column(name, hidden=True), lambda row, x=x: x) for name, x in where.items()),
         (Column("agent", side="l"), lambda row: row.label),
@@ -54,7 +59,7 @@ def to_table(summary: Summary) -> Table:
         (Column("whole run"), lambda row: row.whole_run),
         *(_measured(m.name, Column(m.title), UNKNOWN) for m in c.measures),
         *(_measured(name, MEASURED[name], UNKNOWN) for name in compare.MEMORY),
-        (Column(f"minus {c.reference}", "+", key="difference"), lambda row: _paired(row, seeds)),
+        (Column(f"minus {c.reference}", "+", key="difference"), paired),
         (Column("P(better)", "bounds", key="improvement"), lambda row: row.improvement or UNKNOWN),
         *(_measured(name, MEASURED[name]) for name in compare.CONSTRAINT),
         (Column("seconds"), lambda row: row.seconds),
@@ -81,21 +86,15 @@ def _measured(
 
 
 def seeds_cell(row: AgentRow) -> int | Count:
-    """How many seeds finished, and what became of the others."""
+    """How many seeds finished, and what happened to the others."""
     total = row.finished + row.failed + row.missing
     rest = [(row.failed, "failed"), (row.missing, "missing")]
     why = ", ".join(f"{count} {word}" for count, word in rest if count)
     return Count(row.finished, total, why) if why else total
 
 
-def _paired(row: AgentRow, seeds: int) -> Cell:
-    """Pairs are counted where some seed is missing."""
-    found = row.difference or UNKNOWN
-    return Noted(found, f"n={found.n}") if 0 < found.n < seeds else found
-
-
 def seed_numbers(summary: Summary, result: Result) -> dict[str, float | None]:
-    """What seeds.csv says of a finished run."""
+    """A finished run's numbers in seeds.csv."""
     record, memory = result.record, summary.memory
     numbers: dict[str, float | None] = {
         "return_after_warmup": compare.run_return(record, summary.warmup, summary.endless),
@@ -107,7 +106,7 @@ def seed_numbers(summary: Summary, result: Result) -> dict[str, float | None]:
     numbers |= {m.key: m.of(record, summary.warmup) for m in own}
     if memory is not None:
         numbers |= memory_numbers(record, memory)
-    if "num_models" in record:  # of an agent that tells contexts apart
+    if "num_models" in record:  # of an agent that detects contexts
         numbers["num_models"] = float(record["num_models"][-1])
     return {**numbers, "constraint_active": records.activity(record)}
 
@@ -117,14 +116,14 @@ def make_report(summary: Summary, results: Sequence[Result]) -> Report:
     return Report(
         seeds=seeds_table(results, lambda result: seed_numbers(summary, result)),
         tables={"table": to_table(summary)},
-        figures={"curves": to_picture(plot_curves(summary, results)[0].figure)},
+        figures={"curves": figures.to_picture(plot_curves(summary, results)[0].figure)},
     )
 
 
 def plot_curves(summary: Summary, results: Sequence[Result]) -> list[Any]:
-    """The learning curves of a comparison of `results`: the axes, of the figure `axes[0].figure`.
+    """The axes of learning curves, in the figure `axes[0].figure`.
 
-    The upper one has returns, the lower one, where there are several agents, differences.
+    The upper panel has returns; the lower one, with several agents, their differences.
     """
     groups = {
         label: {r.job.seed: r.record for r in compare.finished_runs(runs)}
@@ -133,13 +132,13 @@ def plot_curves(summary: Summary, results: Sequence[Result]) -> list[Any]:
     memory = summary.memory
     lines = [] if memory is None else memory.switches.start[1:].tolist()
     title = to_table(summary).title
-    return curves.plot(groups, summary.reference, lines, title, summary.endless)
+    return figures.plot_curves(groups, summary.reference, lines, title, summary.endless)
 
 
 def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
-    """A report on all runs in a folder that has none, as that of `lcpo train`; the paths.
+    """Write a report on all runs of a folder without one, such as that of `lcpo train`; its paths.
 
-    A table and curves for each environment and trace; where there are several, with their names.
+    A table and curves for each environment and trace, which name the files if there are several.
     """
     results = load_results(out)
     parts: dict[tuple[str, str | None], list[Result]] = {}
@@ -148,31 +147,25 @@ def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
     parts = {where: runs for where, runs in parts.items() if compare.finished_runs(runs)}
     if not parts:
         raise InputError(f"{out} holds no finished run: nothing to report yet")
+
+    def whole_run(result: Result) -> dict[str, float | None]:
+        endless = not result.record["epochs"].any()
+        return {"whole_run": compare.run_return(result.record, 0, endless)}
+
     found = {}
     for (env, trace), runs in parts.items():
         end = f"-{env}-{trace or 'none'}" if len(parts) > 1 else ""
         found[file_name(end)] = make_report(compare.summarise(runs), runs)
     whole = Report(
-        seeds=seeds_table(results, _plain_numbers),
+        seeds=seeds_table(results, whole_run),
         tables={k + end: v for end, r in found.items() for k, v in r.tables.items()},
         figures={k + end: v for end, r in found.items() for k, v in r.figures.items()},
     )
     return write_files(whole, results, out, command, by="lcpo report")
 
 
-def _plain_numbers(result: Result) -> dict[str, float | None]:
-    return {"whole_run": compare.run_return(result.record, 0, not result.record["epochs"].any())}
-
-
 def write_report(
-    summary: Summary,
-    results: Sequence[Result],
-    out: str | Path,
-    command: str | None = None,
+    summary: Summary, results: Sequence[Result], out: str | Path, command: str | None = None
 ) -> list[Path]:
-    """Write table.txt, .md, .tex (for readers), .csv (numbers), seeds.csv, made.json, curves.*.
-
-    `command`: the command line that made it. Returns the paths.
-    """
-    report = make_report(summary, results)
-    return write_files(report, results, out, command, by="lcpo compare")
+    """Write the files of a comparison; returns their paths. `command`: the command line."""
+    return write_files(make_report(summary, results), results, out, command, by="lcpo compare")

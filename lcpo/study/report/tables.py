@@ -1,4 +1,4 @@
-"""A table of values, and its renderers: terminal, Markdown, LaTeX, CSV (`html_table` has HTML).
+"""A table of values and its renderers: terminal, Markdown, LaTeX, CSV (`html_table` has HTML).
 
     Table(
         ["agent", Column("seeds"), Column("return"), Column("paper")],
@@ -7,10 +7,10 @@
         compared=("return", "paper"),
     )
 
-A column that is given by its name alone holds text. Rows hold values (`lcpo.study.report.cells`),
-never numbers that were made texts: a cell of a reader's format is written by its column, and a CSV
-file has every number in full, an estimate as four columns (NAME_mean, _low, _high, _n). `compared`
-names our column and the paper's, of which the page shows the difference.
+A column given by its name alone holds text. Rows hold values (`lcpo.study.report.cells`), which
+their columns format for readers. A CSV file has every number in full, and an estimate as four
+columns (NAME_mean, _low, _high, _n). `compared` names our column and the paper's; the page shows
+their difference.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Table:
     """Rows of values under their columns."""
 
     columns: Sequence[Column | str]
-    """A name alone is a column of text, on the left."""
+    """A name alone is a text column, aligned to the left."""
     rows: Sequence[Sequence[Cell]]
     title: str = ""
     notes: Sequence[str] = ()
     compared: tuple[str, str] | None = None
-    """Our column and the paper's, by name, which the page compares; None: there are no two."""
+    """The names of our column and the paper's that the page compares; None: it compares none."""
 
     def __post_init__(self) -> None:
         columns = tuple(
@@ -56,48 +56,44 @@ class Table:
 
     @property
     def every(self) -> tuple[Column, ...]:
-        """The columns, those that are hidden among them."""
+        """All columns, including hidden ones."""
         return cast("tuple[Column, ...]", self.columns)
 
     @property
     def shown(self) -> list[Column]:
-        """The columns that readers see."""
         return [column for column in self.every if not column.hidden]
 
     @property
     def header(self) -> list[str]:
-        """Their names."""
         return [column.name for column in self.shown]
 
-    @property
-    def sides(self) -> str:
-        """On which side each stands, 'l' or 'r'."""
-        return "".join(column.side for column in self.shown)
-
     def values(self) -> list[list[Cell]]:
-        """The rows, without what is hidden."""
+        """The rows without hidden columns."""
         kept = [i for i, column in enumerate(self.every) if not column.hidden]
         return [[row[i] for i in kept] for row in self.rows]
 
     def texts(self) -> list[list[str]]:
-        """The same as readers see them."""
+        """The same, formatted for readers."""
         return [
             [column.text(cell) for column, cell in zip(self.shown, row, strict=True)]
             for row in self.values()
         ]
 
     def to_text(self, width: int | None = None) -> str:
-        """For a terminal; with a width, without the last columns that do not fit into it."""
+        """For a terminal; with a width, the last columns that do not fit are left out."""
         header, rows, notes = self.header, self.texts(), list(self.notes)
-        if width is not None and _width(_widths([header, *rows])) > width:
-            header, rows, more = _narrowed(header, rows, width)
-            notes += more
-        widths = _widths([header, *rows])
+        if width is not None and _width([header, *rows]) > width:
+            header, rows, kept = _narrowed(header, rows, width)
+            notes += (
+                [f"columns that do not fit: {', '.join(header[kept:])}"] if header[kept:] else []
+            )
+            header, rows = header[:kept], [row[:kept] for row in rows]
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
 
         def join(cells: Sequence[str]) -> str:
             padded = (
-                cell.rjust(width) if side == "r" else cell.ljust(width)
-                for cell, width, side in zip(cells, widths, self.sides, strict=False)
+                cell.rjust(width) if column.side == "r" else cell.ljust(width)
+                for cell, width, column in zip(cells, widths, self.shown, strict=False)
             )
             return "  ".join(padded).rstrip()
 
@@ -106,19 +102,19 @@ class Table:
         return "\n".join([*head, join(header), rule, *map(join, rows), *notes]) + "\n"
 
     def to_markdown(self) -> str:
-        """A GitHub table, the title above and the notes below it."""
+        """A GitHub table with the title above and the notes below it."""
 
         def join(cells: Iterable[str]) -> str:
             return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
         head = [self.title, ""] if self.title else []
-        rule = "|" + "|".join("---:" if side == "r" else "---" for side in self.sides) + "|"
+        rule = "|".join("---:" if column.side == "r" else "---" for column in self.shown)
         notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
-        body = [join(self.header), rule, *map(join, self.texts())]
+        body = [join(self.header), f"|{rule}|", *map(join, self.texts())]
         return "\n".join([*head, *body, *notes]) + "\n"
 
     def to_latex(self) -> str:
-        """A booktabs tabular to be \\input into a table; title and notes are comments."""
+        """A booktabs tabular to \\input into a table; title and notes are comments."""
 
         def escape(cell: str) -> str:
             # A sign needs math mode, a hyphen between letters must not have it.
@@ -129,13 +125,14 @@ class Table:
             return " & ".join(map(escape, cells)) + r" \\"
 
         comments = [f"% {line}" for line in (self.title, *self.notes) if line]
-        begin, end = rf"\begin{{tabular}}{{{self.sides}}}", r"\end{tabular}"
+        sides = "".join(column.side for column in self.shown)
+        begin, end = rf"\begin{{tabular}}{{{sides}}}", r"\end{tabular}"
         rows = map(join, self.texts())
         body = [r"\toprule", join(self.header), r"\midrule", *rows, r"\bottomrule"]
         return "\n".join([*comments, begin, *body, end]) + "\n"
 
     def to_csv(self) -> str:
-        """Header and rows, every number in full; title and notes are left out."""
+        """Header and rows with every number in full, without title and notes."""
         data = self._data()
         out = io.StringIO()
         write = csv.writer(out, lineterminator="\n").writerow
@@ -145,7 +142,7 @@ class Table:
         return out.getvalue()
 
     def records(self) -> list[dict[str, Plain]]:
-        """The rows as CSV files have them, by the names of columns there."""
+        """The rows as in the CSV file, by the names of its columns."""
         data = self._data()
         return [dict(zip(data, line, strict=True)) for line in zip(*data.values(), strict=True)]
 
@@ -162,23 +159,20 @@ class Table:
 
 
 def _plain(cell: Any) -> Cell:
-    """Python's own number of one of NumPy's."""
-    return cell.item() if hasattr(cell, "item") else cell
+    return cell.item() if hasattr(cell, "item") else cell  # a number of NumPy's
 
 
 def _in_full(value: Plain) -> str:
-    """Empty where there is no value."""
     if isinstance(value, str):
         return plain_text(value)
     return "" if value is None or value != value else str(value)
 
 
 def plain_text(cell: str) -> str:
-    """A text of a CSV file as a spreadsheet takes it for text.
+    """Text for a CSV file that no spreadsheet takes for a formula.
 
-    One that begins as a formula does would be computed, and may call programs: names come from
-    files of others. A quote before it, which spreadsheets know, makes it text. (A carriage return
-    would end the line: Python writes it without quotes.)
+    A formula may call programs, and names come from other people's files. A leading quote makes it
+    text. A carriage return would end the line, because Python does not quote it.
     """
     cell = cell.replace("\r", " ")
     is_formula = cell.lstrip().startswith(("=", "+", "-", "@")) and cell != NONE
@@ -186,32 +180,29 @@ def plain_text(cell: str) -> str:
 
 
 NAME_WIDTH, HEADER_WIDTH = 20, 16
-"""Characters of a name and of a header, where a terminal is too narrow for all of them."""
-
-
-def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+"""Characters of a name and of a header on a terminal that is too narrow for the whole table."""
 
 
 def _narrowed(
     header: list[str], rows: list[list[str]], width: int
-) -> tuple[list[str], list[list[str]], list[str]]:
-    """At most so wide: names and headers are cut, then the last columns are left out.
-
-    The first two columns stay. A note tells what was left out.
-    """
-    names = _cut_apart([row[0] for row in rows])
+) -> tuple[list[str], list[list[str]], int]:
+    """Header and rows with shorter names, and how many columns fit; the first two always stay."""
+    names = [row[0] for row in rows]
+    for size in range(NAME_WIDTH, max(map(len, names), default=0)):
+        short = [_cut(name, size) for name in names]
+        if len(set(short)) == len(set(names)):  # else two different rows would look the same
+            names = short
+            break
     header = [_cut(name, HEADER_WIDTH) for name in header]
     rows = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)]
     kept = len(header)
-    while kept > 2 and _width(_widths([header, *rows])[:kept]) > width:
+    while kept > 2 and _width([line[:kept] for line in (header, *rows)]) > width:
         kept -= 1
-    left_out = ", ".join(header[kept:])
-    notes = [f"left out for want of room: {left_out}"] if left_out else []
-    return header[:kept], [row[:kept] for row in rows], notes
+    return header, rows, kept
 
 
-def _width(columns: Sequence[int]) -> int:
+def _width(lines: Sequence[Sequence[str]]) -> int:
+    columns = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return sum(columns) + 2 * (len(columns) - 1)
 
 
@@ -223,26 +214,7 @@ def _cut(text: str, size: int) -> str:
     return f"{text[:head]}..{text[len(text) - (size - 2 - head) :]}"
 
 
-def _cut_apart(names: Sequence[str]) -> list[str]:
-    """Names as short as they can be, and still be told apart."""
-    for size in range(NAME_WIDTH, max(map(len, names), default=0)):
-        short = [_cut(name, size) for name in names]
-        if len(set(short)) == len(set(names)):
-            return short
-    return list(names)
-
-
 FORMATS: dict[str, Callable[[Table], str]] = {
     "txt": Table.to_text, "md": Table.to_markdown, "tex": Table.to_latex, "csv": Table.to_csv,
 }  # fmt: skip
-"""By suffix of a file."""
-
-
-def short_count(steps: int) -> str:
-    """6M for 6,000,000."""
-    return f"{steps / 1e6:g}M" if steps >= 1_000_000 else f"{steps:,}"
-
-
-def lengths(steps: Iterable[int]) -> str:
-    """Of the runs of a table, each once: "20,000,000 or 8,000,000"."""
-    return " or ".join(dict.fromkeys(f"{count:,}" for count in steps))
+"""By file suffix."""

@@ -20,32 +20,27 @@ ANY_LENGTH_ROWS = 2_000_000
 """Rows drawn where a trace can have any length and none is given."""
 COLOURS = ("#1f4e79", "#c0504d", "#6a994e", "#b08900", "#7b4f9d", "#4f9d97")
 
-
 Named = str | TraceRef
 
 
 def load(name: Named, rows: int | None = None) -> np.ndarray:
-    """A trace for display: `rows` rows, or all, or 2 million where any number would do."""
+    """A trace for display: `rows` rows, or all, or 2 million if it has any length."""
     rows = None if rows is None else whole("rows", rows)
     trace = TraceRef.parse(name)
     if trace.any_length:
         rows = ANY_LENGTH_ROWS if rows is None else rows
-        _check_memory(trace, rows)
+        # Making and drawing a trace takes about four times its size.
+        needed, free = 16 * rows * trace.describe().channels, available_bytes()
+        if free is not None and needed > free:
+            raise InputError(
+                f"{rows:,} rows of trace {trace!r} need about {needed / 2**30:.1f} GiB, "
+                f"{free / 2**30:.1f} GiB are free: ask for fewer rows"
+            )
     return trace.load(rows)[:rows]
 
 
-def _check_memory(trace: TraceRef, rows: int) -> None:
-    """To make and to draw a trace takes about four times its size."""
-    needed, free = 16 * rows * trace.describe().channels, available_bytes()
-    if free is not None and needed > free:
-        raise InputError(
-            f"{rows:,} rows of trace {trace!r} need about {needed / 2**30:.1f} GiB, "
-            f"{free / 2**30:.1f} GiB are free: ask for fewer rows"
-        )
-
-
 def trace_summary(name: Named, rows: int | None = None) -> dict[str, Any]:
-    """What a trace holds: rows, channels, and a list per statistic with an entry per channel."""
+    """Rows and channels of a trace, and lists of statistics with an entry per channel."""
     values = load(name, rows)
     mean = values.mean(axis=0, dtype=np.float64)
     square = np.zeros(values.shape[1])
@@ -64,7 +59,7 @@ def trace_summary(name: Named, rows: int | None = None) -> dict[str, Any]:
 
 
 def channel_names(name: Named, channels: int) -> list[str]:
-    """What the channels of a trace are called: as in its file, or x and y, or by number."""
+    """The names of channels: as in the file, or x and y, or numbers."""
     found = TraceRef.parse(name).describe().names
     if found:
         return list(found)
@@ -81,23 +76,7 @@ def block_means(values: np.ndarray, block: int = BLOCK) -> np.ndarray:
 def plot_traces(
     names: Sequence[Named], path: str | Path | None = None, rows: int | None = None
 ) -> list[Any]:
-    """Draw one panel per trace: their axes.
-
-    `path`: of the picture to write, whose suffix chooses the format; None: none is written.
-    """
-    figure = _panels(names, rows)
-    if path is not None:
-        figures.save(figure, path, "lcpo trace")
-    return figure.axes[: len(names)]
-
-
-def draw_traces(names: Sequence[Named]) -> figures.Picture:
-    """The same as the content of a PNG file."""
-    return figures.to_picture(_panels(names))
-
-
-def _panels(names: Sequence[Named], rows: int | None = None) -> Any:
-    """A figure with one panel per trace."""
+    """Draw one panel per trace; returns their axes. `path`: picture to write, if any."""
     if not names:
         raise InputError("no trace to draw: give at least one name")
     columns = min(2, len(names))
@@ -108,12 +87,13 @@ def _panels(names: Sequence[Named], rows: int | None = None) -> Any:
         _draw(axis, name, load(name, rows))
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
-    return figure
+    if path is not None:
+        figures.save(figure, path, "lcpo trace")
+    return figure.axes[: len(names)]
 
 
 def _draw(axis: Any, name: Named, values: np.ndarray) -> None:
-    """Short traces show every row: fewer than 50 points would hide their shape."""
-    block = BLOCK if len(values) >= 50 * BLOCK else 1
+    block = BLOCK if len(values) >= 50 * BLOCK else 1  # short traces show every row
     means = block_means(values, block)
     unit, label = (1e6, "million steps") if len(values) >= 200_000 else (1.0, "steps")
     time = (np.arange(len(means)) + 0.5) * block / unit

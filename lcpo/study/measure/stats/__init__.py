@@ -4,9 +4,8 @@ intervals   of few seeds on one trace: Student's, and of a share
 bootstrap   over tasks and their seeds: resampled intervals, profiles, improvement
 scores      what is resampled: inter-quartile mean and others; returns on a common scale
 
-What holds for all: NaN is a number that cannot be had, and makes NaN of whatever it goes into, so
-that a failed run is never left out in silence. Leave it out and say so; or, where only the order
-counts, give -inf: worse than all others. Fewer than three values have no interval (NaN bounds).
+NaN is an unavailable number and propagates, so that a failed run is never dropped silently: drop it
+and say so, or, where only the order counts, pass -inf. Fewer than three values have NaN bounds.
 """
 
 from lcpo.study.measure.stats.bootstrap import (

@@ -1,17 +1,14 @@
 """Intervals by resampling, over tasks and their seeds.
 
-Two questions, two kinds of interval:
+stratified     for these tasks and other seeds: each task's seeds are resampled
+hierarchical   for other tasks of their kind and other seeds: tasks are resampled
 
-stratified     these tasks, other seeds: each task's seeds are drawn anew, with replacement
-hierarchical   other tasks of their kind, other seeds: tasks are drawn anew
+The second is for traces drawn from a family: it says less about these traces and more about the
+next one. Bounds are percentiles of resamples, except for the hierarchical interval of the mean,
+which is studentized: percentiles are too narrow if the means of tasks are skewed, as differences
+between agents often are.
 
-The second is for traces that were drawn from a family. It says less than the first of these very
-traces, and more of the next one. Bounds are percentiles of what resamples give, except for the
-hierarchical interval of the mean. That one is studentised: percentiles are too narrow where the
-means of tasks are skewed, as differences between agents often are.
-
-Every interval is a function of its arguments: `seed` is that of the resamples. Tasks must be given
-in the same order to get the same interval to the last digit.
+`seed` is the seed of the resamples. The same tasks in the same order have the same interval.
 """
 
 from __future__ import annotations
@@ -25,11 +22,11 @@ from lcpo.study.measure.stats.intervals import NAN, Estimate, half_width
 from lcpo.study.measure.stats.scores import MEASURES, Measure, Scores, pad
 
 RESAMPLES = 5000
-"""The bounds of a 95 % interval then vary with `seed` by about 1 % of its width."""
+"""With these, the bounds of a 95 % interval vary with `seed` by about 1 % of its width."""
 BLOCK = 1_000_000
 """Values drawn at a time: bounds memory, whatever the number of runs."""
 FEWEST_STUDENTISED = 6
-"""Tasks behind a studentised interval: at four it is more than twice as wide as Student's."""
+"""Tasks behind a studentized interval: at four it is more than twice as wide as Student's."""
 
 
 def stratified_ci(
@@ -41,8 +38,8 @@ def stratified_ci(
 ) -> Estimate:
     """A measure of all tasks (see `aggregate`) with its interval for other seeds of these tasks.
 
-    `mean` of the estimate is the measure, `n` the number of runs. No interval (NaN) where a task
-    has one seed only: nothing tells how much seeds differ there.
+    `mean` of the estimate is the measure, `n` the number of runs. There is no interval (NaN) if a
+    task has one seed only.
     """
     return _interval(scores, MEASURES[measure], False, level, resamples, seed)
 
@@ -56,11 +53,10 @@ def hierarchical_ci(
 ) -> Estimate:
     """A measure of all tasks with its interval for other tasks of their kind and other seeds.
 
-    The mean has a symmetric studentised interval over the means of tasks, and Student's where
-    there are fewer than six of them; of one or two tasks it has none (NaN). Other measures have
-    percentiles of resamples, for which first tasks are drawn and then as many seeds of each as it
-    has; of one task they have none. Tasks with one seed each will do. docs/statistics.md says how
-    often the intervals hold.
+    The mean has a symmetric studentized interval over the means of tasks, Student's below six
+    tasks, and none (NaN) below three. Other measures have percentiles of resamples, which draw
+    tasks and then as many seeds of each as it has; of one task they have none. One seed per task is
+    enough. docs/statistics.md has the coverage of these intervals.
     """
     if measure != "mean":
         return _interval(scores, MEASURES[measure], True, level, resamples, seed)
@@ -82,8 +78,7 @@ def hierarchical_difference(
 ) -> Estimate:
     """Mean over traces of the mean over seeds of a - b, as `hierarchical_ci`; `n` pairs of runs.
 
-    `a` and `b` map traces to seeds to values. What counts is what both have: a trace without a
-    common seed is left out.
+    `a` and `b` map traces to seeds to values. Only runs that both have count.
     """
     pairs = {
         trace: [a[trace][s] - b[trace][s] for s in sorted(a[trace].keys() & b[trace].keys())]
@@ -98,9 +93,9 @@ def improvement_over_tasks(
 ) -> Estimate:
     """P(X > Y) + P(X = Y) / 2 for any run X of `a` and any run Y of `b`, mean over common tasks.
 
-    Of a task: U / (n m), with Mann and Whitney's U of its n and m runs. Unlike
-    `probability_of_improvement` it pairs no seeds. The interval is stratified, the seeds of both
-    drawn independently; one seed of either in a task: none (NaN). `n` counts the runs of `a`.
+    For a task U / (n m), with Mann and Whitney's U of its n and m runs. Unlike
+    `probability_of_improvement` it pairs no seeds. The interval is stratified, with the seeds of
+    both drawn independently; none (NaN) if a task has one seed of either. `n`: runs of `a`.
     """
     tasks = [task for task in a if task in b and len(a[task]) and len(b[task])]
     n = sum(len(a[task]) for task in tasks)
@@ -112,7 +107,7 @@ def improvement_over_tasks(
             return Estimate(NAN, NAN, NAN, n)
         won = (x[:, None] > y) + 0.5 * (x[:, None] == y)
         means.append(np.mean(won))
-        # How often each run is drawn tells all: no resample of pairs is ever made.
+        # Counts of how often each run is drawn take the place of resampled pairs.
         times = [rng.multinomial(k, np.full(k, 1 / k), resamples) / k for k in won.shape]
         drawn += np.einsum("bi,ij,bj->b", times[0], won, times[1], optimize=True) / len(tasks)
         enough = enough and min(won.shape) > 1
@@ -121,7 +116,7 @@ def improvement_over_tasks(
 
 
 class Profile(NamedTuple):
-    """The share of runs above each threshold, with a band that holds at each by itself."""
+    """The share of runs above each threshold, with a pointwise band."""
 
     threshold: np.ndarray
     share: np.ndarray
@@ -139,8 +134,7 @@ def performance_profile(
 ) -> Profile:
     """The share of all runs whose score is greater than each threshold.
 
-    `draw_tasks`: a hierarchical band instead of a stratified one. There is none (NaN) where
-    `hierarchical_ci` or `stratified_ci` has none. -inf (a failed run) is above no threshold.
+    `draw_tasks`: a hierarchical band instead of a stratified one. A failed run may be -inf.
     """
     at = np.asarray(thresholds, np.float64)
 
@@ -168,7 +162,7 @@ def _interval(
 def _resampled(
     scores: Scores, function: Function, draw_tasks: bool, level: float, resamples: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """A function of the scores with its bounds; None where it cannot be had."""
+    """A function of the scores with its bounds; None without scores."""
     table = pad(scores)
     if table is None:
         return None
@@ -180,12 +174,11 @@ def _resampled(
 
 
 def _half_width(means: np.ndarray, level: float, resamples: int, seed: int) -> float:
-    """Of the symmetric studentised interval of a mean: the level's quantile of |t*| s / sqrt(n).
+    """Of the symmetric studentized interval of a mean: the level's quantile of |t*| s / sqrt(n).
 
-    t* = (m* - m) / (s* / sqrt(n)) of resamples takes the place of Student's t, so that the interval
-    widens with the skewness of the values. A resample without spread has an infinite t*. Where that
-    happens so often that the quantile is infinite, as with one value that differs from all others,
-    there is no interval (NaN).
+    t* = (m* - m) / (s* / sqrt(n)) of resamples replaces Student's t, so that the interval widens
+    with skewness. A resample without spread has an infinite t*; if the quantile is infinite, as
+    with one value that differs from all others, there is no interval (NaN).
     """
     n = len(means)
     if not np.isfinite(means).all():
@@ -193,7 +186,7 @@ def _half_width(means: np.ndarray, level: float, resamples: int, seed: int) -> f
     if n < FEWEST_STUDENTISED or np.ptp(means) == 0.0:
         return float(half_width(means, level))
     x = means - np.mean(means)
-    # How often each value is drawn tells all: a resample's mean is a product with these shares.
+    # A resample's mean is a product with the shares in which its values are drawn.
     shares = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples) / n
     first = shares @ x
     spread = np.sqrt(np.maximum(shares @ x**2 - first**2, 0.0))
@@ -204,7 +197,7 @@ def _half_width(means: np.ndarray, level: float, resamples: int, seed: int) -> f
 
 
 def _draw(table: np.ndarray, draw_tasks: bool, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Resamples of a table as `pad` makes it, like it: [some, tasks, seeds] at a time."""
+    """Resamples of a table as `pad` makes it, [some, tasks, seeds] at a time."""
     rng = np.random.default_rng(seed)
     tasks, runs = table.shape
     size = max(1, BLOCK // table.size)
@@ -218,6 +211,6 @@ def _draw(table: np.ndarray, draw_tasks: bool, resamples: int, seed: int) -> Ite
 
 
 def _percentiles(drawn: np.ndarray, level: float) -> np.ndarray:
-    """Bounds that are values of resamples: between two infinite ones there is nothing."""
+    """Bounds are values of resamples: one cannot interpolate between infinite ones."""
     tail = 0.5 * (1.0 - level)
     return np.quantile(drawn, [tail, 1.0 - tail], axis=0, method="inverted_cdf")

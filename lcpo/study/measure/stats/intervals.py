@@ -1,6 +1,6 @@
-"""Intervals over seeds. A number that cannot be had is NaN: two seeds have a mean, no interval.
+"""Intervals over seeds. Unavailable numbers are NaN: two seeds have a mean and no interval.
 
-SciPy is imported where it is used: a machine that only runs agents need not have it.
+SciPy is imported on use: machines that only run agents do not need it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 NAN = float("nan")
 FEWEST = 3
-"""Values behind an interval: of two, Student's is thirteen times as wide as they are apart, and
-that of a share is nearly all of [0, 1]."""
+"""Values behind an interval: Student's interval of two is thirteen times as wide as their distance,
+and that of a share is nearly all of [0, 1]."""
 
 
 class Estimate(NamedTuple):
@@ -57,11 +57,9 @@ def probability_of_improvement(
 ) -> Estimate:
     """P(X > Y) + P(X = Y) / 2 for the runs X of `a` and Y of `b` that share a seed.
 
-    The mean is the share of the seeds that both have which `a` won, a tie counted half. The
-    interval is Clopper and Pearson's, which holds for every number of seeds and whatever two runs
-    of a seed share. A tie could have been lost or won: for the lower bound it is lost, for the
-    upper one won. Fewer than three seeds have no interval (NaN). A run without a result may be
-    given as -inf: worse than all others.
+    The mean is the share of common seeds that `a` won, a tie counted half. The interval is Clopper
+    and Pearson's, which holds for every number of seeds; ties count as lost for the lower bound and
+    as won for the upper one. Fewer than three seeds have none (NaN). A failed run may be -inf.
     """
     seeds = sorted(a.keys() & b.keys())
     x, y = np.array([a[s] for s in seeds]), np.array([b[s] for s in seeds])
@@ -79,8 +77,8 @@ def probability_of_improvement(
 def share_bounds(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Clopper and Pearson's interval of a probability, from `count` successes in `n` trials.
 
-    Every p that would give as many or more, and as many or fewer, with a probability of at least
-    (1 - level) / 2 each. So it holds at least as often as it says, at every n and p.
+    All p for which as many or more, and as many or fewer, have a probability of at least
+    (1 - level) / 2 each. It holds at least as often as it says, at every n and p.
     """
     from scipy import special
 

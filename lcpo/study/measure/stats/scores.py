@@ -32,9 +32,9 @@ def bounds(means: Iterable[float]) -> tuple[float, float]:
 def normalised(values: ArrayLike, low: float, high: float) -> np.ndarray:
     """(x - low) / (high - low): 0 at `low`, 1 at `high`, beyond them where x is; not clipped.
 
-    As in the paper: `normalised(x, *bounds(means of all agents on the task))`. Against anchors that
-    do not depend on who takes part: `low` the return of random actions, `high` the best prescient
-    agent's. NaN where both are equal: such a task tells agents not apart.
+    As in the paper: `normalised(x, *bounds(means of all agents on the task))`. Independent of the
+    other agents: `low` the return of random actions, `high` the best prescient agent's. NaN if both
+    are equal.
     """
     x = np.asarray(values, np.float64)
     return np.full(x.shape, NAN) if high == low else (x - low) / (high - low)
@@ -43,8 +43,7 @@ def normalised(values: ArrayLike, low: float, high: float) -> np.ndarray:
 def iqm(values: ArrayLike) -> float:
     """Inter-quartile mean: without the floor(n / 4) least and as many greatest of n values.
 
-    All values count alike, whatever their task. Of fewer than 4 it is the mean. Of none, or with a
-    NaN among them, it is NaN; -inf (a failed run) only matters where it is not cut off.
+    Of fewer than 4 values it is the mean; of none, or with a NaN among them, NaN.
     """
     x = np.ravel(np.asarray(values, np.float64))
     return NAN if len(x) == 0 or np.isnan(x).any() else float(_iqm(x[None]))

@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, to stand beside ours. Values are kept as printed."""
+"""The numbers that the paper prints, as printed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def read_table(table: str | Traversable) -> dict[tuple[str, str, str, str], Prin
 
     `table`: a name, or the file of a task that keeps its own.
     """
-    if isinstance(table, str) and table not in TABLES:
-        raise InputError(unknown("table of the paper", table, TABLES))
-    data = importlib.resources.files("lcpo.study") / "data"
-    with (data / f"{table}.csv" if isinstance(table, str) else table).open("r") as lines:
+    if isinstance(table, str):
+        if table not in TABLES:
+            raise InputError(unknown("table of the paper", table, TABLES))
+        table = importlib.resources.files("lcpo.study") / "data" / f"{table}.csv"
+    with table.open("r") as lines:
         return {
             (row["agent"], row["env"], row["trace"], row["variant"]): Printed.of(
                 row["mean"], row["ci95"]
@@ -44,5 +45,5 @@ def read_table(table: str | Traversable) -> dict[tuple[str, str, str, str], Prin
 def printed(
     table: str | Traversable, agent: str, env: str, trace: str = "", variant: str = ""
 ) -> Printed | None:
-    """What the paper prints; None where it prints nothing."""
+    """What the paper prints; None if it prints nothing."""
     return read_table(table).get((agent, env, trace, variant))
