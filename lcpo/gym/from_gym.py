@@ -28,8 +28,7 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import names
 from lcpo.config import config, static
-from lcpo.envs.actions import ActionForm
-from lcpo.envs.base import Advance, HostWorlds
+from lcpo.envs.base import ActionForm, Advance, HostWorlds
 from lcpo.errors import InputError
 from lcpo.types import ContextSlice, Spec
 from lcpo.values import refuse, shown
@@ -79,10 +78,9 @@ class GymnasiumEnv:
         return translation_of(self).notes
 
     def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
-        """Worlds of this environment; `threads` is of no use to Python code."""
-        from lcpo.gym.worlds import GymnasiumWorlds
+        """As in `HostEnv`. Python code has no use for `threads`."""
+        from lcpo.gym.hosted import GymnasiumWorlds
 
-        del threads
         made = [self.make() for _ in range(num_worlds // self.spec.num_worlds)]
         return GymnasiumWorlds(made, translation_of(self), self.history, seeds)
 
@@ -187,9 +185,11 @@ class Translation(NamedTuple):
 
 @functools.cache
 def translation_of(env: GymnasiumEnv) -> Translation:
-    """Found out by making the environment once."""
+    """Makes the environment once to look at its spaces."""
+    import gymnasium
+
     from lcpo.gym import spaces
-    from lcpo.gym.worlds import check_vector, is_vector
+    from lcpo.gym.hosted import check_vector, is_vector
 
     made = env.make()
     try:
@@ -199,7 +199,7 @@ def translation_of(env: GymnasiumEnv) -> Translation:
         observations = made.single_observation_space if vector else made.observation_space
         actions = made.single_action_space if vector else made.action_space
         num_worlds = made.num_envs if vector else 1
-        decoder = spaces.action_decoder(actions, env.bins)
+        form = spaces.action_form(actions, env.bins)
 
         def info_size() -> int:
             return spaces.info_context(made.reset(seed=0)[1]).size // num_worlds
@@ -216,9 +216,11 @@ def translation_of(env: GymnasiumEnv) -> Translation:
     levels = None
     if split.levels is not None:
         levels = (*split.levels[0], *(n for n in split.levels[1] for _ in range(kept)))
-    spec = Spec(context.start + context.size, context, decoder.num_actions, levels)
-    notes = (decoder.note,) if decoder.note else ()
-    return Translation(spec._replace(num_worlds=num_worlds), split.read, decoder.form, notes)
+    num_actions = tuple(map(len, form.values))
+    spec = Spec(context.start + context.size, context, num_actions, levels, num_worlds=num_worlds)
+    note = f"actions of {actions} are a grid of {env.bins} values per dimension (env.bins)"
+    notes = (note,) if isinstance(actions, gymnasium.spaces.Box) else ()
+    return Translation(spec, split.read, form, notes)
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:

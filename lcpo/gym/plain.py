@@ -21,16 +21,23 @@ Result = tuple[Sequence[float] | np.ndarray, float, bool, bool]
 TURN = 2.0 * math.pi
 
 
-class PendulumWorld:
+class PlainWorld:
+    """Holds no simulator: there is nothing to open or to close."""
+
+    def open(self, rng: np.random.Generator) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class PendulumWorld(PlainWorld):
     """A pendulum in a wind."""
 
     def __init__(self, env: Pendulum) -> None:
         self.max_steps, high = env.max_steps, pendulum.MAX_TORQUE
         self.torques = np.linspace(-high, high, env.num_bins).tolist()
         self.angle, self.speed, self.time = 0.0, 0.0, 0
-
-    def open(self, rng: np.random.Generator) -> None:
-        """Nothing is held."""
 
     def reset(self, rng: np.random.Generator) -> Sequence[float]:
         """Angle ~ U(-pi, pi), speed ~ U(-1, 1)."""
@@ -53,34 +60,26 @@ class PendulumWorld:
         total = _clip(torque + wind_x * math.cos(angle) + wind_y * up, pendulum.MAX_TORQUE)
         reward = -(angle**2 + 0.1 * speed**2 + 0.001 * torque**2)
         speed = _clip(speed + (15.0 * up + 3.0 * total) * pendulum.DT, pendulum.MAX_SPEED)
-        self.angle, self.speed = _wrap(angle + pendulum.DT * speed), speed
+        self.angle, self.speed = (angle + pendulum.DT * speed + math.pi) % TURN - math.pi, speed
         self.time += 1
         return self._features(), reward, False, self.time >= self.max_steps
 
     def _features(self) -> Sequence[float]:
         return math.cos(self.angle), math.sin(self.angle), self.speed
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-
-class GridWalker:
+class GridWalker(PlainWorld):
     """A walker in the grid with a trap."""
 
     def __init__(self, env: GridWorld) -> None:
         self.env, self.moves = env, MOVES.tolist()
         self.row, self.col, self.caught, self.time = SIZE - 1, SIZE - 1, False, 0
 
-    def open(self, rng: np.random.Generator) -> None:
-        """Nothing is held."""
-
     def reset(self, rng: np.random.Generator) -> Sequence[float]:
-        """Always the same corner."""
         self.row, self.col, self.caught, self.time = SIZE - 1, SIZE - 1, False, 0
         return self.row, self.col
 
     def step(self, action: Any, context: np.ndarray) -> Result:
-        """One move."""
         down, right = self.moves[int(action)]
         row = min(max(self.row + down, 0), SIZE - 1)
         col = min(max(self.col + right, 0), SIZE - 1)
@@ -97,13 +96,6 @@ class GridWalker:
         over = on_exit and self.env.as_described
         return (self.row, self.col), float(reward), over, self.time >= self.env.max_steps
 
-    def step_inputs(self, inputs: np.ndarray, context: np.ndarray) -> Result:
-        """There are no motors."""
-        raise AssertionError("a grid world takes the numbers of actions only")
-
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 WORLDS: dict[type, Any] = {Pendulum: PendulumWorld, GridWorld: GridWalker}
 """By the class of the environment."""
@@ -111,8 +103,3 @@ WORLDS: dict[type, Any] = {Pendulum: PendulumWorld, GridWorld: GridWalker}
 
 def _clip(value: float, limit: float) -> float:
     return min(max(value, -limit), limit)
-
-
-def _wrap(angle: float) -> float:
-    """Into [-pi, pi)."""
-    return (angle + math.pi) % TURN - math.pi

@@ -1,8 +1,8 @@
 """Our environments as Gymnasium's: `gymnasium.make("lcpo:lcpo/WindyPendulum-v0", trace="3")`.
 
-`import lcpo` registers them, and so does `lcpo:` before the id. The trace moves on by step or by
-episode as it does in our own runs: `reset()` goes on with it, `reset(seed=...)` rewinds it, and
-after its last row comes the first. An observation ends with the history of the context;
+`import lcpo` registers them, and so does `lcpo:` before the id. The trace advances by step or by
+episode as it does in our own runs: `reset()` continues it, `reset(seed=...)` rewinds it, and after
+its last row comes the first. An observation ends with the history of the context;
 `info["context"]` is its newest row. Many worlds at once: `lcpo.gym.vector`.
 """
 
@@ -12,16 +12,52 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from lcpo import config as configs
+from lcpo import contexts, defaults
+from lcpo.contexts import TraceRef, paper
 from lcpo.envs import ENVS
-from lcpo.envs.base import AnyEnv, obs_layout, trace_rows
+from lcpo.envs.base import AnyEnv, max_input_of, obs_layout, trace_rows
 from lcpo.envs.compiled_worlds import open_worlds
 from lcpo.errors import InputError
 from lcpo.gym import frames, plain
-from lcpo.gym.ours import load_rows, make_spaces
 from lcpo.gym.plain import Result
 from lcpo.types import Step
+
+ROWS = 1_000_000
+"""Length of a trace that can have any."""
+
+
+def make_spaces(env: AnyEnv, continuous: bool) -> tuple[spaces.Space, spaces.Space]:
+    """Of observations and actions of one world; `continuous` as in `ContextEnv`."""
+    spec, largest = env.spec, np.finfo(np.float32).max
+    obs: spaces.Space = spaces.Box(-largest, largest, (spec.obs_size,), np.float32)
+    if spec.obs_levels is not None:
+        obs = spaces.MultiDiscrete(list(spec.obs_levels))
+    if continuous:
+        high = max_input_of(env)
+        if high is None:
+            raise InputError(f"{type(env).__name__} has no continuous actions")
+        return obs, spaces.Box(-high, high, (spec.action_size,), np.float32)
+    if spec.action_size == 1:
+        return obs, spaces.Discrete(spec.num_actions[0])
+    return obs, spaces.MultiDiscrete(list(spec.num_actions))
+
+
+def load_rows(env: str, trace: Any, scale: float | None, channels: int) -> np.ndarray:
+    """The trace [rows, channels], read-only, scaled as in our own runs."""
+    trace = (defaults.of(env).trace or "revisit") if trace is None else trace
+    if isinstance(trace, (str, TraceRef)):
+        named = TraceRef.parse(trace)
+        factor = paper.default_scale(env, named) if scale is None else scale
+        rows = named.load(ROWS if named.any_length else None, factor)
+    else:
+        rows = contexts.check(np.asarray(trace), "given")
+        rows = rows if scale is None else rows * np.float32(scale)
+    if rows.shape[1] != channels:
+        raise InputError(f"the trace has {rows.shape[1]} columns, {env!r} needs {channels}")
+    return rows
 
 
 class ContextEnv(gymnasium.Env):
@@ -73,11 +109,9 @@ class ContextEnv(gymnasium.Env):
         return obs, reward, terminated, truncated, info
 
     def _context(self) -> np.ndarray:
-        """The newest row of the trace."""
         return self.rows[self.cursor % len(self.rows)]
 
     def _observe(self, features: Any) -> tuple[np.ndarray, dict[str, Any]]:
-        """The observation and the info that go with these features."""
         layout, row = self.layout, self.cursor % len(self.rows)
         obs = np.empty(layout.num_features + layout.context_size, self.observation_space.dtype)
         obs[layout.features] = features
@@ -87,81 +121,56 @@ class ContextEnv(gymnasium.Env):
         obs[layout.history].reshape(layout.channels, layout.lags)[...] = window.T
         return obs, {"context": self._context().copy()}
 
+    def render(self) -> np.ndarray | None:
+        """[height, width, 3] in the mode "rgb_array"."""
+        return self._picture() if self.render_mode == "rgb_array" else None
+
+    def _picture(self) -> np.ndarray | None:
+        return None
+
     def close(self) -> None:
         """Free what a simulator holds."""
         self.world.close()
 
 
 class PendulumEnv(ContextEnv):
-    """The pendulum, with a picture that shows the wind."""
+    """The pendulum; pictures show the wind."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
 
-    def render(self) -> np.ndarray | None:
-        """[300, 300, 3]: the rod, and an arrow for the push of the wind."""
-        if self.render_mode != "rgb_array":
-            return None
+    def _picture(self) -> np.ndarray:
         return frames.pendulum(self.world.angle, self._context())
 
 
 class GridWorldEnv(ContextEnv):
-    """The grid world, with a picture that shows the trap."""
+    """The grid world; in pictures, the trap's cell is red while it is active."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012
 
-    def render(self) -> np.ndarray | None:
-        """[300, 300, 3]: the trap's cell is red while it is active."""
-        if self.render_mode != "rgb_array":
-            return None
+    def _picture(self) -> np.ndarray:
         world = self.world
         return frames.grid_world(world.row, world.col, world.caught, self._context()[1] > 0.5)
 
 
 class MujocoEnv(ContextEnv):
-    """A MuJoCo task, drawn by MuJoCo; without a display set MUJOCO_GL=egl or osmesa."""
+    """A MuJoCo task, drawn by MuJoCo with an arrow for the wind."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012
-    renderer: Any = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.artist = frames.MujocoArtist()
         self.world.open(np.random.default_rng(0))
         worlds = self.world.worlds
         seconds = worlds.model.opt.timestep * worlds.task.frame_skip
         self.metadata = {**self.metadata, "render_fps": round(1.0 / seconds)}
 
-    def render(self) -> np.ndarray | None:
-        """[240, 320, 3]: the robot, and an arrow for the wind (wx, wy)."""
-        if self.render_mode != "rgb_array":
-            return None
-        worlds = self.world.worlds
-        if self.renderer is None:
-            self.renderer = make_renderer(worlds.model)
-        self.renderer.update_scene(worlds.data_of(0))
-        picture = np.array(self.renderer.render())
-        frames.add_wind(picture, self._context())
-        return picture
+    def _picture(self) -> np.ndarray:
+        return self.artist(self.world.worlds, self._context())
 
     def close(self) -> None:
-        """Free simulator and renderer."""
         super().close()
-        if self.renderer is not None:
-            self.renderer.close()
-            self.renderer = None
-
-
-def make_renderer(model: Any) -> Any:
-    """A `mujoco.Renderer`; InputError where this machine cannot draw."""
-    import mujoco
-
-    try:
-        return mujoco.Renderer(model)
-    except Exception as error:  # of the one or the other library for OpenGL
-        cause = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"MuJoCo cannot draw here ({cause}): without a display it needs MUJOCO_GL=egl or "
-            "MUJOCO_GL=osmesa, and that library"
-        ) from error
+        self.artist.close()
 
 
 class _OnlyWorld:
@@ -178,7 +187,6 @@ class _OnlyWorld:
         self.worlds = open_worlds(self.env, [int(rng.integers(2**31))], threads=1)
 
     def reset(self, rng: np.random.Generator) -> np.ndarray:
-        del rng
         return self.worlds.reset(np.ones(1, bool))[0]
 
     def step(self, action: Any, context: np.ndarray) -> Result:

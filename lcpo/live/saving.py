@@ -154,7 +154,7 @@ def _stream(
     elif marks["kept"] and marks["open"]:
         under_way = step(count)._replace(next_obs=None)
     return fresh._replace(
-        history=fresh.history.at(entries, bool(marks["moved"])),
+        history=fresh.history._replace(entries=entries, moved=bool(marks["moved"])),
         steps=tuple(map(step, range(count))),
         under_way=under_way,
         acted=bool(marks["acted"]),

@@ -294,10 +294,10 @@ def test_clients_keep_their_counts_bursts_and_sizes(tmp_path: Path) -> None:
 def test_files_of_clients_that_do_not_fit_are_told(tmp_path: Path) -> None:
     for changes, match in (
         ({"arrivals": {"client": np.array([0, 2, 1])}}, "client 2 sends requests at 600 s"),
-        ({"arrivals": {"shape": np.array([0.1, 0.0, 1.0])}}, "'shape' has 0 in place 2"),
+        ({"arrivals": {"shape": np.array([0.1, 0.0, 1.0])}}, "'shape' of job 2 .* is 0: needs"),
         ({"arrivals": {"t_start_s": np.array([0, 600, 1200])}}, "numbered from 0 to 1"),
         ({"tokens": {"ptr": np.array([0, 2, 2, 5])}}, "'ptr' must rise"),
-        ({"tokens": {"count": np.array([3, 1, 0, 1, 1])}}, "'count' has 0 in place 3"),
+        ({"tokens": {"count": np.array([3, 1, 0, 1, 1])}}, "'count' of job 3 .* is 0: needs"),
     ):
         path = workload_files.servegen(tmp_path, **changes)
         with pytest.raises(InputError, match=match):

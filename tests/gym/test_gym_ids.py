@@ -19,8 +19,7 @@ from gymnasium.utils.env_checker import check_env
 import lcpo
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum, state_at
-from lcpo.gym import frames
-from lcpo.gym.ids import IDS
+from lcpo.gym import IDS, frames
 from lcpo.gym.plain import GridWalker, PendulumWorld
 
 assert lcpo.__version__  # importing it registers the ids

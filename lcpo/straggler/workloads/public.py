@@ -14,8 +14,8 @@ import numpy as np
 from lcpo.errors import InputError
 from lcpo.straggler.workloads.base import SECOND, Given, Profile, Workload
 from lcpo.straggler.workloads.clients import Clients, Histograms, Rows, expect
-from lcpo.straggler.workloads.drawn import Factor, Poisson, alike, lognormal
-from lcpo.straggler.workloads.files import gaps_of, read_arrays
+from lcpo.straggler.workloads.drawn import Poisson, alike, lognormal
+from lcpo.straggler.workloads.own import gaps_of, need, read_arrays
 from lcpo.values import whole
 
 Arrays = Mapping[str, np.ndarray]
@@ -31,9 +31,25 @@ WORLD_CUP_SIZE, WORLD_CUP_CV = 28.0, 2.0
 times of service."""
 
 
+def _read(path: Path, names: Iterable[str], what: str) -> Arrays:
+    arrays = read_arrays(path)
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise InputError(
+            f"workload file {path}: {what} need the arrays {', '.join(names)}; "
+            f"{', '.join(map(repr, missing))} is missing"
+        )
+    return arrays
+
+
+def _above(values: np.ndarray, low: float, name: str, path: Path) -> None:
+    good = (values >= low) & np.isfinite(values)  # NaN is below everything
+    need(good, values, name, path, f"needs numbers from {low:g}")
+
+
 def azure(path: Path) -> Given:
     """Requests as they came: the tokens that were generated are their sizes."""
-    arrays = _need(read_arrays(path), AZURE, path, "an Azure LLM trace")
+    arrays = _read(path, AZURE, "an Azure LLM trace")
     times, tokens = (arrays[name].astype(np.float64) for name in AZURE)
     if len(times) != len(tokens) or len(times) < 2:
         raise InputError(
@@ -51,7 +67,7 @@ def world_cup_98(
 
     `sizes` in ms: drawn from these, with replacement; None: lognormal ones.
     """
-    arrays = _need(read_arrays(path), WORLD_CUP, path, "WorldCup98 counts")
+    arrays = _read(path, WORLD_CUP, "WorldCup98 counts")
     jobs = arrays["count"].astype(np.float64)
     _above(jobs, 0, "count", path)
     first = whole("first", first, 0, max(len(jobs) - 1, 0))
@@ -60,28 +76,25 @@ def world_cup_98(
     if sizes is not None:
         _above(sizes, 1e-9, "sizes", path)
         mean, factor = float(np.mean(sizes)), alike(sizes)
-    return _poisson(str(path), jobs[first : first + count], arrays, mean, factor)
-
-
-def _poisson(name: str, jobs: np.ndarray, arrays: Arrays, mean: float, factor: Factor) -> Poisson:
     window = float(arrays["bin_s"]) * SECOND
-    return Poisson(name, Profile(window, jobs, np.full(len(jobs), mean)), factor)
+    profile = Profile(window, jobs[first : first + count], np.full(count, mean))
+    return Poisson(str(path), profile, factor)
 
 
 def servegen(path: Path, tokens: Path | None = None) -> Clients:
     """Clients from a file of arrivals, and their sizes from a file of output tokens.
 
-    The second is named as the first, with `output_tokens` for `arrivals`, unless it is given.
+    The name of the second defaults to that of the first, with `output_tokens` for `arrivals`.
     """
-    arrays = _need(read_arrays(path), SERVEGEN, path, "ServeGen arrivals")
+    arrays = _read(path, SERVEGEN, "ServeGen arrivals")
     if tokens is None:
         if "arrivals" not in path.name:
             raise InputError(
-                f"workload file {path}: its sizes are in a second file, which is found if the two "
-                "are called NAME_arrivals.npz and NAME_output_tokens.npz"
+                f"workload file {path}: its sizes are in a second file: name the two "
+                "NAME_arrivals.npz and NAME_output_tokens.npz"
             )
         tokens = path.with_name(path.name.replace("arrivals", "output_tokens"))
-    lengths = _need(read_arrays(tokens), TOKENS, tokens, "ServeGen output tokens")
+    lengths = _read(tokens, TOKENS, "ServeGen output tokens")
     window_s, num_windows = (whole(n, arrays[n]) for n in ("window_s", "n_windows"))
     window = arrays["t_start_s"] // window_s
     _above(arrays["n_requests"], 0, "n_requests", path)
@@ -153,24 +166,4 @@ FORMATS: dict[tuple[str, ...], Callable[[Path], Workload]] = {
     WORLD_CUP: world_cup_98,
     SERVEGEN: servegen,
 }
-"""How to load a file, by the arrays that tell what it is."""
-
-
-def _need(arrays: Arrays, names: Iterable[str], path: Path, what: str) -> Arrays:
-    missing = [name for name in names if name not in arrays]
-    if missing:
-        raise InputError(
-            f"workload file {path}: {what} need the arrays {', '.join(names)}; "
-            f"{', '.join(map(repr, missing))} is not there"
-        )
-    return arrays
-
-
-def _above(values: np.ndarray, low: float, name: str, path: Path) -> None:
-    """NaN is below everything."""
-    bad = np.flatnonzero(~((values >= low) & np.isfinite(values)))
-    if len(bad):
-        raise InputError(
-            f"workload file {path}: {name!r} has {values[bad[0]]:g} in place {bad[0] + 1} "
-            f"(counted from 1): needs numbers from {low:g}"
-        )
+"""How to load a file, by the arrays that identify it."""

@@ -13,7 +13,6 @@ from lcpo.contexts import files
 from lcpo.errors import InputError, message
 from lcpo.straggler.workloads.base import Given
 
-SUFFIXES = (".csv", ".npy", ".npz")
 MOST_UNPACKED = 2**28
 """Bytes of all arrays of a compressed file; an uncompressed one may be as large as it is."""
 SIZE, GAP, TIME = "size_ms", "gap_ms", "time_ms"
@@ -23,18 +22,13 @@ LAYOUT = (
 )
 
 
-def open_file(name: str) -> Path:
-    """The path of a file with jobs."""
-    return files.find(name, SUFFIXES, "workload")
-
-
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name; pickled objects are not read."""
     files.find(str(path), (".npz",), "workload")
     try:
         with open(path, "rb") as file:
             return read_archive(file, MOST_UNPACKED)
-    except Exception as error:  # whatever foreign bytes make a parser raise
+    except Exception as error:  # of a parser of unknown bytes
         raise InputError(
             f"workload file {path} is not a plain .npz archive of arrays ({message(error)}): write "
             "it with np.savez"
@@ -47,10 +41,9 @@ def read_jobs(path: Path) -> Given:
     table, names = found.values, list(found.names)
     if not names and table.shape[1] == 2:
         names = [SIZE, GAP]
-    columns = dict(zip(names, table.T, strict=False))
     if not names:
         _refuse(path, f"has {table.shape[1]} columns without names")
-    return jobs_of(columns, path)
+    return jobs_of(dict(zip(names, table.T, strict=False)), path)
 
 
 def jobs_of(columns: Mapping[str, np.ndarray], path: Path) -> Given:
@@ -66,9 +59,9 @@ def jobs_of(columns: Mapping[str, np.ndarray], path: Path) -> Given:
         )
     if len(size) < 2:
         raise InputError(f"workload file {path} has {len(size)} jobs: needs at least 2")
-    _need(size > 0, size, SIZE, path, "every size must be above 0")
+    need(size > 0, size, SIZE, path, "every size must be above 0")
     gap = gaps_of(time, str(path)) if kind == TIME else time
-    _need(gap >= 0, gap, GAP, path, "no gap may be below 0")
+    need(gap >= 0, gap, GAP, path, "no gap may be below 0")
     if not gap.sum() > 0:
         raise InputError(f"workload file {path}: all gaps are 0: the jobs need some time between")
     return Given(str(path), size, gap)
@@ -94,16 +87,17 @@ def _numbers(values: np.ndarray, name: str, path: Path) -> np.ndarray:
             "needs real numbers in one dimension"
         )
     values = np.ascontiguousarray(values, np.float64)
-    _need(np.isfinite(values), values, name, path, "every entry must be finite")
+    need(np.isfinite(values), values, name, path, "every entry must be finite")
     return values
 
 
-def _need(good: np.ndarray, values: np.ndarray, name: str, path: Path, need: str) -> None:
-    bad = np.flatnonzero(~good)
-    if len(bad):
+def need(good: np.ndarray, values: np.ndarray, name: str, path: Path, needed: str) -> None:
+    """Raise InputError unless all values are good [N]."""
+    if not good.all():
+        row = int(np.argmin(good))
         raise InputError(
-            f"workload file {path}: {name!r} of job {bad[0] + 1} (counted from 1) is "
-            f"{values[bad[0]]:g}: {need}"
+            f"workload file {path}: {name!r} of job {row + 1} (counted from 1) is {values[row]:g}: "
+            f"{needed}"
         )
 
 
