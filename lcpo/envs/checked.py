@@ -34,8 +34,8 @@ class CheckedWorlds:
                 f"bool[{self.num_worlds}], one per world"
             )
 
-    def check_actions(self, action: np.ndarray, size: int, count: int, begun: np.ndarray) -> None:
-        """Of `step`: indices [N, size] from 0 to count - 1, of worlds that have begun [N]."""
+    def check_actions(self, action: np.ndarray, size: int, count: int) -> None:
+        """Of `step`: indices [N, size] from 0 to count - 1."""
         if action.shape != (self.num_worlds, size) or action.dtype.kind not in "iu":
             raise InputError(
                 f"actions {action.dtype}{list(action.shape)}: needs integers "
@@ -48,6 +48,10 @@ class CheckedWorlds:
                 f"action {action[world].tolist()} of world {world}: needs indices from 0 to "
                 f"{count - 1}"
             )
+
+    @staticmethod
+    def check_begun(begun: np.ndarray) -> None:
+        """Before `step`: all worlds [N] have been reset."""
         if not begun.all():
             world = int(np.argmin(begun))
             raise InputError(f"world {world} has not been reset: call reset before step")

@@ -509,8 +509,8 @@ def test_many_answers_in_one_window() -> None:
 @pytest.mark.parametrize(
     ("action", "text"),
     [
-        (np.array([[0], [9]]), "action 9 of world 1: needs 0 to 8"),
-        (np.array([[-1], [0]]), "action -1 of world 0"),
+        (np.array([[0], [9]]), r"action \[9\] of world 1: needs indices from 0 to 8"),
+        (np.array([[-1], [0]]), r"action \[-1\] of world 0"),
         (np.zeros((2, 1)), "needs integers"),
         (np.zeros(2, int), r"needs integers \[2, 1\]"),
     ],

@@ -1119,7 +1119,7 @@ MUTANTS = (
     ),
     Mutant(
         "hedge-without-budget", "lcpo/straggler/rules.py",
-        "(share <= config.budget) & ",
+        "(read[\"share\"] <= config.budget) & ",
         "",
         (f"{HEDGING}hedges_are_held_to_the_budget",), "extra load has no limit",
     ),

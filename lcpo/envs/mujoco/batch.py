@@ -152,7 +152,8 @@ class MujocoWorlds(CheckedWorlds):
                 f"contexts {list(context.shape)}: needs {[self.num_worlds, CHANNELS]}, "
                 "a wind (wx, wy) per world"
             )
-        self.check_actions(action, self.task.action_size, self.task.num_bins, self._time >= 0)
+        self.check_actions(action, self.task.action_size, self.task.num_bins)
+        self.check_begun(self._time >= 0)
         if not (math.isfinite(context.sum()) or np.isfinite(context).all()):
             world = int(np.flatnonzero(~np.isfinite(context).all(axis=1))[0])
             raise InputError(
