@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 Advance = Literal["step", "episode", "own"]
 """What advances the trace by one row: every step, or every episode. "own": there is no trace."""
 
-EnvState = TypeVar("EnvState")
-"""The state of a compiled environment: any pytree of arrays."""
+EnvState = TypeVar("EnvState")  # the state of a compiled environment: any pytree of arrays
 
 ArrayT = TypeVar("ArrayT", Array, np.ndarray)
 """Functions of NumPy or JAX arrays return the kind that they are given."""
@@ -127,8 +126,7 @@ class HostWorlds(Protocol):
         ...
 
 
-AnyEnv = CompiledEnv[Any] | HostEnv
-"""An environment of either kind."""
+AnyEnv = CompiledEnv[Any] | HostEnv  # an environment of either kind
 
 
 class WorldError(RuntimeError):
@@ -154,10 +152,8 @@ class Landmark(NamedTuple):
 class ActionForm(NamedTuple):
     """What the indices of an action stand for, in plain values, where spaces are not ours."""
 
-    values: tuple[tuple[float, ...], ...]
-    """[A][K]: a grid of numbers for a Box, else whole numbers."""
-    shape: tuple[int, ...]
-    """Of an action; () where it is one number."""
+    values: tuple[tuple[float, ...], ...]  # [A][K]: a grid of numbers for a Box, else whole numbers
+    shape: tuple[int, ...]  # of an action; () where it is one number
     dtype: str
 
     def decode(self, action: np.ndarray) -> Any:
@@ -226,8 +222,7 @@ class ObsLayout(NamedTuple):
     """
 
     num_features: int
-    channels: int
-    """Of the context that `step` is given."""
+    channels: int  # of the context that `step` is given
     lags: int
 
     @property

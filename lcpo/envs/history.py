@@ -17,8 +17,7 @@ from lcpo.envs.base import Advance
 from lcpo.errors import InputError
 from lcpo.types import Spec
 
-Seen = tuple[np.ndarray, np.ndarray | None]
-"""Features and context, or a whole observation and None."""
+Seen = tuple[np.ndarray, np.ndarray | None]  # features and context, or a whole observation and None
 
 
 def extend(history: np.ndarray | None, context: np.ndarray, lags: int, moved: bool) -> np.ndarray:
@@ -43,10 +42,8 @@ class ContextHistory(NamedTuple):
     spec: Spec
     advance: Advance = "step"
     """What advances the history. An environment's own contexts advance by step."""
-    entries: np.ndarray | None = None
-    """[channels * lags]; None before the first context."""
-    moved: bool = False
-    """Whether time has passed since the newest context was seen."""
+    entries: np.ndarray | None = None  # [channels * lags]; None before the first context
+    moved: bool = False  # whether time has passed since the newest context was seen
 
     def read(self, obs: Any, context: Any = None, what: str = "obs") -> Seen:
         """A user's values, checked; InputError where their sizes do not fit the spec."""

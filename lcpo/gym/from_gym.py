@@ -33,8 +33,7 @@ from lcpo.errors import InputError
 from lcpo.types import ContextSlice, Spec
 from lcpo.values import refuse, shown
 
-ID = "gym:"
-"""Before an id of Gymnasium's."""
+ID = "gym:"  # before an id of Gymnasium's
 NEEDED = (
     "needs an environment class: one with @lcpo.config.config, or a gymnasium.Env (or a function "
     "that is declared to return one: `def make() -> gymnasium.Env`)"
@@ -56,8 +55,7 @@ class GymnasiumEnv:
     one_hot: bool = static(True, "Discrete observations as 0/1 entries; false: as their number")
     arguments: str = static("{}", "keyword arguments of the environment, as JSON")
 
-    target: ClassVar[str]
-    """gym:ID, or module:name."""
+    target: ClassVar[str]  # gym:ID, or module:name
 
     @property
     def spec(self) -> Spec:

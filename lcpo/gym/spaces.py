@@ -24,8 +24,7 @@ class Encoder(NamedTuple):
     """A space as a flat vector."""
 
     size: int
-    levels: tuple[int, ...] | None
-    """Levels of each entry, where all are finite."""
+    levels: tuple[int, ...] | None  # levels of each entry, where all are finite
     encode: Callable[[Any], np.ndarray]
     """value -> [size] float32; raises InputError where the value does not fit the space."""
 
@@ -35,8 +34,7 @@ class Split(NamedTuple):
 
     num_features: int
     context_size: int
-    levels: tuple[tuple[int, ...], tuple[int, ...]] | None
-    """Of both parts, where all are finite."""
+    levels: tuple[tuple[int, ...], tuple[int, ...]] | None  # of both parts, where all are finite
     read: Reader
 
 

@@ -25,8 +25,7 @@ from lcpo.gym import frames, plain
 from lcpo.gym.plain import Result
 from lcpo.types import Step
 
-ROWS = 1_000_000
-"""Length of a trace that can have any."""
+ROWS = 1_000_000  # length of a trace that can have any
 
 
 def make_spaces(env: AnyEnv, continuous: bool) -> tuple[spaces.Space, spaces.Space]:
@@ -176,8 +175,7 @@ class MujocoEnv(ContextEnv):
 class _OnlyWorld:
     """One world of an environment that steps many."""
 
-    worlds: Any = None
-    """HostWorlds, once they are open; MujocoWorlds in a `MujocoEnv`."""
+    worlds: Any = None  # HostWorlds, once they are open; MujocoWorlds in a `MujocoEnv`
 
     def __init__(self, env: AnyEnv) -> None:
         self.env = env

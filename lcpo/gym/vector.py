@@ -31,8 +31,7 @@ from lcpo.values import whole
 class ContextVectorEnv(VectorEnv):
     """Worlds of an environment of ours, driven by one trace."""
 
-    worlds: Any = None
-    """HostWorlds, once they are open."""
+    worlds: Any = None  # HostWorlds, once they are open
 
     def __init__(
         self,

@@ -28,8 +28,7 @@ class Part(NamedTuple):
     workload: str
     windows: int  # of a pass
     passes: int
-    groups: Mapping[str, Sequence[Result]]
-    """By the name of the agent or of its setting."""
+    groups: Mapping[str, Sequence[Result]]  # by the name of the agent or of its setting
 
     @property
     def num_hours(self) -> int:

@@ -88,12 +88,9 @@ class ArrayJobs(WorkloadJobs):
 class PoissonJobs(NamedTuple):
     """Independent arrivals at a constant rate, lognormal sizes."""
 
-    rate: float
-    """Jobs per second."""
-    size: float
-    """Mean, in milliseconds."""
-    size_cv: float
-    """Standard deviation of the sizes, as a multiple of their mean; 0: all alike."""
+    rate: float  # jobs per second
+    size: float  # mean, in milliseconds
+    size_cv: float  # standard deviation of the sizes, as a multiple of their mean; 0: all alike
 
     def block(self, seed: int, index: int, time: float) -> Block:
         """Drawn from the seed."""

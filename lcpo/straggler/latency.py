@@ -14,11 +14,9 @@ from lcpo.study.measure.measures import Measure
 from lcpo.study.measure.stats import NAN
 
 WINDOWS_PER_HOUR = 7200
-DELAY = 900
-"""Windows from the middle of a bucket to its closing: a bucket stays open for one more."""
+DELAY = 900  # windows from the middle of a bucket to its closing: a bucket stays open for one more
 P95, P99, P999 = "p95", "p99", "p999"
-WORSE = 1.05
-"""An hour is worse than another run's if its latency is more than so many times that."""
+WORSE = 1.05  # an hour is worse than another run's if its latency is more than so many times that
 
 
 def mean_latency(record: Record, after_step: int = 0, which: str = P95) -> float:

@@ -27,8 +27,7 @@ from lcpo.study.study import Report
 
 PAPER = importlib.resources.files("lcpo.straggler") / "data" / "straggler.csv"
 """What the paper prints."""
-STEPS = 20_736_000
-"""Interactions of the paper's runs."""
+STEPS = 20_736_000  # interactions of the paper's runs
 TRAINING, TRPO_TRAINING = 3_072_000, 2_457_600
 """Interactions that the paper's prescient agents are trained on."""
 REFERENCES = ("lcpo-agg", "lcpo-med", "lcpo-cons", "lcpo-uniform-fast")

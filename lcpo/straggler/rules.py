@@ -28,11 +28,9 @@ from lcpo.types import Agent, AnyAgent, Array, Metrics, Spec, Transition
 
 SLOWER = "slower_"
 """Prefix of readings that count the requests which took longer than a timeout in ms."""
-ELAPSED = "elapsed"
-"""Kept beside the readings: the number of windows."""
+ELAPSED = "elapsed"  # kept beside the readings: the number of windows
 
-Read = dict[str, Array]
-"""Decayed sums by name; `share` is that of the requests that were hedged."""
+Read = dict[str, Array]  # decayed sums by name; `share` is that of the requests that were hedged
 
 
 @config

@@ -88,12 +88,9 @@ class StragglerOptions(Options):
 class Case(NamedTuple):
     """A workload as the study has it."""
 
-    name: str
-    """Of the workload, short enough for the name of a folder."""
-    env: dict[str, Any]
-    """Config values of the environment."""
-    windows: int
-    """Of a pass."""
+    name: str  # of the workload, short enough for the name of a folder
+    env: dict[str, Any]  # config values of the environment
+    windows: int  # of a pass
 
     @property
     def hours(self) -> int:

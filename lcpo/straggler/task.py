@@ -28,18 +28,13 @@ TIMEOUTS_MS = (3.0, 10.0, 30.0, 60.0, 100.0, 300.0, 600.0, 1000.0, -1.0)
 """By action; the last one never hedges."""
 NEVER = len(TIMEOUTS_MS) - 1
 WINDOW_MS = 500.0
-POISSON = "poisson"
-"""The workload without a trend: independent arrivals at one rate."""
-POISSON_MEANS = (20.0, 80.0, 1.5)
-"""Its rate, size and size_cv where none are given."""
-BUCKET_MS = 300_000.0
-"""Requests whose latencies are reported together, by arrival."""
-EPISODE = 3600
-"""Windows, half an hour: how long a world that begins anywhere goes on."""
+POISSON = "poisson"  # the workload without a trend: independent arrivals at one rate
+POISSON_MEANS = (20.0, 80.0, 1.5)  # its rate, size and size_cv where none are given
+BUCKET_MS = 300_000.0  # requests whose latencies are reported together, by arrival
+EPISODE = 3600  # windows, half an hour: how long a world that begins anywhere goes on
 NUM_COMMON = 12
 """Features beside those of the servers; the last one tells whether the safety rule holds."""
-CONTEXT = 7
-"""Where among these the context stands: averages of rate and size over about 50 s."""
+CONTEXT = 7  # where among these the context stands: averages of rate and size over about 50 s
 
 READINGS = (
     "arrived", "hedged", "first_ms", "work_ms", "unsafe", "served", "service_ms",
@@ -47,8 +42,7 @@ READINGS = (
     "buckets", "p95", "p99", "p999",
 )  # fmt: skip
 """What a step tells of its window beside the observation (docs/envs/straggler.md)."""
-PERCENTILES = (0.95, 0.99, 0.999)
-"""Of a bucket: the last readings."""
+PERCENTILES = (0.95, 0.99, 0.999)  # of a bucket: the last readings
 
 FUTURE_SIZES = "future-sizes"
 """Fault: rate and size are those of the requests that *arrived*, with the service times that they

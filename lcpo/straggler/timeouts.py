@@ -24,13 +24,11 @@ from lcpo.straggler.task import BUCKET_MS, NEVER, TIMEOUTS_MS, WINDOW_MS, Stragg
 SEEDS = (1_000_000, 1_000_001, 1_000_002, 1_000_003)
 """Of the worlds that are planned with; runs have seeds from 0 on."""
 HOUR = WINDOWS_PER_HOUR
-BUCKET = round(BUCKET_MS / WINDOW_MS)
-"""Windows, too."""
+BUCKET = round(BUCKET_MS / WINDOW_MS)  # windows, too
 LOADS = tuple(round(0.05 * i, 2) for i in range(1, 16))
 NOTE_SECONDS = 5.0
 
-Note = Callable[[str], None]
-"""Is told how far a simulation is, every few seconds."""
+Note = Callable[[str], None]  # is told how far a simulation is, every few seconds
 
 
 def fixed_latency(

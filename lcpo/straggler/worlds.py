@@ -25,10 +25,8 @@ from lcpo.straggler.jobs import BLOCK, Jobs
 from lcpo.straggler.task import Straggler
 from lcpo.types import Step
 
-WORLDS_PER_THREAD = 16
-"""Fewer are not worth waking a thread."""
-SCALE_SHARE = 0.01
-"""Of the trace: what the scales of the features are taken from."""
+WORLDS_PER_THREAD = 16  # fewer are not worth waking a thread
+SCALE_SHARE = 0.01  # of the trace: what the scales of the features are taken from
 STARTS = 2**20
 """Blocks at which a world may begin: many passes of any workload, each with jobs of its own."""
 _STATE = ("world", "servers", "copies", "buckets", "obs")

@@ -1104,8 +1104,8 @@ MUTANTS = (
     ),
     Mutant(
         "pen-does-not-fill", "lcpo/straggler/twins.py",
-        "(_pad(edge, reach), len(disc)) + disc).max(1)",
-        "(_pad(edge, reach), len(disc)) + disc).min(1)",
+        "(windows(edge) + disc).max(1)",
+        "(windows(edge) + disc).min(1)",
         ("tests/study/test_workload_study.py::test_a_pen_fills_narrow_valleys_and_keeps_peaks",),
         "widths of lines cannot be compared",
     ),

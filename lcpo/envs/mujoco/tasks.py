@@ -31,19 +31,15 @@ if TYPE_CHECKING:
     from lcpo.envs.mujoco.batch import MujocoWorlds
 
 CHANNELS, LAGS = 2, 3
-FINGERTIP, TARGET = 3, 4
-"""Bodies of the reacher's model."""
-HOPPER_DT = 0.008
-"""Seconds per step: frame_skip times the model's 0.002."""
+FINGERTIP, TARGET = 3, 4  # bodies of the reacher's model
+HOPPER_DT = 0.008  # seconds per step: frame_skip times the model's 0.002
 HOPPER_SIGNS = np.array([1.0, -1.0, -1.0, -1.0])
 INDEX_COST = "index-cost"
 """Fault: the reacher's cost of control is the sum of the squared *indices* 0 .. 14 of the inputs
 instead of the squared inputs, so that the task becomes to choose index 0 always."""
 
-beside = functools.partial(np.concatenate, axis=1)
-"""np.hstack of matrices, in half the time."""
-running_sum = functools.partial(np.add.accumulate, axis=1)
-"""np.cumsum along rows, in half the time."""
+beside = functools.partial(np.concatenate, axis=1)  # np.hstack of matrices, in half the time
+running_sum = functools.partial(np.add.accumulate, axis=1)  # np.cumsum along rows, in half the time
 
 
 class Sim(NamedTuple):
@@ -71,16 +67,11 @@ class MujocoTask(abc.ABC):
     num_bins: int = static(15, "motor inputs per action dimension, evenly spaced", low=2)
     max_steps: int = static(200, "steps after which an episode is truncated", low=1)
 
-    xml: ClassVar[str]
-    """One of Gymnasium's models."""
-    wind_joints: ClassVar[tuple[str, ...]] = ()
-    """Joints with an additional motor for the wind."""
-    frame_skip: ClassVar[int]
-    """Steps of MuJoCo per step of the task."""
-    max_input: ClassVar[float]
-    """Motor inputs range from -max_input to max_input."""
-    action_size: ClassVar[int]
-    """Motors whose inputs an agent chooses."""
+    xml: ClassVar[str]  # one of Gymnasium's models
+    wind_joints: ClassVar[tuple[str, ...]] = ()  # joints with an additional motor for the wind
+    frame_skip: ClassVar[int]  # steps of MuJoCo per step of the task
+    max_input: ClassVar[float]  # motor inputs range from -max_input to max_input
+    action_size: ClassVar[int]  # motors whose inputs an agent chooses
     num_features: ClassVar[int]
     spread: ClassVar[float]
     """Initial positions and speeds are uniform within this distance of the model's."""

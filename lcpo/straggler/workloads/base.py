@@ -18,12 +18,9 @@ from lcpo.values import number, whole
 
 SECOND = 1000.0
 MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
-"""In milliseconds, as all times are."""
-LAST_INDEX = 2**53
-"""Indices of jobs are exact in float64."""
-FEWEST_JOBS = 100
-"""Jobs in a pass."""
+HOUR = 60 * MINUTE  # in milliseconds, as all times are
+LAST_INDEX = 2**53  # indices of jobs are exact in float64
+FEWEST_JOBS = 100  # jobs in a pass
 PIECE = MINUTE
 """A shortened workload of given jobs keeps whole pieces of this length, so that bursts remain."""
 FEWEST_PIECES = 10
@@ -41,12 +38,9 @@ class Means(NamedTuple):
 class Profile(NamedTuple):
     """What to expect of one pass, in windows of equal length."""
 
-    window: float
-    """Its length in milliseconds."""
-    jobs: np.ndarray
-    """[W], how many jobs arrive in it."""
-    size: np.ndarray
-    """[W], their mean size in milliseconds; 0 where there are none."""
+    window: float  # its length in milliseconds
+    jobs: np.ndarray  # [W], how many jobs arrive in it
+    size: np.ndarray  # [W], their mean size in milliseconds; 0 where there are none
 
     @property
     def rate(self) -> np.ndarray:

@@ -29,8 +29,7 @@ BLOCK_JOBS = 4096
 """About as many jobs are drawn at a time: enough that the start of a stream costs little."""
 KEPT = 128
 """Seeds whose counts are kept, and blocks: two for each of the worlds that run side by side."""
-_COUNTS, _JOBS = 0, 1
-"""Streams of a seed."""
+_COUNTS, _JOBS = 0, 1  # streams of a seed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -24,8 +24,7 @@ AZURE = ("arrival_s", "generated_tokens")
 WORLD_CUP = ("count", "bin_s")
 SERVEGEN = ("client", "t_start_s", "n_requests", "family", "shape", "n_windows", "window_s")
 TOKENS = ("client", "t_start_s", "ptr", "token", "count", "period_s", "clients_without_file")
-POOLED = -1
-"""The client of histograms for those that have none of their own."""
+POOLED = -1  # the client of histograms for those that have none of their own
 WORLD_CUP_SIZE, WORLD_CUP_CV = 28.0, 2.0
 """Of the sizes where none are given: mean in ms, and coefficient of variation. The logs have no
 times of service."""
