@@ -12,6 +12,7 @@ from types import ModuleType
 MOVED = {
     "lcpo.contexts.workloads": "lcpo.straggler.workloads",
     "lcpo.envs.straggler": "lcpo.straggler",
+    "lcpo.straggler.workloads.public": "lcpo.straggler.workloads.formats",
     "lcpo.study.evaluate": "lcpo.study.play.evaluate",
     "lcpo.study.hedging": "lcpo.straggler.timeouts",
     "lcpo.study.html": "lcpo.study.report.html",

@@ -15,8 +15,8 @@ The rules that engineers use, as agents, and what is made of runs:
 
     rules       fixed timeouts, percentiles, budgets, tables by load, plans by the hour
     timeouts    every fixed timeout simulated, to make such tables and plans
-    latency     latencies from records, and the columns of every comparison on the task
-    study       `lcpo reproduce straggler`; `report` has its tables, `hours` its figure
+    latency     latencies from records, their figure, the columns of every comparison on the task
+    study       `lcpo reproduce straggler`; `report` has its tables
     twins       `lcpo reproduce workloads`
 
 Nothing else in the library names it but the registries of environments, agents and studies, so that

@@ -15,8 +15,8 @@ from lcpo.agents import AGENTS, presets
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.straggler import hours, latency
-from lcpo.straggler.hours import FIXED, NEVER, ORACLE, Part, best_fixed, hindsight
+from lcpo.straggler import latency
+from lcpo.straggler.latency import FIXED, NEVER, ORACLE, Part, best_fixed, hindsight
 from lcpo.straggler.task import Straggler
 from lcpo.study.measure import gradient_steps, paper_numbers, stats
 from lcpo.study.measure.seeds import seeds_table
@@ -58,14 +58,12 @@ def judge(part: Part, result: Result, best: str | None) -> Judged:
     never, fixed = (part.hours(name).get(result.job.seed, unknown) for name in (NEVER, best))
     metrics = (records.mean_metric(record, x, after) for x in ("constraint_active", "ood_share"))
     shares = budget(result.job, int(record["step"][-1])) or (None, None)
-    return Judged(
-        *(latency.mean_latency(record, after, x) for x in ("p95", "p99", "p999")),
-        100.0 * latency.extra_load(record, after),
-        latency.worst_hour(mine, never, first),
-        100.0 * latency.worse_share(mine, never, first),
-        latency.hours_until_better(mine, fixed, first),
-        *(None if x is None else 100.0 * x for x in (*metrics, *shares)),
-    )
+    p95, p99, p999 = (latency.mean_latency(record, after, x) for x in ("p95", "p99", "p999"))
+    percents = [None if x is None else 100.0 * x for x in (*metrics, *shares)]
+    extra = 100.0 * latency.extra_load(record, after)
+    worst, worse = latency.worst_hour(mine, never, first), latency.worse_share(mine, never, first)
+    until = latency.hours_until_better(mine, fixed, first)
+    return Judged(p95, p99, p999, extra, worst, 100.0 * worse, until, *percents)
 
 
 def budget(job: Job, steps: int) -> gradient_steps.Counts | None:
@@ -205,7 +203,7 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
     return Report(
         seeds_table(results, numbers),
         {"table": _table(parts, lines, published), "pairs": _pairs(parts, lines)},
-        figures={"figure": hours.draw(parts)},
+        figures={"figure": latency.draw(parts)},
     )
 
 

@@ -113,9 +113,11 @@ def measure(workload: int, seed: int, shorten: float = 1.0) -> Curves:
     # Columns reach half-way to their neighbours.
     edges = np.searchsorted(time, np.concatenate([[0.0], 0.5 * (hours[1:] + hours[:-1])]))
 
+    def smooth(values: np.ndarray) -> np.ndarray:
+        return np.asarray(lfilter([1.0], [1.0, -DECAY], values))
+
     def line(values: np.ndarray, pixel: float) -> Line:
-        filtered = (lfilter([1.0], [1.0, -DECAY], x) for x in (values, np.ones(len(values))))
-        curve = np.divide(*filtered)
+        curve = smooth(values) / smooth(np.ones(len(values)))
         mean = np.add.reduceat(curve, edges) / np.diff(edges, append=len(curve))
         ends = np.minimum.reduceat(curve, edges), np.maximum.reduceat(curve, edges)
         return with_pen(Line(ends[0], mean, ends[1]), pixel)

@@ -12,7 +12,7 @@ import workload_files
 
 from lcpo.errors import InputError
 from lcpo.straggler import workloads
-from lcpo.straggler.workloads import paper, public
+from lcpo.straggler.workloads import formats, paper
 from lcpo.straggler.workloads.base import Given, Profile, Workload
 from lcpo.straggler.workloads.drawn import Poisson, lognormal
 
@@ -259,17 +259,17 @@ def test_world_cup_counts_are_rates(tmp_path: Path) -> None:
     whole = workloads.get(path)
     np.testing.assert_allclose(whole.profile().rate, [10, 20, 0, 100])
     np.testing.assert_allclose(whole.means(), (28.0, 240_000 / 7800))
-    part = public.world_cup_98(path, sizes=np.array([1.0, 3.0, 8.0]), first=1, count=2)
+    part = formats.world_cup_98(path, sizes=np.array([1.0, 3.0, 8.0]), first=1, count=2)
     times, sizes = arrivals(part, count=1000)
     assert np.isin(sizes.round(9), [1.0, 3.0, 8.0]).all()
     assert abs(sizes.mean() / 4 - 1) < 0.1
     assert times[-1] < 61_000  # all in the first of its two minutes
     with pytest.raises(InputError, match="first = 4"):
-        public.world_cup_98(path, first=4)
+        formats.world_cup_98(path, first=4)
 
 
 def test_clients_keep_their_counts_bursts_and_sizes(tmp_path: Path) -> None:
-    workload = public.servegen(workload_files.servegen(tmp_path))
+    workload = formats.servegen(workload_files.servegen(tmp_path))
     times, sizes = arrivals(workload, count=4500)
     assert workload.num_jobs(seed=0) == 4500
     first, second = sizes[:3000], sizes[3000:]

@@ -442,7 +442,7 @@ def test_a_cluster_survives_an_overload_and_loses_nothing(action: int) -> None:
 @pytest.mark.parametrize(
     ("sizes", "gaps", "text"),
     [
-        ([], [], "with one job at least"),
+        ([], [], "with at least one job"),
         ([1.0, 2.0], [1.0], "same length"),
         ([1.0, 0.0], [1.0, 1.0], "job 1 .* size 0"),
         ([-3.0], [1.0], "size -3"),

@@ -1085,13 +1085,13 @@ MUTANTS = (
         "a shortened workload is another one",
     ),
     Mutant(
-        "jobs-of-size-zero", "lcpo/straggler/workloads/own.py",
+        "jobs-of-size-zero", "lcpo/straggler/workloads/formats.py",
         "need(size > 0,",
         "need(size >= 0,",
         (f"{JOBS}bad_files_are_told",), "a file with sizes of 0 is taken",
     ),
     Mutant(
-        "times-go-back", "lcpo/straggler/workloads/own.py",
+        "times-go-back", "lcpo/straggler/workloads/formats.py",
         "np.flatnonzero(gaps < 0)",
         "np.flatnonzero(gaps < -1e9)",
         (f"{JOBS}bad_files_are_told",), "nobody is told to sort the jobs",

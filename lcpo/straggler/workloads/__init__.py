@@ -4,7 +4,7 @@
     sizes, gaps = workload.jobs(first=0, count=100_000, seed=0)  # milliseconds
 
 `workload-1` and `workload-2` are twins of the paper's; any other name is a file: jobs of one's own,
-or public data in one of the formats of `lcpo.straggler.workloads.public`.
+or public data as in `lcpo.straggler.workloads.formats`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from lcpo.contexts import files as trace_files
 from lcpo.errors import InputError
 from lcpo.names import unknown
-from lcpo.straggler.workloads import own, paper, public
+from lcpo.straggler.workloads import formats, paper
 from lcpo.straggler.workloads.base import SECOND, Given, Means, Profile, Workload
 from lcpo.values import name as checked_name
 from lcpo.values import number
@@ -60,9 +60,9 @@ def _load(name: Any, cv: float | None) -> Workload:
         )
     path = trace_files.find(text, (".csv", ".npy", ".npz"), "workload")
     if path.suffix.lower() != ".npz":
-        return own.read_jobs(path)
-    arrays = own.read_arrays(path)
-    for needed, load in public.FORMATS.items():
+        return formats.read_jobs(path)
+    arrays = formats.read_arrays(path)
+    for needed, load in formats.FORMATS.items():
         if arrays.keys() >= set(needed):
             return load(path)
-    return own.jobs_of(arrays, path)
+    return formats.jobs_of(arrays, path)
