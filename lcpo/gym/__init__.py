@@ -1,7 +1,6 @@
 """Gymnasium, both ways.
 
-    to_gym     our environments as Gymnasium's, one world; `vector`: many; `frames`: pictures;
-               `plain`: one world without the compiler
+    to_gym     our environments as Gymnasium's, one world; `vector`: many; `frames`: pictures
     from_gym   Gymnasium's environments as ours; `hosted` steps them, `spaces` translates their
                observations and actions
 

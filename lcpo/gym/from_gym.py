@@ -67,12 +67,10 @@ class GymnasiumEnv:
 
     @property
     def action_form(self) -> ActionForm:
-        """What its action space takes."""
         return translation_of(self).form
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know before a run."""
         return translation_of(self).notes
 
     def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:

@@ -111,17 +111,15 @@ class GymnasiumWorlds:
 
 
 class _SingleEnv:
-    """One environment, one world."""
+    """One environment, one world. `reset` and `step` yield (world, ...), as in `_VectorEnv`."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         self.env = env
 
     def reset(self, mask: np.ndarray, seeds: Sequence[int | None]) -> Iterator[tuple]:
-        """(world, obs, info)"""
         yield 0, *self.env.reset(seed=seeds[0])
 
     def step(self, actions: list[Any]) -> Iterator[tuple]:
-        """(world, obs, reward, terminated, truncated, info)"""
         yield 0, *self.env.step(actions[0])
 
     def get_state(self) -> dict[str, np.ndarray] | None:
@@ -158,13 +156,11 @@ class _VectorEnv:
         self.env = env
 
     def reset(self, mask: np.ndarray, seeds: Sequence[int | None]) -> Iterator[tuple]:
-        """(world, obs, info) of the worlds in the mask."""
         options = {"reset_mask": mask.copy()}
         obs, info = self.env.reset(seed=list(seeds), options=options)  # pyright: ignore
         return (each for each in self._each(obs, info) if mask[each[0]])
 
     def step(self, actions: list[Any]) -> Iterator[tuple]:
-        """(world, obs, reward, terminated, truncated, info) of all worlds."""
         space = self.env.single_action_space
         empty = gymnasium.vector.utils.create_empty_array(space, len(actions))
         together = gymnasium.vector.utils.concatenate(space, actions, empty)

@@ -127,15 +127,14 @@ class Straggler:
     def open(
         self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
     ) -> StragglerWorlds:
-        """Clusters, as in lcpo.envs.base.HostEnv."""
-        from lcpo.straggler.worlds import StragglerWorlds  # which knows of tasks
+        from lcpo.straggler.worlds import StragglerWorlds  # which imports tasks
 
         return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads)
 
     def open_anywhere(
         self, num_worlds: int, seeds: Sequence[int], threads: int | None = None
     ) -> StragglerWorlds:
-        """Clusters that begin at random places of the workload, every half an hour at another."""
+        """Clusters that begin at random places of the workload, at another one every half hour."""
         from lcpo.straggler.worlds import StragglerWorlds
 
         return StragglerWorlds(self, self.jobs, num_worlds, seeds, threads, anywhere=True)

@@ -23,7 +23,6 @@ class Histograms(NamedTuple):
     upto: np.ndarray  # [E], counts summed up within each
 
     def means(self) -> np.ndarray:
-        """[H]"""
         counts = np.diff(self.upto, prepend=0)
         counts[self.pointer[:-1]] = self.upto[self.pointer[:-1]]
         total = np.add.reduceat(counts * self.value, self.pointer[:-1])
