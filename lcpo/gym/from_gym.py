@@ -84,7 +84,14 @@ class GymnasiumEnv:
         """A `gymnasium.Env`, or a `gymnasium.vector.VectorEnv`."""
         import gymnasium
 
-        arguments = _parse_arguments(self.arguments)
+        try:
+            arguments = json.loads(self.arguments)
+        except (ValueError, RecursionError) as error:
+            text = shown(self.arguments)
+            raise InputError(f"env.arguments = {text} is not JSON ({error})") from error
+        if not isinstance(arguments, dict):
+            text = repr(self.arguments)
+            raise InputError(f'env.arguments = {text}: needs names and values, as {{"size": 3}}')
         if self.target.startswith(ID):
             name = self.target.removeprefix(ID)
             maker = functools.partial(gymnasium.make, name, disable_env_checker=True)
@@ -217,13 +224,3 @@ def translation_of(env: GymnasiumEnv) -> Translation:
     note = f"actions of {actions} are a grid of {env.bins} values per dimension (env.bins)"
     notes = (note,) if isinstance(actions, gymnasium.spaces.Box) else ()
     return Translation(spec, split.read, form, notes)
-
-
-def _parse_arguments(text: str) -> dict[str, Any]:
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"env.arguments = {shown(text)} is no JSON ({error})") from error
-    if not isinstance(values, dict):
-        raise InputError(f'env.arguments = {text!r}: needs names and values, as {{"size": 3}}')
-    return values
