@@ -192,13 +192,16 @@ def translation_of(env: GymnasiumEnv) -> Translation:
     import gymnasium
 
     from lcpo.gym import spaces
-    from lcpo.gym.hosted import check_vector, is_vector
 
     made = env.make()
     try:
-        vector = is_vector(made)
-        if vector:
-            check_vector(made)
+        vector = isinstance(made, gymnasium.vector.VectorEnv)
+        mode = made.metadata.get("autoreset_mode") if vector else None
+        if vector and mode != gymnasium.vector.AutoresetMode.DISABLED:
+            raise InputError(
+                f"a vector environment with autoreset ({mode}) hides the last observation of an "
+                "episode: make it with autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED"
+            )
         observations = made.single_observation_space if vector else made.observation_space
         actions = made.single_action_space if vector else made.action_space
         num_worlds = made.num_envs if vector else 1

@@ -31,7 +31,8 @@ class GymnasiumWorlds:
     ) -> None:
         """`gives_history`: the environments give all lags of the context themselves."""
         self.translation, self.gives_history = translation, gives_history
-        self.environments = [_VectorEnv(e) if is_vector(e) else _SingleEnv(e) for e in made]
+        many = gymnasium.vector.VectorEnv
+        self.environments = [_VectorEnv(e) if isinstance(e, many) else _SingleEnv(e) for e in made]
         spec = translation.spec
         self.size, self.layout = spec.num_worlds, ObsLayout(*spec.context)
         if len(seeds) != len(made) * self.size:
@@ -178,21 +179,6 @@ class _VectorEnv:
         """(world, obs, info): of the info, only the context is read."""
         for i, one in enumerate(gymnasium.vector.utils.iterate(self.env.observation_space, obs)):
             yield i, one, {"context": info["context"][i]} if "context" in info else {}
-
-
-def is_vector(made: Any) -> bool:
-    """Whether an environment has many worlds."""
-    return isinstance(made, gymnasium.vector.VectorEnv)
-
-
-def check_vector(made: gymnasium.vector.VectorEnv) -> None:
-    """Raise InputError if a vector environment resets by itself."""
-    mode = made.metadata.get("autoreset_mode")
-    if mode != gymnasium.vector.AutoresetMode.DISABLED:
-        raise InputError(
-            f"a vector environment with autoreset ({mode}) hides the last observation of an "
-            "episode: make it with autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED"
-        )
 
 
 def _check_outcome(world: int, reward: Any, terminated: Any, truncated: Any) -> None:
