@@ -51,12 +51,14 @@ class CompiledEnv(Protocol[EnvState]):
     @property
     def spec(self) -> Spec:
         """What an agent may know. `obs_size` counts the context's entries, which come last."""
+        ...
 
     @property
     def advance(self) -> Advance: ...
 
     def reset(self, key: Array) -> tuple[EnvState, Array]:
         """A fresh episode: its state and features [F]. All randomness comes from `key`."""
+        ...
 
     def step(
         self, state: EnvState, action: Array, context: Array, key: Array
@@ -67,6 +69,7 @@ class CompiledEnv(Protocol[EnvState]):
         also at the end of an episode; the flags are bool. An episode that is cut off by a limit is
         truncated; one that ends where no reward can follow is terminated.
         """
+        ...
 
 
 class HostEnv(Protocol):
@@ -80,6 +83,7 @@ class HostEnv(Protocol):
     @property
     def spec(self) -> Spec:
         """As in `CompiledEnv`. `num_worlds`: worlds that one agent learns from."""
+        ...
 
     @property
     def advance(self) -> Advance: ...
@@ -90,6 +94,7 @@ class HostEnv(Protocol):
         A world depends on its seed and inputs only, not on the worlds beside it. `threads`: how
         many the simulator may use; None: one per core.
         """
+        ...
 
 
 class HostWorlds(Protocol):
@@ -102,18 +107,23 @@ class HostWorlds(Protocol):
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
         """Begin an episode where `mask` [N] is set; features [N, F] float32 of all worlds."""
+        ...
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
         """One step with actions [N, A] int, contexts [N, channels]: arrays [N, ...]. No resets."""
+        ...
 
     def get_state(self) -> dict[str, np.ndarray] | None:
         """Copies of all that is needed to continue exactly, leaves [N, ...]; None: cannot."""
+        ...
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Continue from what `get_state` returned, in these worlds or in others of the same env."""
+        ...
 
     def close(self) -> None:
         """Free what the simulator holds; the worlds are of no use afterwards."""
+        ...
 
 
 AnyEnv = CompiledEnv[Any] | HostEnv  # an environment of either kind

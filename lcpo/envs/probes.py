@@ -32,8 +32,11 @@ def _as_sign(bit: Array) -> Array:
 class Probe:
     """A probe without a state, whose trace advances by step."""
 
-    advance: Advance = "step"
     num_features: ClassVar[int] = 1
+
+    @property
+    def advance(self) -> Advance:
+        return "step"
 
     @property
     def spec(self) -> Spec:

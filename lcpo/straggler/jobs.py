@@ -33,9 +33,11 @@ class Jobs(Protocol):
 
     def block(self, seed: int, index: int, time: float) -> Block:
         """Jobs index * BLOCK, ...; the first of them arrives at `time`, in milliseconds."""
+        ...
 
     def means(self, share: float) -> tuple[float, float]:
         """Mean size and gap of this share of the trace, from its beginning."""
+        ...
 
 
 class WorkloadJobs:

@@ -62,24 +62,31 @@ class Workload(Protocol):
     @property
     def length(self) -> float:
         """Of a pass, in milliseconds."""
+        ...
 
     def jobs(self, first: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Sizes [count] and gaps [count] of the jobs from `first` on: float64, milliseconds."""
+        ...
 
     def num_jobs(self, seed: int) -> int:
         """In every pass."""
+        ...
 
     def means(self, share: float = 1.0) -> Means:
         """Of the first `share` of a pass, counted in jobs, and of all seeds."""
+        ...
 
     def profile(self) -> Profile:
         """Rate and mean size over a pass, of all seeds."""
+        ...
 
     def scale(self, rate: float = 1.0, size: float = 1.0) -> Self:
         """`rate` times as many jobs per second, each `size` times as large."""
+        ...
 
     def shorten(self, factor: float) -> Self:
         """A pass in 1/factor of the time, at the same rates and sizes: with fewer jobs."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
