@@ -2,8 +2,7 @@
 
 The environment, a host one:
 
-    task        Straggler, the config, and what the published simulator does otherwise
-    settings    config values of agents on it
+    task        Straggler, the config, faults of the published simulator, settings of agents
     jobs        where requests come from: sizes and gaps, block by block
     workloads   streams of jobs: the twins of the paper's, files, public data
     worlds      StragglerWorlds: N clusters that step together
