@@ -21,8 +21,7 @@ import numpy as np
 
 import lcpo
 from lcpo.config import config
-from lcpo.envs.mujoco.base import MujocoTask
-from lcpo.envs.mujoco.tasks import INDEX_COST, Hopper, Reacher
+from lcpo.envs.mujoco.tasks import INDEX_COST, Hopper, MujocoTask, Reacher
 from lcpo.study.advice.calibrate import Lookback, calibrate
 from lcpo.study.report.cells import columns
 from lcpo.study.report.tables import Table

@@ -53,7 +53,7 @@ _HOMES = {
 
 moved.install()
 with contextlib.suppress(ImportError):  # a bare machine has no gymnasium
-    from lcpo.gym.ids import register
+    from lcpo.gym import register
 
     register()
 

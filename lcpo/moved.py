@@ -15,6 +15,7 @@ MOVED = {
     "lcpo.core.dists": "lcpo.distributions",
     "lcpo.core.fisher": "lcpo.agents.online_ewc",
     "lcpo.envs.straggler": "lcpo.straggler",
+    "lcpo.straggler.workloads.public": "lcpo.straggler.workloads.formats",
     "lcpo.study.evaluate": "lcpo.study.play.evaluate",
     "lcpo.study.hedging": "lcpo.straggler.timeouts",
     "lcpo.study.html": "lcpo.study.report.html",

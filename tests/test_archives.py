@@ -17,7 +17,7 @@ import lcpo
 from lcpo.errors import InputError
 from lcpo.run.store.files import load_arrays
 from lcpo.straggler import workloads
-from lcpo.straggler.workloads import files as workload_files
+from lcpo.straggler.workloads import formats as workload_files
 
 SIZE, LEVELS = 2**18, 200
 

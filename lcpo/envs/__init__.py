@@ -1,13 +1,13 @@
 """Environments driven by an observed, exogenous context. They know nothing of agents.
 
-base              the protocols of both kinds of environments, and the layout of observations
+base              protocols of both kinds of environments, and the layout of observations
 pendulum          compiled: the windy Pendulum, and the plain one
 gridworld         compiled: the paper's grid world with a trap
 probes            compiled: tiny tasks whose answers are known
 mujoco            host: four robots in a wind
-compiled_worlds   a compiled environment played with as a host one
-actions           what an environment takes as an action, as plain values
-history           the context history of a stream that has no trace
+compiled_worlds   a compiled environment stepped as a host one
+checked           checks of arguments that host environments share
+history           the context history of a stream without a trace
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ENVS: Registry[type[Any]] = Registry(
         "reacher": Reacher,
         "hopper": Hopper,
         "straggler": "lcpo.straggler.task:Straggler",
-        # The only probe with a name: it asks whether a method forgets, which is what this library
-        # is about (docs/probes.md). The others look for faults of an agent, and serve tests.
+        # The only probe with a name: it measures forgetting (docs/probes.md). The others help to
+        # find faults of an agent.
         "probe-two-contexts": TwoContexts,
     }
 )

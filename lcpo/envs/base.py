@@ -1,15 +1,15 @@
-"""What an environment is, and the one place that knows how an observation is put together.
+"""What an environment is, and the one place that knows how an observation is laid out.
 
 There are two kinds of environments. Both are frozen configs (`lcpo.config.config`):
 
     CompiledEnv   pure JAX functions of one world; the driver runs many of them in one program
     HostEnv       a simulator outside XLA; `open` makes HostWorlds, N worlds that step in NumPy
 
-`is_host` tells them apart. An observation is [features, history]: the environment's own features,
-then the newest `lags` values of each channel of the context (`ObsLayout`). The context is a row of
-a trace. The environment is given the newest row as an argument and never sees the history, which
-the driver appends. An environment that makes its own context declares `advance = "own"`: it is
-given no context and writes those entries into its features itself.
+An observation is [features, history]: the environment's own features, then the newest `lags`
+values of each channel of the context (`ObsLayout`). The context is a row of a trace. The
+environment receives the newest row as an argument and never sees the history, which the driver
+appends. An environment that makes its own context declares `advance = "own"`: it receives no
+context and writes those entries into its features itself.
 
 Optional members, each read through one function here: `landmarks`, `notes`, `max_input`,
 `open_anywhere`, `action_form`; and of the class `defaults` (`lcpo.defaults`) and `measures`, which
@@ -25,60 +25,39 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.envs.actions import ActionForm
 from lcpo.types import Array, Spec, Step
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 Advance = Literal["step", "episode", "own"]
-"""What moves the trace on by one row: every step, or every episode. "own": there is no trace."""
+"""What advances the trace by one row: every step, or every episode. "own": there is no trace."""
 
-EnvState = TypeVar("EnvState")
-"""The state of a compiled environment: any pytree of arrays."""
+EnvState = TypeVar("EnvState")  # the state of a compiled environment: any pytree of arrays
 
 ArrayT = TypeVar("ArrayT", Array, np.ndarray)
-"""A function that takes NumPy or JAX arrays, and returns what it was given."""
+"""Functions of NumPy or JAX arrays return the kind that they are given."""
 
 
 class CompiledEnv(Protocol[EnvState]):
     """A compiled environment: pure JAX functions of one world.
 
-    It knows no batch axis (the driver vmaps it), no auto-reset (the driver resets), and not where
-    its context comes from. To build one, write a frozen config with these four members:
-
-        @lcpo.config.config
-        class Walk:
-            speed: float = traced(0.1, "length of a step")     # a field may differ between runs
-
-            @property
-            def spec(self) -> Spec:                            # 1 feature, 2 channels of 3 lags
-                context = ContextSlice(start=1, channels=2, lags=3)
-                return Spec(1 + context.size, context, num_actions=(2,))
-
-            @property
-            def advance(self) -> Advance:
-                return "step"
-
-            def reset(self, key): ...
-            def step(self, state, action, context, key): ...
-
-    A whole one: examples/own_environment.py. It is checked before a run (lcpo.run.plan.check), and
-    played with by `lcpo check-env`.
+    It has no batch axis (the driver vmaps it), no auto-reset (the driver resets), and does not know
+    where its context comes from. To build one, write a frozen config with these four members, as in
+    examples/own_environment.py. Fields that are `traced` may differ between runs of one program.
+    Every run checks it first (lcpo.run.plan.check), and `lcpo check-env` plays with it.
     """
 
     @property
     def spec(self) -> Spec:
-        """What an agent may know of it. `obs_size` counts the context's entries, which are last."""
+        """What an agent may know. `obs_size` counts the context's entries, which come last."""
         ...
 
     @property
-    def advance(self) -> Advance:
-        """What moves the trace on."""
-        ...
+    def advance(self) -> Advance: ...
 
     def reset(self, key: Array) -> tuple[EnvState, Array]:
-        """A fresh episode: its state and its features [F]. All that is random comes from `key`."""
+        """A fresh episode: its state and features [F]. All randomness comes from `key`."""
         ...
 
     def step(
@@ -86,54 +65,44 @@ class CompiledEnv(Protocol[EnvState]):
     ) -> tuple[EnvState, Step]:
         """One step with action [A] (indices) in the context [channels]. Never resets.
 
-        The state keeps its tree, shapes and dtypes. `Step.obs` are the features after the step, of
-        the last step of an episode too; the flags are bool. An episode that is cut off by a limit
-        is truncated; one that ends where no reward can follow is terminated.
+        The state keeps its tree, shapes and dtypes. `Step.obs` are the features after the step,
+        also at the end of an episode; the flags are bool. An episode that is cut off by a limit is
+        truncated; one that ends where no reward can follow is terminated.
         """
         ...
 
 
 class HostEnv(Protocol):
-    """A host environment: a simulator outside XLA, told from a compiled one by its `open`.
+    """A host environment: a simulator outside XLA, recognized by its `open`.
 
-    To build one, write a frozen config with static fields only, and `spec` and `advance` as in
-    `CompiledEnv`; then a class with the members of `HostWorlds`, which `open` returns. Examples:
-    `lcpo.envs.mujoco`, and `lcpo.gym.from_gym` for whatever Gymnasium can make.
+    To build one, write a frozen config with static fields only, and a class with the members of
+    `HostWorlds`, which `open` returns. Examples: `lcpo.envs.mujoco`, and `lcpo.gym.from_gym` for
+    Gymnasium's environments.
     """
 
     @property
     def spec(self) -> Spec:
-        """What an agent may know of it. `num_worlds`: worlds that one agent learns from."""
+        """As in `CompiledEnv`. `num_worlds`: worlds that one agent learns from."""
         ...
 
     @property
-    def advance(self) -> Advance:
-        """What moves the trace on."""
-        ...
+    def advance(self) -> Advance: ...
 
     def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
         """Make `num_worlds` worlds, world i with its own random stream from seeds[i].
 
-        What a world does depends on its seed and inputs alone, not on the worlds beside it.
-        `threads`: how many the simulator may use; None: one per core.
+        A world depends on its seed and inputs only, not on the worlds beside it. `threads`: how
+        many the simulator may use; None: one per core.
         """
         ...
 
 
 class HostWorlds(Protocol):
-    """N worlds that step together in NumPy. They know no context history: the driver appends it.
+    """N worlds that step together in NumPy. The driver appends the context history.
 
-    The driver's loop is
-
-        features = worlds.reset(all_worlds)
-        while ...:
-            step = worlds.step(action, context)
-            ended = step.terminated | step.truncated
-            if ended.any():
-                features = worlds.reset(ended)
-
-    A world that cannot go on raises `WorldError`; its run then stops with that cause, and others
-    go on. Arrays that are returned must not be changed by later calls.
+    After each step the driver resets the worlds whose episodes have ended. A world that cannot
+    continue raises `WorldError`, which stops its run with that cause. Arrays that are returned must
+    not be changed by later calls.
     """
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
@@ -157,20 +126,11 @@ class HostWorlds(Protocol):
         ...
 
 
-class InputWorlds(HostWorlds, Protocol):
-    """Host worlds of an environment with `max_input`: they can also be given real numbers."""
-
-    def step_inputs(self, chosen: np.ndarray, context: np.ndarray) -> Step:
-        """One step with motor inputs [N, A] themselves, not their indices in the grid."""
-        ...
-
-
-AnyEnv = CompiledEnv[Any] | HostEnv
-"""An environment of either kind."""
+AnyEnv = CompiledEnv[Any] | HostEnv  # an environment of either kind
 
 
 class WorldError(RuntimeError):
-    """A world of a host environment cannot go on; `worlds` has its cause, by the world's index."""
+    """A world of a host environment cannot continue; `worlds` has causes by index."""
 
     def __init__(self, worlds: Mapping[int, str]) -> None:
         self.worlds = dict(worlds)
@@ -189,6 +149,34 @@ class Landmark(NamedTuple):
     action: tuple[int, ...]
 
 
+class ActionForm(NamedTuple):
+    """What the indices of an action stand for, in plain values, where spaces are not ours."""
+
+    values: tuple[tuple[float, ...], ...]  # [A][K]: a grid of numbers for a Box, else whole numbers
+    shape: tuple[int, ...]  # of an action; () where it is one number
+    dtype: str
+
+    def decode(self, action: np.ndarray) -> Any:
+        """Indices [A] -> an action as the environment takes it."""
+        chosen = [row[i] for row, i in zip(self.values, action, strict=True)]
+        return np.array(chosen).astype(self.dtype).reshape(self.shape)[()]
+
+    @classmethod
+    def from_json(cls, form: Any) -> ActionForm | None:
+        """From `_asdict` through JSON; ValueError where it is not such a form."""
+        if form is None:
+            return None
+        found = cls(tuple(map(tuple, form["values"])), tuple(form["shape"]), form["dtype"])
+        numbers = [x for row in found.values for x in row]
+        plain = all(isinstance(x, (int, float)) for x in (*numbers, *found.shape))
+        kind = np.dtype(found.dtype).kind if isinstance(found.dtype, str) else "O"
+        if len(form) != len(cls._fields) or not plain or kind not in "biuf":
+            raise ValueError("its actions have an unknown form")
+        if int(np.prod(found.shape)) != len(found.values):
+            raise ValueError(f"its actions have {len(found.values)} parts, not {found.shape}")
+        return found
+
+
 def landmarks_of(env: AnyEnv) -> Mapping[str, Landmark]:
     """Optional member `landmarks`: by name, each recorded as the metric "tv_NAME"."""
     return getattr(env, "landmarks", {})
@@ -202,59 +190,51 @@ def notes_of(env: AnyEnv) -> tuple[str, ...]:
 def open_anywhere_of(env: HostEnv) -> Callable[..., HostWorlds] | None:
     """Optional member `open_anywhere` of a host environment that makes its own context.
 
-    As `open`, for training from random starts: each episode of its worlds begins at a place of its
-    own that is drawn from the world's seed, and ends by itself.
+    As `open`, for training from random starts: each episode begins at a place drawn from the
+    world's seed, and ends by itself.
     """
     return getattr(env, "open_anywhere", None)
 
 
 def max_input_of(env: AnyEnv) -> float | None:
-    """Optional member `max_input`, where actions are indices into a grid of motor inputs.
+    """Optional member `max_input`: actions index an even grid from -max_input to max_input.
 
-    The grid is even, from -max_input to max_input in each dimension. Other inputs can be given,
-    too: to a compiled environment as a number between two indices, to a host one through
-    `InputWorlds.step_inputs`. None: the environment knows its own actions only.
+    Other inputs are possible, too: a compiled environment takes numbers between two indices, worlds
+    of a host one have `step_inputs(inputs, context)` beside `step`.
     """
     return getattr(env, "max_input", None)
 
 
 def action_form_of(env: AnyEnv) -> ActionForm | None:
-    """Optional member `action_form`, where worlds are made of something with actions of its own.
-
-    None: an action is what the agent gives, numbers [A].
-    """
+    """Optional member `action_form`: what the indices [A] of an action stand for; None: nothing."""
     return getattr(env, "action_form", None)
 
 
 def is_measured(env: AnyEnv) -> bool:
-    """Whether steps tell more than a reward: reports then ask when, and records are longer."""
+    """Whether steps report more than a reward: records are longer then."""
     return bool(env.spec.readings or landmarks_of(env))
 
 
 class ObsLayout(NamedTuple):
-    """Where features and context history stand in an observation; made by `obs_layout`.
+    """Where features and context history are in an observation; made by `obs_layout`.
 
     An environment that makes its own context has features only: no channels, no history.
     """
 
     num_features: int
-    channels: int
-    """Of the context that `step` is given."""
+    channels: int  # of the context that `step` is given
     lags: int
 
     @property
     def context_size(self) -> int:
-        """Entries of the history."""
         return self.channels * self.lags
 
     @property
     def features(self) -> slice:
-        """Of the last axis of an observation."""
         return slice(0, self.num_features)
 
     @property
     def history(self) -> slice:
-        """Of the last axis of an observation."""
         return slice(self.num_features, self.num_features + self.context_size)
 
     @staticmethod
@@ -299,29 +279,6 @@ def entries(windows: ArrayT) -> ArrayT:
     """Windows [..., lags, channels] as histories [..., H]: channel by channel, newest first."""
     *leading, lags, channels = windows.shape
     return windows.swapaxes(-1, -2).reshape(*leading, channels * lags)
-
-
-def first_history(context: np.ndarray, lags: int) -> np.ndarray:
-    """The history [..., H] when the first context [..., channels] is seen: it repeats that."""
-    return np.repeat(context, lags, axis=-1)
-
-
-def push_context(history: np.ndarray, context: np.ndarray) -> np.ndarray:
-    """The history [..., H] one step later, with the context [..., channels] as its newest."""
-    if history.size == 0:
-        return history
-    by_channel = history.reshape(*context.shape, -1)  # [..., channels, lags]
-    moved = np.concatenate([context[..., None], by_channel[..., :-1]], axis=-1)
-    return moved.reshape(history.shape)
-
-
-def replace_context(history: np.ndarray, context: np.ndarray) -> np.ndarray:
-    """The history [..., H] with another newest context [..., channels], when no time has passed."""
-    if history.size == 0:
-        return history
-    replaced = history.copy()
-    replaced.reshape(*context.shape, -1)[..., 0] = context
-    return replaced
 
 
 def select(mask: Array | np.ndarray, if_true: Any, if_false: Any) -> Any:

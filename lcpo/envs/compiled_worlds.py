@@ -1,4 +1,4 @@
-"""A compiled environment as host worlds: for those who want to play with any environment."""
+"""A compiled environment as host worlds, so that any environment can be stepped in NumPy."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ def open_worlds(env: AnyEnv, seeds: Sequence[int], threads: int | None = None) -
 
 
 class CompiledWorlds:
-    """Worlds of a compiled environment as lcpo.envs.base.InputWorlds. They cannot be saved."""
+    """Worlds of a compiled environment as lcpo.envs.base.HostWorlds. They cannot be saved."""
 
     def __init__(self, env: CompiledEnv[Any], seeds: Sequence[int]) -> None:
         self.env = env
-        # What stays on the device need not travel: the keys, the draws that each world has made
-        # apart from the others, and the state.
+        # These stay on the device: keys, the number of draws of each world, and the state.
         self.keys = jax.vmap(jax.random.key)(np.array(seeds, np.uint32))
         self.draws: Any = np.zeros(len(seeds), np.int32)
         self.state: Any = None
         self._reset, self._step = _compile(env)
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
-        """Begin an episode where `mask` [N] is set; features [N, F] of all worlds."""
         self.draws, fresh = self._reset(self.keys, self.draws, mask)
         if self.state is not None:
             fresh = select(mask, fresh, (self.state, self.features))
@@ -40,7 +38,6 @@ class CompiledWorlds:
         return self.features
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
-        """One step with actions [N, A] in contexts [N, channels]. No resets."""
         after = self._step(self.keys, self.draws, self.state, action, context)
         self.draws, self.state, step = after
         step = jax.device_get(step)
@@ -48,35 +45,30 @@ class CompiledWorlds:
         return step
 
     def step_inputs(self, chosen: np.ndarray, context: np.ndarray) -> Step:
-        """One step with motor inputs [N, A]: places between two indices of the grid."""
+        """As `step`, with motor inputs [N, A]: numbers between two indices of the grid."""
         high = max_input_of(self.env)
-        assert high is not None  # else nobody may call it
+        assert high is not None
         share = (np.clip(chosen, -high, high) + high) / (2.0 * high)
         index = share * (np.array(self.env.spec.num_actions) - 1)
         return self.step(index.astype(np.float32), context)
 
     def get_state(self) -> None:
-        """They cannot be saved."""
         return None
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """They cannot be saved."""
         raise RuntimeError("worlds of a compiled environment cannot be saved")
 
     def close(self) -> None:
-        """Nothing is held."""
+        pass
 
 
 @functools.lru_cache(maxsize=32)
 def _compile(env: CompiledEnv[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`reset` and `step` of many worlds; kept, so that a second set of worlds compiles nothing.
-
-    One program each: what is drawn for the keys would cost as much as the step, if called apart.
-    """
+    """`reset` and `step` of many worlds, cached, each with its random keys in one program."""
     fold = jax.vmap(jax.random.fold_in)
 
     def reset(keys: Array, draws: Array, mask: Array) -> Any:
-        draws = draws + mask.astype(draws.dtype)  # other worlds get a key that they have used
+        draws = draws + mask.astype(draws.dtype)  # results of other worlds are discarded
         return draws, jax.vmap(env.reset)(fold(keys, draws))
 
     def step(keys: Array, draws: Array, state: Any, action: Array, context: Array) -> Any:

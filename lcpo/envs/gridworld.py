@@ -61,14 +61,11 @@ class GridWorld:
         }
 
     def reset(self, key: Array) -> tuple[State, Array]:
-        """Always the same corner."""
-        del key
         state = State(jnp.int32(2), jnp.int32(2), jnp.bool_(False), jnp.int32(0))
         return state, _features(state)
 
     def step(self, state: State, action: Array, context: Array, key: Array) -> tuple[State, Step]:
         """One move; `action` [1] is its direction. context[1] > 0.5: the trap is active."""
-        del key
         move = jnp.asarray(MOVES)[action[0]]
         row = jnp.clip(state.row + move[0], 0, SIZE - 1)
         col = jnp.clip(state.col + move[1], 0, SIZE - 1)

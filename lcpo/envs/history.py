@@ -1,8 +1,8 @@
-"""The context history of one stream, for callers that give features and context themselves.
+"""The context history of one stream, for callers that have no trace.
 
-Drivers read histories off a trace. Callers without a trace - a user's own loop, a policy at work -
-give the current context, and the history is kept here, by the same rules: it begins with the first
-context, repeated; it moves on with every step, or with every episode; a reset takes no time.
+Drivers read histories off a trace. A user's own loop, a policy in use and Gymnasium's environments
+give the current context, and the history follows the same rules: it begins with the first context,
+repeated; it advances with every step, or with every episode; a reset does not advance it.
 """
 
 from __future__ import annotations
@@ -13,30 +13,40 @@ import jax
 import numpy as np
 
 from lcpo import values
-from lcpo.envs.base import Advance, first_history, push_context, replace_context
+from lcpo.envs.base import Advance
 from lcpo.errors import InputError
 from lcpo.types import Spec
 
-Seen = tuple[np.ndarray, np.ndarray | None]
-"""Features and context, or a whole observation and None."""
+Seen = tuple[np.ndarray, np.ndarray | None]  # features and context, or a whole observation and None
+
+
+def extend(history: np.ndarray | None, context: np.ndarray, lags: int, moved: bool) -> np.ndarray:
+    """The history [channels * lags] after another context [channels] has been seen.
+
+    `moved`: time has passed since the newest one; otherwise the context replaces that. Without a
+    history, the context is repeated.
+    """
+    if history is None:
+        return np.repeat(context, lags)
+    by_channel = history.reshape(len(context), lags)
+    kept = by_channel[:, :-1] if moved else by_channel[:, 1:]
+    return np.concatenate([context[:, None], kept], axis=1).reshape(-1)
 
 
 class ContextHistory(NamedTuple):
-    """Puts observations together: features, and the newest `lags` values of each channel.
+    """Assembles observations from features and the newest `lags` values of each channel.
 
-    A value and a pytree, of `entries` and `moved`: what changes it returns another one.
+    An immutable pytree of `entries` and `moved`: methods return a new history.
     """
 
     spec: Spec
     advance: Advance = "step"
-    """What moves the history on. Contexts of an environment's own move by step."""
-    entries: np.ndarray | None = None
-    """[channels * lags]; None before the first context."""
-    moved: bool = False
-    """Whether time has passed since the newest context was seen."""
+    """What advances the history. An environment's own contexts advance by step."""
+    entries: np.ndarray | None = None  # [channels * lags]; None before the first context
+    moved: bool = False  # whether time has passed since the newest context was seen
 
     def read(self, obs: Any, context: Any = None, what: str = "obs") -> Seen:
-        """What a user gives, checked; InputError where its sizes do not fit the spec."""
+        """A user's values, checked; InputError where their sizes do not fit the spec."""
         spec = self.spec
         found = values.reals(what, obs)
         if context is None:
@@ -64,26 +74,18 @@ class ContextHistory(NamedTuple):
         place = self.spec.context
         if context is None:
             obs = obs.copy()  # the user's own array may be used again
-            return obs, self.at(obs[place.start : place.end], False)
-        if self.entries is None:
-            entries = first_history(context, place.lags)
-        else:
-            move = push_context if self.moved else replace_context
-            entries = move(self.entries, context)
+            return obs, self._replace(entries=obs[place.start : place.end], moved=False)
+        entries = extend(self.entries, context, place.lags, self.moved)
         whole = np.concatenate([obs[: place.start], entries, obs[place.start :]])
-        return whole, self.at(entries, False)
+        return whole, self._replace(entries=entries, moved=False)
 
     def pass_step(self) -> ContextHistory:
         """After a step: the next context is a new one."""
-        return self.at(self.entries, self.moved or self.advance != "episode")
+        return self._replace(moved=self.moved or self.advance != "episode")
 
     def end_episode(self) -> ContextHistory:
-        """In another episode. Where the context moves by step, a reset takes no time."""
-        return self.at(self.entries, self.moved or self.advance == "episode")
-
-    def at(self, entries: np.ndarray | None, moved: bool) -> ContextHistory:
-        """The history of the same stream at another moment."""
-        return ContextHistory(self.spec, self.advance, entries, moved)
+        """In another episode. Where the context advances by step, a reset does not count."""
+        return self._replace(moved=self.moved or self.advance == "episode")
 
 
 def _flatten(history: ContextHistory) -> tuple[Any, Any]:

@@ -1,7 +1,4 @@
-"""Gymnasium's Pendulum-v1 with wind, in pure JAX (docs/envs/pendulum.md).
-
-Its equations of motion stand in `core.pendulum`.
-"""
+"""Gymnasium's Pendulum-v1 with wind, in pure JAX: `core.pendulum` has the equations of motion."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ from lcpo.types import Array, ContextSlice, Spec, Step
 class State(NamedTuple):
     """Angle from upright in [-pi, pi), its speed, and the steps since the reset.
 
-    Its cosine and sine are observed, and the next step needs them: to compute them again there
-    would keep XLA from making one kernel of a step on a GPU.
+    The next step needs the cosine and sine that are observed: computing them again would keep XLA
+    from making one kernel of a step on a GPU.
     """
 
     angle: Array
@@ -61,7 +58,6 @@ class Pendulum:
 
     def step(self, state: State, action: Array, context: Array, key: Array) -> tuple[State, Step]:
         """One step of 0.05 s; `action` [1] is the index of a torque, or a number between two."""
-        del key
         torque = pendulum.torque_of(action[0], self.num_bins)
         angle, speed, reward = pendulum.step(
             state.angle, state.cos, state.sin, state.speed, torque, (context[0], context[1])
@@ -89,5 +85,4 @@ class PlainPendulum(Pendulum):
         return "own"
 
     def step(self, state: State, action: Array, context: Array, key: Array) -> tuple[State, Step]:
-        """One step of 0.05 s in calm air; `action` [1] is the index of a torque."""
         return Pendulum.step(self, state, action, jnp.zeros(2), key)

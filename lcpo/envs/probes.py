@@ -1,8 +1,7 @@
 """Probe environments: tiny tasks whose answers are known.
 
-An agent that fails one of them has a fault that is easy to find here and hard to find elsewhere.
-All are driven by a trace with one channel; only the last two heed it. It moves by step, and in
-`SwitchingMDP` by episode.
+A fault that makes an agent fail one of them is easy to find here and hard to find elsewhere. All
+have a trace with one channel, which only the last two use.
 
     ConstantReward   V = 1 / (1 - gamma)
     Rooms            V depends on whether the end of an episode is the end of the rewards
@@ -14,7 +13,7 @@ All are driven by a trace with one channel; only the last two heed it. It moves 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,102 +24,79 @@ from lcpo.envs.base import Advance, Landmark
 from lcpo.types import Array, ContextSlice, Spec, Step
 
 
-def _spec(num_features: int, num_actions: int) -> Spec:
-    context = ContextSlice(num_features, channels=1, lags=1)
-    return Spec(
-        num_features + 1, context, (num_actions,), contiguous_contexts=True, unit_steps=True
-    )
-
-
 def _as_sign(bit: Array) -> Array:
     """-1.0 for 0, 1.0 for 1."""
     return 2.0 * bit.astype(jnp.float32) - 1.0
 
 
-class MovesByStep:
-    """The trace moves on at every step."""
+class Probe:
+    """A probe without a state, whose trace advances by step."""
+
+    num_features: ClassVar[int] = 1
 
     @property
     def advance(self) -> Advance:
         return "step"
 
+    @property
+    def spec(self) -> Spec:
+        context = ContextSlice(self.num_features, channels=1, lags=1)
+        actions = (getattr(self, "num_actions", 2),)
+        size = self.num_features + 1
+        return Spec(size, context, actions, contiguous_contexts=True, unit_steps=True)
+
+    def reset(self, key: Array) -> tuple[Any, Array]:
+        return (), jnp.ones(1)
+
 
 @config
-class ConstantReward(MovesByStep):
-    """Pays 1 for ever, whatever one does: V = 1 / (1 - gamma)."""
+class ConstantReward(Probe):
+    """Always pays 1: V = 1 / (1 - gamma)."""
 
     num_actions: int = static(2, "actions", low=2)
 
-    @property
-    def spec(self) -> Spec:
-        return _spec(1, self.num_actions)
-
-    def reset(self, key: Array) -> tuple[tuple, Array]:
-        """The only state there is."""
-        del key
-        return (), jnp.ones(1)
-
     def step(self, state: tuple, action: Array, context: Array, key: Array) -> tuple[tuple, Step]:
-        """The same again, and 1."""
-        del action, context, key
         return state, Step(jnp.ones(1), jnp.float32(1.0), jnp.bool_(False), jnp.bool_(False))
 
 
 @config
-class Bandit(MovesByStep):
+class Bandit(Probe):
     """One action per episode; the best one pays 1, the others nothing."""
 
     num_actions: int = static(5, "arms", low=2)
     best: int = static(3, "the arm that pays", low=0)
 
-    @property
-    def spec(self) -> Spec:
-        return _spec(1, self.num_actions)
-
-    def reset(self, key: Array) -> tuple[tuple, Array]:
-        """The only state there is."""
-        del key
-        return (), jnp.ones(1)
-
     def step(self, state: tuple, action: Array, context: Array, key: Array) -> tuple[tuple, Step]:
         """Pull arm `action` [1]."""
-        del context, key
         pays = (action[0] == self.best).astype(jnp.float32)
         return state, Step(jnp.ones(1), pays, jnp.bool_(True), jnp.bool_(False))
 
 
-class Room(NamedTuple):
-    """Which room, 0 or 1, and the steps since the reset."""
+class Place(NamedTuple):
+    """The number of a room or state, and the steps since the reset."""
 
     number: Array
     time: Array
 
 
 @config
-class Rooms(MovesByStep):
-    """A reset draws room 0 or 1; there one stays and is paid its number at every step.
+class Rooms(Probe):
+    """A reset draws room 0 or 1; every step there pays its number.
 
     Time is not observed. If episodes are truncated, V(room) = room / (1 - gamma). If they are
-    terminated, V(1) is the mean over k = 1 .. max_steps of the value of k payments. Where an
-    agent's returns run on into the next episode, V(0) > 0.
+    terminated, V(1) is the mean over k = 1 .. max_steps of the value of k payments. If an agent's
+    returns continue into the next episode, V(0) > 0.
     """
 
     end: str = static("truncated", "how episodes end", choices=("truncated", "terminated"))
     max_steps: int = static(4, "episode length", low=1)
 
-    @property
-    def spec(self) -> Spec:
-        return _spec(1, 2)
-
-    def reset(self, key: Array) -> tuple[Room, Array]:
-        """A fair coin."""
+    def reset(self, key: Array) -> tuple[Place, Array]:
         number = jax.random.bernoulli(key).astype(jnp.float32)
-        return Room(number, jnp.int32(0)), number[None]
+        return Place(number, jnp.int32(0)), number[None]
 
-    def step(self, state: Room, action: Array, context: Array, key: Array) -> tuple[Room, Step]:
-        """Stay."""
-        del action, context, key
-        state = Room(state.number, state.time + 1)
+    def step(self, state: Place, action: Array, context: Array, key: Array) -> tuple[Place, Step]:
+        state = Place(state.number, state.time + 1)
         over = state.time >= self.max_steps
         no = jnp.bool_(False)
         ends = (over, no) if self.end == "terminated" else (no, over)
@@ -135,25 +111,20 @@ class Corridor(NamedTuple):
 
 
 @config
-class DelayedReward(MovesByStep):
+class DelayedReward(Probe):
     """A corridor: the first of two actions decides whether the last step pays 1 or nothing."""
 
     max_steps: int = static(5, "length of the corridor", low=2)
 
-    @property
-    def spec(self) -> Spec:
-        return _spec(2, 2)
+    num_features: ClassVar[int] = 2
 
     def reset(self, key: Array) -> tuple[Corridor, Array]:
-        """At the entrance."""
-        del key
         return Corridor(jnp.int32(0), jnp.float32(0.0)), jnp.zeros(2)
 
     def step(
         self, state: Corridor, action: Array, context: Array, key: Array
     ) -> tuple[Corridor, Step]:
         """Walk on; only the first `action` [1] matters, and 1 is the good one."""
-        del context, key
         choice = jnp.where(state.time == 0, _as_sign(action[0]), state.choice)
         state = Corridor(state.time + 1, choice)
         over = state.time >= self.max_steps
@@ -163,16 +134,12 @@ class DelayedReward(MovesByStep):
 
 
 @config
-class TwoContexts(MovesByStep):
+class TwoContexts(Probe):
     """A sign x = -1 or 1 is shown; action 1 is right where x times the context is positive.
 
-    One action per episode, 1 for the right one. So what is right in context 1 is wrong in context
-    -1: a network that trains in one of them alone unlearns the other, unless it is held back.
+    One action per episode, 1 for the right one. What is right in context 1 is wrong in context -1:
+    a network that trains in only one of them forgets the other, unless it is constrained.
     """
-
-    @property
-    def spec(self) -> Spec:
-        return _spec(1, 2)
 
     @property
     def landmarks(self) -> dict[str, Landmark]:
@@ -180,23 +147,13 @@ class TwoContexts(MovesByStep):
         return {"minus": Landmark((-1, -1), (1,)), "plus": Landmark((1, -1), (0,))}
 
     def reset(self, key: Array) -> tuple[Array, Array]:
-        """A fair coin."""
         sign = _as_sign(jax.random.bernoulli(key))
         return sign, sign[None]
 
     def step(self, state: Array, action: Array, context: Array, key: Array) -> tuple[Array, Step]:
-        """Answer the sign."""
-        del key
         right = (action[0] == 1) == (state * context[0] > 0.0)
         reward = right.astype(jnp.float32)
         return state, Step(state[None], reward, jnp.bool_(True), jnp.bool_(False))
-
-
-class Place(NamedTuple):
-    """Which state, and the steps since the reset."""
-
-    number: Array
-    time: Array
 
 
 @config
@@ -227,7 +184,7 @@ class SwitchingMDP:
         return probabilities, rng.uniform(size=shape)
 
     def reset(self, key: Array) -> tuple[Place, Array]:
-        """Any state but the terminal one."""
+        """A random state other than the terminal one."""
         number = jax.random.randint(key, (), 0, self.num_states - 1)
         return Place(number, jnp.int32(0)), number[None].astype(jnp.float32)
 

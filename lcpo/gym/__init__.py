@@ -1,8 +1,7 @@
 """Gymnasium, both ways.
 
-    to_gym     our environments as Gymnasium's, one world; `vector`: many; `frames`: pictures;
-               `ids` has their names, which `import lcpo` registers
-    from_gym   Gymnasium's environments as ours; `worlds` steps them, `spaces` translates their
+    to_gym     our environments as Gymnasium's, one world; `vector`: many; `frames`: pictures
+    from_gym   Gymnasium's environments as ours; `hosted` steps them, `spaces` translates their
                observations and actions
 
 `from_gymnasium` is the function to call. `import lcpo` passes through here, so that nothing is
@@ -16,7 +15,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lcpo.gym.from_gym import from_gymnasium
 
-__all__ = ["from_gymnasium"]
+__all__ = ["IDS", "from_gymnasium", "register"]
+
+IDS = {
+    "lcpo/GridWorld-v0": ("GridWorldEnv", "grid-world"),
+    "lcpo/WindyPendulum-v0": ("PendulumEnv", "pendulum"),
+    "lcpo/WindyInvertedPendulum-v0": ("MujocoEnv", "inverted-pendulum"),
+    "lcpo/WindyInvertedDoublePendulum-v0": ("MujocoEnv", "inverted-double-pendulum"),
+    "lcpo/WindyReacher-v0": ("MujocoEnv", "reacher"),
+    "lcpo/WindyHopper-v0": ("MujocoEnv", "hopper"),
+}
+"""Our environments in Gymnasium's registry: a class of `to_gym`, and our name."""
+
+
+def register() -> None:
+    """Add our ids to Gymnasium's registry."""
+    import gymnasium
+
+    for name, (cls, env) in IDS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name,
+                entry_point=f"lcpo.gym.to_gym:{cls}",
+                vector_entry_point="lcpo.gym.vector:ContextVectorEnv",
+                kwargs={"env": env},
+            )
 
 
 def __getattr__(name: str) -> Any:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from lcpo.envs.gridworld import SIZE
+from lcpo.errors import InputError
 
-PIXELS, EDGE = 300, 1.3
+SHAPE, EDGE = (300, 300, 3), 1.3
 WHITE, BLACK, GREY, PALE = (255, 255, 255), (0, 0, 0), (120, 120, 120), (225, 225, 225)
 RED, GREEN, BLUE = (204, 77, 77), (120, 190, 120), (60, 90, 200)
 FULL_WIND = 2.0
@@ -23,7 +24,7 @@ Place = tuple[float, float]
 
 def pendulum(angle: float, wind: np.ndarray) -> np.ndarray:
     """The rod from its hinge, upright at angle 0; above it how the wind pushes."""
-    picture = _blank()
+    picture = np.full(SHAPE, 255, np.uint8)
     tip = -math.sin(angle), math.cos(angle)  # a positive angle leans to the left
     _line(picture, (0.0, 0.0), tip, 0.08, RED)
     _disc(picture, (0.0, 0.0), 0.05, BLACK)
@@ -34,7 +35,7 @@ def pendulum(angle: float, wind: np.ndarray) -> np.ndarray:
 
 def grid_world(row: int, col: int, caught: bool, trap: bool) -> np.ndarray:
     """Exit green, wall grey, trap red while it is active, walker blue."""
-    picture = _blank()
+    picture = np.full(SHAPE, 255, np.uint8)
     for r in range(SIZE):
         for c in range(SIZE):
             _square(picture, _cell(r, c), 0.38, PALE)
@@ -50,6 +51,36 @@ def grid_world(row: int, col: int, caught: bool, trap: bool) -> np.ndarray:
     if caught:
         _disc(picture, _cell(row, col), 0.1, RED)
     return picture
+
+
+class MujocoArtist:
+    """Draws worlds of a MuJoCo task; without a display set MUJOCO_GL=egl or osmesa."""
+
+    renderer: Any = None
+
+    def __call__(self, worlds: Any, wind: np.ndarray) -> np.ndarray:
+        """[240, 320, 3]: the first world's robot, and an arrow for the wind (wx, wy)."""
+        if self.renderer is None:
+            import mujoco
+
+            try:
+                self.renderer = mujoco.Renderer(worlds.model)
+            except Exception as error:  # of either OpenGL library
+                cause = f"{type(error).__name__}: {error}"
+                raise InputError(
+                    f"MuJoCo cannot draw here ({cause}): without a display it needs MUJOCO_GL=egl "
+                    "or MUJOCO_GL=osmesa, and that library"
+                ) from error
+        self.renderer.update_scene(worlds.data_of(0))
+        picture = np.array(self.renderer.render())
+        add_wind(picture, wind)
+        return picture
+
+    def close(self) -> None:
+        """Free the renderer."""
+        if self.renderer is not None:
+            self.renderer.close()
+        self.renderer = None
 
 
 def add_wind(picture: np.ndarray, force: Any) -> None:
@@ -71,10 +102,6 @@ def add_wind(picture: np.ndarray, force: Any) -> None:
         _line(picture, tip, barb, 0.025, BLUE)
 
 
-def _blank() -> np.ndarray:
-    return np.full((PIXELS, PIXELS, 3), 255, np.uint8)
-
-
 @functools.lru_cache(maxsize=4)
 def _places(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """x and y of every pixel; the right upper corner is where it is in a square."""
@@ -94,8 +121,7 @@ def _square(picture: np.ndarray, centre: Place, half: float, colour: Any) -> Non
 
 
 def _disc(picture: np.ndarray, centre: Place, radius: float, colour: Any) -> None:
-    x, y = _places(*picture.shape[:2])
-    picture[np.hypot(x - centre[0], y - centre[1]) < radius] = colour
+    _line(picture, centre, centre, radius, colour)
 
 
 def _line(picture: np.ndarray, start: Place, end: Place, half: float, colour: Any) -> None:

@@ -28,14 +28,12 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import names
 from lcpo.config import config, static
-from lcpo.envs.actions import ActionForm
-from lcpo.envs.base import Advance, HostWorlds
+from lcpo.envs.base import ActionForm, Advance, HostWorlds
 from lcpo.errors import InputError
 from lcpo.types import ContextSlice, Spec
 from lcpo.values import refuse, shown
 
-ID = "gym:"
-"""Before an id of Gymnasium's."""
+ID = "gym:"  # before an id of Gymnasium's
 NEEDED = (
     "needs an environment class: one with @lcpo.config.config, or a gymnasium.Env (or a function "
     "that is declared to return one: `def make() -> gymnasium.Env`)"
@@ -57,8 +55,7 @@ class GymnasiumEnv:
     one_hot: bool = static(True, "Discrete observations as 0/1 entries; false: as their number")
     arguments: str = static("{}", "keyword arguments of the environment, as JSON")
 
-    target: ClassVar[str]
-    """gym:ID, or module:name."""
+    target: ClassVar[str]  # gym:ID, or module:name
 
     @property
     def spec(self) -> Spec:
@@ -70,19 +67,16 @@ class GymnasiumEnv:
 
     @property
     def action_form(self) -> ActionForm:
-        """What its action space takes."""
         return translation_of(self).form
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know before a run."""
         return translation_of(self).notes
 
     def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
-        """Worlds of this environment; `threads` is of no use to Python code."""
-        from lcpo.gym.worlds import GymnasiumWorlds
+        """As in `HostEnv`. Python code has no use for `threads`."""
+        from lcpo.gym.hosted import GymnasiumWorlds
 
-        del threads
         made = [self.make() for _ in range(num_worlds // self.spec.num_worlds)]
         return GymnasiumWorlds(made, translation_of(self), self.history, seeds)
 
@@ -90,7 +84,14 @@ class GymnasiumEnv:
         """A `gymnasium.Env`, or a `gymnasium.vector.VectorEnv`."""
         import gymnasium
 
-        arguments = _parse_arguments(self.arguments)
+        try:
+            arguments = json.loads(self.arguments)
+        except (ValueError, RecursionError) as error:
+            text = shown(self.arguments)
+            raise InputError(f"env.arguments = {text} is not JSON ({error})") from error
+        if not isinstance(arguments, dict):
+            text = repr(self.arguments)
+            raise InputError(f'env.arguments = {text}: needs names and values, as {{"size": 3}}')
         if self.target.startswith(ID):
             name = self.target.removeprefix(ID)
             maker = functools.partial(gymnasium.make, name, disable_env_checker=True)
@@ -187,19 +188,24 @@ class Translation(NamedTuple):
 
 @functools.cache
 def translation_of(env: GymnasiumEnv) -> Translation:
-    """Found out by making the environment once."""
+    """Makes the environment once to look at its spaces."""
+    import gymnasium
+
     from lcpo.gym import spaces
-    from lcpo.gym.worlds import check_vector, is_vector
 
     made = env.make()
     try:
-        vector = is_vector(made)
-        if vector:
-            check_vector(made)
+        vector = isinstance(made, gymnasium.vector.VectorEnv)
+        mode = made.metadata.get("autoreset_mode") if vector else None
+        if vector and mode != gymnasium.vector.AutoresetMode.DISABLED:
+            raise InputError(
+                f"a vector environment with autoreset ({mode}) hides the last observation of an "
+                "episode: make it with autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED"
+            )
         observations = made.single_observation_space if vector else made.observation_space
         actions = made.single_action_space if vector else made.action_space
         num_worlds = made.num_envs if vector else 1
-        decoder = spaces.action_decoder(actions, env.bins)
+        form = spaces.action_form(actions, env.bins)
 
         def info_size() -> int:
             return spaces.info_context(made.reset(seed=0)[1]).size // num_worlds
@@ -216,16 +222,8 @@ def translation_of(env: GymnasiumEnv) -> Translation:
     levels = None
     if split.levels is not None:
         levels = (*split.levels[0], *(n for n in split.levels[1] for _ in range(kept)))
-    spec = Spec(context.start + context.size, context, decoder.num_actions, levels)
-    notes = (decoder.note,) if decoder.note else ()
-    return Translation(spec._replace(num_worlds=num_worlds), split.read, decoder.form, notes)
-
-
-def _parse_arguments(text: str) -> dict[str, Any]:
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"env.arguments = {shown(text)} is no JSON ({error})") from error
-    if not isinstance(values, dict):
-        raise InputError(f'env.arguments = {text!r}: needs names and values, as {{"size": 3}}')
-    return values
+    num_actions = tuple(map(len, form.values))
+    spec = Spec(context.start + context.size, context, num_actions, levels, num_worlds=num_worlds)
+    note = f"actions of {actions} are a grid of {env.bins} values per dimension (env.bins)"
+    notes = (note,) if isinstance(actions, gymnasium.spaces.Box) else ()
+    return Translation(spec, split.read, form, notes)

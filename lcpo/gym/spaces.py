@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from lcpo.envs.actions import ActionForm
+from lcpo.envs.base import ActionForm
 from lcpo.errors import InputError
 
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
@@ -24,8 +24,7 @@ class Encoder(NamedTuple):
     """A space as a flat vector."""
 
     size: int
-    levels: tuple[int, ...] | None
-    """Levels of each entry, where all are finite."""
+    levels: tuple[int, ...] | None  # levels of each entry, where all are finite
     encode: Callable[[Any], np.ndarray]
     """value -> [size] float32; raises InputError where the value does not fit the space."""
 
@@ -35,22 +34,8 @@ class Split(NamedTuple):
 
     num_features: int
     context_size: int
-    levels: tuple[tuple[int, ...], tuple[int, ...]] | None
-    """Of both parts, where all are finite."""
+    levels: tuple[tuple[int, ...], tuple[int, ...]] | None  # of both parts, where all are finite
     read: Reader
-
-
-class Decoder(NamedTuple):
-    """A space as integers, one per dimension."""
-
-    form: ActionForm
-    """What the integers stand for."""
-    note: str | None = None
-    """What a user should know of the translation."""
-
-    @property
-    def num_actions(self) -> tuple[int, ...]:
-        return tuple(map(len, self.form.values))
 
 
 def observation_encoder(space: Any, one_hot: bool = True) -> Encoder:
@@ -58,11 +43,10 @@ def observation_encoder(space: Any, one_hot: bool = True) -> Encoder:
 
     `one_hot`: Discrete and MultiDiscrete as a 0/1 entry per value, else as the value's number.
     """
-    if isinstance(space, spaces.Box):
-        return Encoder(math.prod(space.shape), None, _encode_array(space.shape))
-    if isinstance(space, spaces.MultiBinary):
+    if isinstance(space, (spaces.Box, spaces.MultiBinary)):
         size = math.prod(space.shape)
-        return Encoder(size, (2,) * size, _encode_array(space.shape))
+        levels = (2,) * size if isinstance(space, spaces.MultiBinary) else None
+        return Encoder(size, levels, _encode_array(space.shape))
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         return _encode_numbers(space, one_hot)
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
@@ -72,19 +56,40 @@ def observation_encoder(space: Any, one_hot: bool = True) -> Encoder:
     raise InputError(f"observation space {space}: needs {OBSERVATIONS}")
 
 
-def action_decoder(space: Any, bins: int) -> Decoder:
-    """How integers become actions; a Box becomes a grid of `bins` values per dimension."""
-    if isinstance(space, spaces.Discrete):
-        return _decode_numbers([space.n], [space.start], (), np.int64)
-    if isinstance(space, spaces.MultiDiscrete):
-        counts, start = np.ravel(space.nvec), np.ravel(space.start)
-        return _decode_numbers(counts, start, space.shape, space.dtype)
+def action_form(space: Any, bins: int) -> ActionForm:
+    """Actions as integers, one per dimension; a Box becomes a grid of `bins` values in each."""
+    if isinstance(space, spaces.Box):
+        return _grid(space, bins)
+    if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+        raise InputError(f"action space {space}: needs {ACTIONS}")
+    counts, start = _ranges(space)
+    rows = tuple(tuple(range(first, first + n)) for n, first in zip(counts, start, strict=True))
+    dtype = np.int64 if isinstance(space, spaces.Discrete) else space.dtype
+    return ActionForm(rows, space.shape or (), np.dtype(dtype).name)
+
+
+def _ranges(space: Any) -> tuple[list[int], list[int]]:
+    """How many values each dimension of a discrete space has, and the first of them."""
     if isinstance(space, spaces.MultiBinary):
         size = math.prod(space.shape)
-        return _decode_numbers([2] * size, [0] * size, space.shape, space.dtype)
-    if isinstance(space, spaces.Box):
-        return _decode_grid(space, bins)
-    raise InputError(f"action space {space}: needs {ACTIONS}")
+        return [2] * size, [0] * size
+    counts = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
+    return counts.astype(int).tolist(), np.ravel(space.start).astype(int).tolist()
+
+
+def _grid(space: Any, bins: int) -> ActionForm:
+    """A bounded Box: evenly spaced values, both bounds among them."""
+    low, high = np.ravel(space.low).astype(float), np.ravel(space.high).astype(float)
+    if not (np.isfinite(low) & np.isfinite(high)).all():
+        raise InputError(
+            f"action space {space} has no finite bounds: needs some for a grid of values; wrap the "
+            "environment in gymnasium.wrappers.RescaleAction or give its Box bounds"
+        )
+    values = np.linspace(low, high, bins)  # [bins, A]
+    if np.issubdtype(space.dtype, np.integer):
+        values = np.rint(values)
+    rows = tuple(map(tuple, values.T.tolist()))
+    return ActionForm(rows, space.shape, np.dtype(space.dtype).name)
 
 
 def context_splitter(
@@ -159,27 +164,23 @@ def _encode_array(shape: tuple[int, ...]) -> Callable[[Any], np.ndarray]:
 
 def _encode_numbers(space: Any, one_hot: bool) -> Encoder:
     """Discrete or MultiDiscrete."""
-    counts = np.ravel(space.nvec if hasattr(space, "nvec") else space.n).astype(int)
-    start = np.ravel(space.start).astype(int)
-    firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    size = int(counts.sum())
+    counts, start = map(np.array, _ranges(space))
+    firsts = np.cumsum(counts) - counts
 
-    def numbers(value: Any) -> np.ndarray:
+    def encode(value: Any) -> np.ndarray:
         found = np.ravel(value)
         index = found - start if found.shape == start.shape else None
         if index is None or not ((index >= 0) & (index < counts)).all():
             raise InputError(f"is {value!r}, which is not in {space}")
-        return index.astype(int)
-
-    def encode(value: Any) -> np.ndarray:
-        out = np.zeros(size, np.float32)
-        out[firsts + numbers(value)] = 1.0
+        if not one_hot:
+            return index.astype(int).astype(np.float32)
+        out = np.zeros(counts.sum(), np.float32)
+        out[firsts + index.astype(int)] = 1.0
         return out
 
     if one_hot:
-        return Encoder(size, None, encode)
-    levels = tuple(int(n) for n in counts)
-    return Encoder(len(levels), levels, lambda value: numbers(value).astype(np.float32))
+        return Encoder(int(counts.sum()), None, encode)
+    return Encoder(len(counts), tuple(counts.tolist()), encode)
 
 
 def join_encoders(parts: dict[Any, Encoder]) -> Encoder:
@@ -199,26 +200,3 @@ def join_encoders(parts: dict[Any, Encoder]) -> Encoder:
         return np.concatenate(out) if out else np.zeros(0, np.float32)
 
     return Encoder(sum(part.size for part in parts.values()), levels, encode)
-
-
-def _decode_grid(space: Any, bins: int) -> Decoder:
-    """A bounded Box, `bins` evenly spaced values per dimension, both bounds among them."""
-    low, high = np.ravel(space.low).astype(float), np.ravel(space.high).astype(float)
-    if not (np.isfinite(low) & np.isfinite(high)).all():
-        raise InputError(
-            f"action space {space} has no finite bounds: needs some, to lay a grid of values on; "
-            "wrap the environment in gymnasium.wrappers.RescaleAction or give its Box bounds"
-        )
-    values = np.linspace(low, high, bins)  # [bins, A]
-    if np.issubdtype(space.dtype, np.integer):
-        values = np.rint(values)
-    rows = tuple(map(tuple, values.T.tolist()))
-    note = f"actions of {space} are a grid of {bins} values per dimension (env.bins)"
-    return Decoder(ActionForm(rows, space.shape, np.dtype(space.dtype).name), note)
-
-
-def _decode_numbers(counts: Any, start: Any, shape: tuple[int, ...], dtype: Any) -> Decoder:
-    """Whole numbers: `counts` of each dimension, from `start` on."""
-    pairs = zip(counts, start, strict=True)
-    rows = tuple(tuple(range(int(first), int(first) + int(n))) for n, first in pairs)
-    return Decoder(ActionForm(rows, shape, np.dtype(dtype).name))

@@ -1,27 +1,68 @@
 """Our environments as Gymnasium's: `gymnasium.make("lcpo:lcpo/WindyPendulum-v0", trace="3")`.
 
-`import lcpo` registers them, and so does `lcpo:` before the id. The trace moves on by step or by
-episode as it does in our own runs: `reset()` goes on with it, `reset(seed=...)` rewinds it, and
-after its last row comes the first. An observation ends with the history of the context;
+`import lcpo` registers them, and so does `lcpo:` before the id. The trace advances by step or by
+episode as it does in our own runs: `reset()` continues it, `reset(seed=...)` rewinds it, and after
+its last row comes the first. An observation ends with the history of the context;
 `info["context"]` is its newest row. Many worlds at once: `lcpo.gym.vector`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from lcpo import config as configs
+from lcpo import contexts, defaults
+from lcpo.contexts import TraceRef, paper
+from lcpo.core import pendulum
 from lcpo.envs import ENVS
-from lcpo.envs.base import AnyEnv, obs_layout, trace_rows
+from lcpo.envs.base import AnyEnv, max_input_of, obs_layout, trace_rows
 from lcpo.envs.compiled_worlds import open_worlds
+from lcpo.envs.gridworld import MOVES, SIZE, TRAP_PENALTY, GridWorld
+from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError
-from lcpo.gym import frames, plain
-from lcpo.gym.ours import load_rows, make_spaces
-from lcpo.gym.plain import Result
+from lcpo.gym import frames
 from lcpo.types import Step
+
+Result = tuple[Sequence[float] | np.ndarray, float, bool, bool]
+"""(features, reward, terminated, truncated) of one step of one world."""
+ROWS = 1_000_000  # length of a trace that can have any
+
+
+def make_spaces(env: AnyEnv, continuous: bool) -> tuple[spaces.Space, spaces.Space]:
+    """Of observations and actions of one world; `continuous` as in `ContextEnv`."""
+    spec, largest = env.spec, np.finfo(np.float32).max
+    obs: spaces.Space = spaces.Box(-largest, largest, (spec.obs_size,), np.float32)
+    if spec.obs_levels is not None:
+        obs = spaces.MultiDiscrete(list(spec.obs_levels))
+    if continuous:
+        high = max_input_of(env)
+        if high is None:
+            raise InputError(f"{type(env).__name__} has no continuous actions")
+        return obs, spaces.Box(-high, high, (spec.action_size,), np.float32)
+    if spec.action_size == 1:
+        return obs, spaces.Discrete(spec.num_actions[0])
+    return obs, spaces.MultiDiscrete(list(spec.num_actions))
+
+
+def load_rows(env: str, trace: Any, scale: float | None, channels: int) -> np.ndarray:
+    """The trace [rows, channels], read-only, scaled as in our own runs."""
+    trace = (defaults.of(env).trace or "revisit") if trace is None else trace
+    if isinstance(trace, (str, TraceRef)):
+        named = TraceRef.parse(trace)
+        factor = paper.default_scale(env, named) if scale is None else scale
+        rows = named.load(ROWS if named.any_length else None, factor)
+    else:
+        rows = contexts.check(np.asarray(trace), "given")
+        rows = rows if scale is None else rows * np.float32(scale)
+    if rows.shape[1] != channels:
+        raise InputError(f"the trace has {rows.shape[1]} columns, {env!r} needs {channels}")
+    return rows
 
 
 class ContextEnv(gymnasium.Env):
@@ -45,7 +86,7 @@ class ContextEnv(gymnasium.Env):
         """
         self.env: AnyEnv = configs.make(ENVS[env], env_config)
         self.layout = obs_layout(self.env.spec, self.env.advance)
-        self.world: Any = plain.WORLDS.get(type(self.env), _OnlyWorld)(self.env)
+        self.world: Any = WORLDS.get(type(self.env), _OnlyWorld)(self.env)
         self.rows = load_rows(env, trace, scale, self.env.spec.context.channels)
         self.continuous, self.render_mode = continuous, render_mode
         self.observation_space, self.action_space = make_spaces(self.env, continuous)
@@ -73,11 +114,9 @@ class ContextEnv(gymnasium.Env):
         return obs, reward, terminated, truncated, info
 
     def _context(self) -> np.ndarray:
-        """The newest row of the trace."""
         return self.rows[self.cursor % len(self.rows)]
 
     def _observe(self, features: Any) -> tuple[np.ndarray, dict[str, Any]]:
-        """The observation and the info that go with these features."""
         layout, row = self.layout, self.cursor % len(self.rows)
         obs = np.empty(layout.num_features + layout.context_size, self.observation_space.dtype)
         obs[layout.features] = features
@@ -87,88 +126,61 @@ class ContextEnv(gymnasium.Env):
         obs[layout.history].reshape(layout.channels, layout.lags)[...] = window.T
         return obs, {"context": self._context().copy()}
 
+    def render(self) -> np.ndarray | None:
+        """[height, width, 3] in the mode "rgb_array"."""
+        return self._picture() if self.render_mode == "rgb_array" else None
+
+    def _picture(self) -> np.ndarray | None:
+        return None
+
     def close(self) -> None:
-        """Free what a simulator holds."""
         self.world.close()
 
 
 class PendulumEnv(ContextEnv):
-    """The pendulum, with a picture that shows the wind."""
+    """The pendulum; pictures show the wind."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
 
-    def render(self) -> np.ndarray | None:
-        """[300, 300, 3]: the rod, and an arrow for the push of the wind."""
-        if self.render_mode != "rgb_array":
-            return None
+    def _picture(self) -> np.ndarray:
         return frames.pendulum(self.world.angle, self._context())
 
 
 class GridWorldEnv(ContextEnv):
-    """The grid world, with a picture that shows the trap."""
+    """The grid world; in pictures, the trap's cell is red while it is active."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012
 
-    def render(self) -> np.ndarray | None:
-        """[300, 300, 3]: the trap's cell is red while it is active."""
-        if self.render_mode != "rgb_array":
-            return None
+    def _picture(self) -> np.ndarray:
         world = self.world
         return frames.grid_world(world.row, world.col, world.caught, self._context()[1] > 0.5)
 
 
 class MujocoEnv(ContextEnv):
-    """A MuJoCo task, drawn by MuJoCo; without a display set MUJOCO_GL=egl or osmesa."""
+    """A MuJoCo task, drawn by MuJoCo with an arrow for the wind."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012
-    renderer: Any = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.artist = frames.MujocoArtist()
         self.world.open(np.random.default_rng(0))
         worlds = self.world.worlds
         seconds = worlds.model.opt.timestep * worlds.task.frame_skip
         self.metadata = {**self.metadata, "render_fps": round(1.0 / seconds)}
 
-    def render(self) -> np.ndarray | None:
-        """[240, 320, 3]: the robot, and an arrow for the wind (wx, wy)."""
-        if self.render_mode != "rgb_array":
-            return None
-        worlds = self.world.worlds
-        if self.renderer is None:
-            self.renderer = make_renderer(worlds.model)
-        self.renderer.update_scene(worlds.data_of(0))
-        picture = np.array(self.renderer.render())
-        frames.add_wind(picture, self._context())
-        return picture
+    def _picture(self) -> np.ndarray:
+        return self.artist(self.world.worlds, self._context())
 
     def close(self) -> None:
-        """Free simulator and renderer."""
         super().close()
-        if self.renderer is not None:
-            self.renderer.close()
-            self.renderer = None
-
-
-def make_renderer(model: Any) -> Any:
-    """A `mujoco.Renderer`; InputError where this machine cannot draw."""
-    import mujoco
-
-    try:
-        return mujoco.Renderer(model)
-    except Exception as error:  # of the one or the other library for OpenGL
-        cause = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"MuJoCo cannot draw here ({cause}): without a display it needs MUJOCO_GL=egl or "
-            "MUJOCO_GL=osmesa, and that library"
-        ) from error
+        self.artist.close()
 
 
 class _OnlyWorld:
     """One world of an environment that steps many."""
 
-    worlds: Any = None
-    """HostWorlds, once they are open; MujocoWorlds in a `MujocoEnv`."""
+    worlds: Any = None  # HostWorlds, once they are open; MujocoWorlds in a `MujocoEnv`
 
     def __init__(self, env: AnyEnv) -> None:
         self.env = env
@@ -178,7 +190,6 @@ class _OnlyWorld:
         self.worlds = open_worlds(self.env, [int(rng.integers(2**31))], threads=1)
 
     def reset(self, rng: np.random.Generator) -> np.ndarray:
-        del rng
         return self.worlds.reset(np.ones(1, bool))[0]
 
     def step(self, action: Any, context: np.ndarray) -> Result:
@@ -197,3 +208,90 @@ class _OnlyWorld:
 def _first_world(step: Step) -> Result:
     obs = np.asarray(step.obs)[0]
     return obs, float(step.reward[0]), bool(step.terminated[0]), bool(step.truncated[0])
+
+
+class PlainWorld:
+    """One world in plain Python numbers, which is faster than calling a compiled function.
+
+    Subclasses repeat the equations of `lcpo.core.pendulum` and `lcpo.envs.gridworld` in double
+    precision; a test compares them.
+    """
+
+    def open(self, rng: np.random.Generator) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class PendulumWorld(PlainWorld):
+    """A pendulum in a wind."""
+
+    def __init__(self, env: Pendulum) -> None:
+        self.max_steps, high = env.max_steps, pendulum.MAX_TORQUE
+        self.torques = np.linspace(-high, high, env.num_bins).tolist()
+        self.angle, self.speed, self.time = 0.0, 0.0, 0
+
+    def reset(self, rng: np.random.Generator) -> Sequence[float]:
+        """Angle ~ U(-pi, pi), speed ~ U(-1, 1)."""
+        self.angle, self.speed = rng.uniform([-math.pi, -1.0], [math.pi, 1.0]).tolist()
+        self.time = 0
+        return self._features()
+
+    def step(self, action: Any, context: np.ndarray) -> Result:
+        return self._advance(self.torques[int(action)], context)
+
+    def step_inputs(self, inputs: np.ndarray, context: np.ndarray) -> Result:
+        return self._advance(_clip(float(inputs[0]), pendulum.MAX_TORQUE), context)
+
+    def _advance(self, torque: float, context: np.ndarray) -> Result:
+        angle, speed = self.angle, self.speed
+        wind_x, wind_y = context.tolist()
+        up = math.sin(angle)
+        total = _clip(torque + wind_x * math.cos(angle) + wind_y * up, pendulum.MAX_TORQUE)
+        reward = -(angle**2 + 0.1 * speed**2 + 0.001 * torque**2)
+        speed = _clip(speed + (15.0 * up + 3.0 * total) * pendulum.DT, pendulum.MAX_SPEED)
+        turned = angle + pendulum.DT * speed + math.pi
+        self.angle, self.speed = turned % (2.0 * math.pi) - math.pi, speed
+        self.time += 1
+        return self._features(), reward, False, self.time >= self.max_steps
+
+    def _features(self) -> Sequence[float]:
+        return math.cos(self.angle), math.sin(self.angle), self.speed
+
+
+class GridWalker(PlainWorld):
+    """A walker in the grid with a trap."""
+
+    def __init__(self, env: GridWorld) -> None:
+        self.env, self.moves = env, MOVES.tolist()
+        self.row, self.col, self.caught, self.time = SIZE - 1, SIZE - 1, False, 0
+
+    def reset(self, rng: np.random.Generator) -> Sequence[float]:
+        self.row, self.col, self.caught, self.time = SIZE - 1, SIZE - 1, False, 0
+        return self.row, self.col
+
+    def step(self, action: Any, context: np.ndarray) -> Result:
+        down, right = self.moves[int(action)]
+        row = min(max(self.row + down, 0), SIZE - 1)
+        col = min(max(self.col + right, 0), SIZE - 1)
+        blocked = (row, col) == (1, 2)
+        if not self.env.as_described:
+            blocked = blocked and self.col == 2 and self.row != 1
+        if not blocked:
+            self.row, self.col = row, col
+        on_exit = (self.row, self.col) == (0, 2)
+        trapped = (self.row, self.col) == (1, 1) and context[1] > 0.5 and not self.caught
+        self.caught = self.caught or bool(trapped)
+        self.time += 1
+        reward = (0.0 if on_exit else -1.0) - TRAP_PENALTY * trapped
+        over = on_exit and self.env.as_described
+        return (self.row, self.col), float(reward), over, self.time >= self.env.max_steps
+
+
+WORLDS: dict[type, Any] = {Pendulum: PendulumWorld, GridWorld: GridWalker}
+"""By the class of the environment."""
+
+
+def _clip(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)

@@ -1,15 +1,13 @@
 """Many worlds at once: `gymnasium.make_vec("lcpo:lcpo/WindyPendulum-v0", num_envs=64)`.
 
-All worlds are stepped together: by one compiled program, or by MuJoCo on a pool of threads. World
-i does what an environment of one world does: it has its own episodes and its own place on the
-trace, which all share and begin at its first row. `info["context"]` has the newest rows.
-
-Episodes are begun anew as `autoreset_mode` says, in Gymnasium's words:
+All worlds step together: in one compiled program, or in MuJoCo on a pool of threads. Each world has
+its own episodes and its own place on the shared trace. `info["context"]` has the newest rows.
+`autoreset_mode` is Gymnasium's:
 
     NEXT_STEP    the step after the last one of an episode ignores its action and resets; the trace
-                 stands still meanwhile (default, as in Gymnasium)
+                 does not advance (default, as in Gymnasium)
     SAME_STEP    the last step resets at once; info["final_obs"] has the true last observation
-    DISABLED     reset(options={"reset_mask": mask}) does, when the caller wants it
+    DISABLED     the caller resets, with reset(options={"reset_mask": mask})
 """
 
 from __future__ import annotations
@@ -26,15 +24,14 @@ from lcpo.envs import ENVS
 from lcpo.envs.base import AnyEnv, obs_layout
 from lcpo.envs.compiled_worlds import open_worlds
 from lcpo.errors import InputError
-from lcpo.gym.ours import load_rows, make_spaces
+from lcpo.gym.to_gym import load_rows, make_spaces
 from lcpo.values import whole
 
 
 class ContextVectorEnv(VectorEnv):
     """Worlds of an environment of ours, driven by one trace."""
 
-    worlds: Any = None
-    """HostWorlds, once they are open."""
+    worlds: Any = None  # HostWorlds, once they are open
 
     def __init__(
         self,
@@ -51,12 +48,17 @@ class ContextVectorEnv(VectorEnv):
         """As lcpo.gym.to_gym.ContextEnv, `num_envs` times. There are no pictures."""
         if render_mode is not None:
             raise InputError(
-                f"render_mode = {render_mode!r}: many worlds have no picture; draw one of "
-                'gymnasium.make, or say vectorization_mode="sync"'
+                f"render_mode = {render_mode!r}: many worlds have no picture; draw one world of "
+                'gymnasium.make, or pass vectorization_mode="sync"'
             )
         self.env: AnyEnv = configs.make(ENVS[env], env_config)
         self.num_envs = whole("num_envs", num_envs, 1)
-        self.mode, self.continuous = _read_mode(autoreset_mode), continuous
+        try:
+            self.mode = AutoresetMode(autoreset_mode)
+        except ValueError:
+            known = " or ".join(repr(known.value) for known in AutoresetMode)
+            raise InputError(f"autoreset_mode = {autoreset_mode!r}: needs {known}") from None
+        self.continuous = continuous
         self.metadata = {"render_modes": [], "autoreset_mode": self.mode}
         self.layout = obs_layout(self.env.spec, self.env.advance)
         self.rows = load_rows(env, trace, scale, self.env.spec.context.channels)
@@ -72,7 +74,7 @@ class ContextVectorEnv(VectorEnv):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin episodes: of all worlds, or of those in options["reset_mask"].
 
-        A seed (world i has seed + i), or a list of them, begins the trace again, too.
+        A seed (world i has seed + i), or a list of them, rewinds the trace, too.
         """
         mask, seeds = self._read_mask(options), self._read_seeds(seed)
         if self.worlds is None or any(one is not None for one in seeds):
@@ -87,7 +89,6 @@ class ContextVectorEnv(VectorEnv):
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One step of all worlds; those whose episode has ended as `autoreset_mode` says."""
         if self.worlds is None or (self.mode is AutoresetMode.DISABLED and self.ended.any()):
             raise InputError("reset the worlds whose episodes have ended, then step")
         fresh = self.ended
@@ -130,7 +131,7 @@ class ContextVectorEnv(VectorEnv):
         self.close_extras()
         drawn = self.np_random.integers(2**31, size=self.num_envs)
         each = [
-            # As an environment of one world draws its simulator's seed.
+            # As ContextEnv draws the seed of its simulator.
             int(drawn[i] if seed is None else np.random.default_rng(seed).integers(2**31))
             for i, seed in enumerate(seeds)
         ]
@@ -166,11 +167,3 @@ class ContextVectorEnv(VectorEnv):
         if self.worlds is not None:
             self.worlds.close()
         self.worlds = None
-
-
-def _read_mode(mode: Any) -> AutoresetMode:
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        known = " or ".join(repr(known.value) for known in AutoresetMode)
-        raise InputError(f"autoreset_mode = {mode!r}: needs {known}") from None

@@ -138,7 +138,7 @@ def _stream(loop: Loop, name: str, fresh: Stream, marks: Any, found: dict[str, T
         under_way = step(count)._replace(next_obs=None)
     entries = found["histories"][i] if found["seen"][i] else None
     return fresh._replace(
-        history=fresh.history.at(entries, bool(whole["moved"])),
+        history=fresh.history._replace(entries=entries, moved=bool(whole["moved"])),
         steps=tuple(map(step, range(count))),
         under_way=under_way,
         acted=bool(acted),

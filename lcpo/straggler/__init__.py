@@ -2,8 +2,7 @@
 
 The environment, a host one:
 
-    task        Straggler, the config, and what the published simulator does otherwise
-    settings    config values of agents on it
+    task        Straggler, the config, faults of the published simulator, settings of agents
     jobs        where requests come from: sizes and gaps, block by block
     workloads   streams of jobs: the twins of the paper's, files, public data
     worlds      StragglerWorlds: N clusters that step together
@@ -15,8 +14,8 @@ The rules that engineers use, as agents, and what is made of runs:
 
     rules       fixed timeouts, percentiles, budgets, tables by load, plans by the hour
     timeouts    every fixed timeout simulated, to make such tables and plans
-    latency     latencies from records, and the columns of every comparison on the task
-    study       `lcpo reproduce straggler`; `report` has its tables and its figure
+    latency     latencies from records, their figure, the columns of every comparison on the task
+    study       `lcpo reproduce straggler`; `report` has its tables
     twins       `lcpo reproduce workloads`
 
 Nothing else in the library names it but the registries of environments, agents and studies, so that

@@ -15,8 +15,7 @@ from numba import njit
 
 from lcpo.straggler.task import BUCKET_MS, PERCENTILES, READINGS
 
-_SHORTEST, _LONGEST = 0.1, 1e7
-"""Milliseconds; what lies beyond counts in the first or the last bin."""
+_SHORTEST, _LONGEST = 0.1, 1e7  # milliseconds; what lies beyond counts in the first or the last bin
 _DROPPED = 44
 """Of the 64 bits of a latency. What is left, its exponent and the first 8 bits after that, is the
 number of its bin: 256 between each power of two and the next. It takes no logarithm."""

@@ -18,8 +18,7 @@ from numba import njit
 from lcpo.straggler.task import NEVER, READINGS, TIMEOUTS_MS
 
 TIMEOUTS = np.array(TIMEOUTS_MS)
-NUM_WINDOWS = 4
-"""Windows that the newest features look back on."""
+NUM_WINDOWS = 4  # windows that the newest features look back on
 NUM_DECAYS = 3
 ARRIVED, HEDGED, FIRST_MS, WORK_MS, UNSAFE, SERVED, SERVICE_MS, SLOWER = range(8)
 """Where readings stand; "slower" are several."""

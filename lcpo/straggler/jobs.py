@@ -1,8 +1,7 @@
 """Where requests come from: their sizes, and the gaps between them.
 
-A source is asked for one block of jobs after the other. What it answers depends on the seed, the
-number of the block and the time at which its first job arrives, so that nothing needs to be kept:
-a world that is resumed asks for the same block again.
+Worlds ask for one block of jobs after the other. A block depends on the seed, its number and the
+time at which its first job arrives: a world that resumes asks for the same block again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from lcpo.errors import InputError
 from lcpo.straggler import workloads
 
 BLOCK = 4096
-"""Jobs that a world asks for at a time: to make a generator takes longer than to draw from it."""
+"""Jobs that a world asks for at a time: making a generator takes longer than drawing from it."""
 
 
 class Block(NamedTuple):
@@ -51,8 +50,6 @@ class WorkloadJobs:
         self.workload, self.slow = workload, slow
 
     def block(self, seed: int, index: int, time: float) -> Block:
-        """By index: a workload keeps the time itself."""
-        del time
         first = index * BLOCK
         sizes, gaps = self.workload.jobs(first, BLOCK, seed)
         if self.slow is None:
@@ -60,20 +57,19 @@ class WorkloadJobs:
         return Block(sizes, gaps, self.slow[np.arange(first, first + BLOCK) % len(self.slow)])
 
     def means(self, share: float) -> tuple[float, float]:
-        """Of the first jobs of a pass."""
         size, gap = self.workload.means(share)
         return size, gap or self.workload.means().gap  # a burst has no rate
 
 
 class ArrayJobs(WorkloadJobs):
-    """Jobs from arrays [M]. After the last one come the first again."""
+    """Jobs from arrays [M], which repeat after the last one."""
 
     def __init__(self, sizes: ArrayLike, gaps: ArrayLike, slow: ArrayLike | None = None) -> None:
         self.sizes, self.gaps = np.asarray(sizes, float), np.asarray(gaps, float)
         if self.sizes.ndim != 1 or self.sizes.shape != self.gaps.shape or not self.sizes.size:
             raise InputError(
                 f"sizes {list(self.sizes.shape)}, gaps {list(self.gaps.shape)}: "
-                "needs two arrays of the same length, with one job at least"
+                "needs two arrays of the same length, with at least one job"
             )
         check(self.sizes, self.gaps)
         if not self.gaps.any():
@@ -88,16 +84,11 @@ class ArrayJobs(WorkloadJobs):
 class PoissonJobs(NamedTuple):
     """Independent arrivals at a constant rate, lognormal sizes."""
 
-    rate: float
-    """Jobs per second."""
-    size: float
-    """Mean, in milliseconds."""
-    size_cv: float
-    """Standard deviation of the sizes, as a multiple of their mean; 0: all alike."""
+    rate: float  # jobs per second
+    size: float  # mean, in milliseconds
+    size_cv: float  # standard deviation of the sizes, as a multiple of their mean; 0: all alike
 
     def block(self, seed: int, index: int, time: float) -> Block:
-        """Drawn from the seed."""
-        del time
         rng = generator(seed, index, stream=0)
         gaps = rng.exponential(1000.0 / self.rate, BLOCK)
         spread = math.sqrt(math.log1p(self.size_cv**2))
@@ -105,20 +96,17 @@ class PoissonJobs(NamedTuple):
         return Block(sizes, gaps)
 
     def means(self, share: float) -> tuple[float, float]:
-        """The trace has no end and no trend: those of the distributions."""
-        del share
         return self.size, 1000.0 / self.rate
 
 
 @functools.lru_cache(maxsize=8)
 def workload_jobs(name: str, stamp: tuple[int, int] | None, **given: Any) -> WorkloadJobs:
     """Those of `workloads.get`, which all worlds share. `stamp`: of the file, if it is one."""
-    del stamp
     return WorkloadJobs(workloads.get(name, **given))
 
 
 def generator(seed: int, block: int, stream: int) -> np.random.Generator:
-    """Random numbers of a block; blocks and streams are far apart: none can run into the next."""
+    """Random numbers of a block; blocks and streams are far apart, so that they cannot overlap."""
     return np.random.Generator(np.random.Philox(key=seed, counter=(block << 128) | (stream << 192)))
 
 

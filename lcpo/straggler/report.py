@@ -1,4 +1,4 @@
-"""The table and the figure of hedging policies, from finished runs."""
+"""The tables of hedging policies, from finished runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.resources
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,60 +15,26 @@ from lcpo.agents import AGENTS, presets
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
-from lcpo.straggler import latency, rules
+from lcpo.straggler import latency
+from lcpo.straggler.latency import FIXED, NEVER, ORACLE, Part, best_fixed, hindsight
 from lcpo.straggler.task import Straggler
 from lcpo.study.costs import Steps, gradient_steps
 from lcpo.study.measure import stats
-from lcpo.study.measure.compare import finished_runs
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report import figures, paper_numbers
-from lcpo.study.report.cells import NONE, Cell, Column, Count, Printed
+from lcpo.study.report import paper_numbers
+from lcpo.study.report.cells import NONE, Cell, Column, Count, Printed, count_of
 from lcpo.study.report.document import seeds_table
-from lcpo.study.report.figures import COLOURS, STYLES
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
 
 PAPER = importlib.resources.files("lcpo.straggler") / "data" / "straggler.csv"
 """What the paper prints."""
-NEVER, ORACLE = "never-hedge", "hedge-hourly"
-FIXED = tuple(agent.name for agent in rules.FIXED)
-SHOWN = ("lcpo-cons", "lcpo-uniform", "a2c", "sac", "hedge-table")
-"""Curves of the figure, beside the best fixed timeout and the hourly plan."""
-STEPS = 20_736_000
-"""Interactions of the paper's runs."""
-TRAINING = 3_072_000
-"""Interactions that the paper's prescient agents are trained on; TRPO has fewer."""
-TRPO_TRAINING = 2_457_600
+STEPS = 20_736_000  # interactions of the paper's runs
+TRAINING, TRPO_TRAINING = 3_072_000, 2_457_600
+"""Interactions that the paper's prescient agents are trained on."""
 REFERENCES = ("lcpo-agg", "lcpo-med", "lcpo-cons", "lcpo-uniform-fast")
 """Agents that all others are compared with, seed by seed."""
 PAPER_VARIANTS = {"lcpo-agg": "agg;sigma=5", "lcpo-med": "med;sigma=6", "lcpo-cons": "cons;sigma=7"}
-
-
-class Part(NamedTuple):
-    """The runs on one workload."""
-
-    workload: str
-    windows: int
-    """Of a pass."""
-    passes: int
-    groups: Mapping[str, Sequence[Result]]
-    """By the name of the agent or of its setting."""
-
-    @property
-    def num_hours(self) -> int:
-        return math.ceil(self.passes * self.windows / latency.WINDOWS_PER_HOUR)
-
-    @property
-    def pass_hours(self) -> int:
-        return round(self.windows / latency.WINDOWS_PER_HOUR)
-
-    def runs(self, name: str | None) -> list[Result]:
-        """The finished ones of a group."""
-        return finished_runs(self.groups.get(name or "", ()))
-
-    def hours(self, name: str | None) -> dict[int, np.ndarray]:
-        """Latency by hour of the runs of a group, by seed."""
-        return {r.job.seed: latency.by_hour(r.record, self.num_hours) for r in self.runs(name)}
 
 
 class Judged(NamedTuple):
@@ -77,32 +43,14 @@ class Judged(NamedTuple):
     p95: float
     p99: float
     p999: float
-    extra_load: float
-    """In percent."""
-    worst_hour: float
-    """Of the ratios to never-hedge with the same requests."""
-    worse_hours: float
-    """Percent of the hours that are 5 % worse than never-hedge's."""
-    hours_until: float
-    """Until a pass is better than with the best fixed timeout."""
-    active: float | None
-    """Percent of LCPO's updates."""
-    ood: float | None
-    """Percent of what LCPO draws from its reservoir."""
-    budget: float | None
-    """Gradient steps, in percent of the paper's; None: nothing is learned."""
-    model_budget: float | None
-    """The same of a learned model."""
-
-
-def best_fixed(part: Part) -> str | None:
-    """The fixed timeout with the lowest mean after the first pass, chosen in hindsight."""
-    means = {
-        name: np.mean([latency.mean_latency(r.record, part.windows) for r in part.runs(name)])
-        for name in part.groups
-        if name in FIXED and part.runs(name)
-    }
-    return min(means, key=lambda name: means[name]) if means else None
+    extra_load: float  # percent
+    worst_hour: float  # of the ratios to never-hedge with the same requests
+    worse_hours: float  # percent of the hours that are 5 % worse than never-hedge's
+    hours_until: float  # until a pass is better than with the best fixed timeout
+    active: float | None  # percent of LCPO's updates
+    ood: float | None  # percent of what LCPO draws from its reservoir
+    budget: float | None  # gradient steps, in percent of the paper's; None: nothing is learned
+    model_budget: float | None  # the same for a learned model
 
 
 def judge(part: Part, result: Result, best: str | None) -> Judged:
@@ -110,29 +58,21 @@ def judge(part: Part, result: Result, best: str | None) -> Judged:
     record, after, first = result.record, part.windows, part.pass_hours
     mine, unknown = latency.by_hour(record, part.num_hours), np.full(part.num_hours, stats.NAN)
     never, fixed = (part.hours(name).get(result.job.seed, unknown) for name in (NEVER, best))
-    percents = (records.mean_metric(record, x, after) for x in ("constraint_active", "ood_share"))
+    metrics = (records.mean_metric(record, x, after) for x in ("constraint_active", "ood_share"))
     shares = budget(result.job, int(record["step"][-1])) or (None, None)
-    active, ood, learned, model = (None if x is None else 100.0 * x for x in (*percents, *shares))
-    return Judged(
-        p95=latency.mean_latency(record, after, latency.P95),
-        p99=latency.mean_latency(record, after, latency.P99),
-        p999=latency.mean_latency(record, after, latency.P999),
-        extra_load=100.0 * latency.extra_load(record, after),
-        worst_hour=latency.worst_hour(mine, never, first),
-        worse_hours=100.0 * latency.worse_share(mine, never, first),
-        hours_until=latency.hours_until_better(mine, fixed, first),
-        active=active,
-        ood=ood,
-        budget=learned,
-        model_budget=model,
-    )
+    p95, p99, p999 = (latency.mean_latency(record, after, x) for x in ("p95", "p99", "p999"))
+    percents = [None if x is None else 100.0 * x for x in (*metrics, *shares)]
+    extra = 100.0 * latency.extra_load(record, after)
+    worst, worse = latency.worst_hour(mine, never, first), latency.worse_share(mine, never, first)
+    until = latency.hours_until_better(mine, fixed, first)
+    return Judged(p95, p99, p999, extra, worst, 100.0 * worse, until, *percents)
 
 
 def budget(job: Job, steps: int) -> Steps | None:
     """Gradient steps of a run of so many interactions, as a share of those in the paper.
 
-    A shortened run compares agents only where each has about the same share, whether it learns from
-    its newest rollout or from replay. None of an agent that does not learn, or is not ours.
+    In shortened runs agents are comparable only where their shares are about equal, whether they
+    learn from their newest rollout or from replay. None: the agent does not learn, or is not ours.
     """
     if "gamma" not in job.config or job.agent not in AGENTS:
         return None
@@ -151,12 +91,9 @@ class Line(NamedTuple):
 
     part: Part
     name: str
-    runs: Mapping[int, Judged]
-    """By seed, those that have finished."""
-    best: Mapping[int, Judged]
-    """Those of the best fixed timeout."""
-    oracle: Mapping[int, Judged]
-    """Those of the hourly plan."""
+    runs: Mapping[int, Judged]  # by seed, those that have finished
+    best: Mapping[int, Judged]  # of the best fixed timeout
+    oracle: Mapping[int, Judged]  # of the hourly plan
 
     @property
     def is_best(self) -> bool:
@@ -174,7 +111,7 @@ class Line(NamedTuple):
         return stats.paired_difference(mine, theirs)
 
     def share(self, field: str) -> float | None:
-        """The mean of what depends on no seed; None: no run has it."""
+        """The mean of a number that does not depend on the seed; None: no run has it."""
         known = [x for x in (getattr(run, field) for run in self.runs.values()) if x is not None]
         return float(np.mean(known)) if known else None
 
@@ -192,11 +129,6 @@ def lines_of(part: Part) -> list[Line]:
 
 def _p95(runs: Mapping[int, Judged]) -> float:
     return float(np.mean([run.p95 for run in runs.values()])) if runs else stats.NAN
-
-
-def _seeds(line: Line) -> Cell:
-    total = len(line.part.groups[line.name])
-    return Count(len(line.runs), total) if len(line.runs) < total else total
 
 
 def _way(line: Line) -> float | None:
@@ -228,7 +160,7 @@ def _mean(title: str, field: str) -> tuple[Column, Callable[[Line], Cell]]:
 FIELDS: tuple[tuple[Column, Callable[[Line], Cell]], ...] = (
     (Column("workload", side="l"), lambda line: line.part.workload),
     (Column("agent", side="l"), lambda line: line.name + " (best fixed)" * line.is_best),
-    (Column("seeds"), _seeds),
+    (Column("seeds"), lambda x: count_of(len(x.runs), len(x.part.groups[x.name]))),
     _mean("p95", "p95"),
     (Column("minus best fixed", "+"), lambda x: None if x.is_best else x.minus(x.best)),
     _mean("p99", "p99"),
@@ -261,44 +193,52 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
     """All of it."""
     lines = [line for part in parts for line in lines_of(part)]
     runs = {
-        run.job.name: line.runs[run.job.seed] for line in lines for run in line.part.runs(line.name)
+        run.job.name: line.runs[run.job.seed]._asdict()
+        for line in lines
+        for run in line.part.runs(line.name)
     }
+
+    def numbers(result: Result) -> dict[str, float | None]:
+        found = runs[result.job.name].items()
+        return {k: v for k, v in found if v is None or math.isfinite(v)}
+
     return Report(
-        seeds_table(results, lambda r: _numbers(runs[r.job.name])),
-        {"table": _table(lines, published), "pairs": _pairs(lines)},
-        figures={"figure": draw(parts)},
+        seeds_table(results, numbers),
+        {"table": _table(parts, lines, published), "pairs": _pairs(parts, lines)},
+        figures={"figure": latency.draw(parts)},
     )
 
 
-def _numbers(judged: Judged) -> dict[str, float | None]:
-    return {k: v for k, v in judged._asdict().items() if v is None or math.isfinite(v)}
-
-
-def _table(lines: Sequence[Line], published: bool) -> Table:
-    """A row per line. Columns that none has a value for are left out."""
+def _table(parts: Sequence[Part], lines: Sequence[Line], published: bool) -> Table:
+    """A row per line. Columns without a value are left out."""
     found = [(column, [cell(line) for line in lines]) for column, cell in FIELDS]
     found = [(c, cells) for c, cells in found if any(c.text(cell) != NONE for cell in cells)]
     columns, cells = zip(*found, strict=True)
-    first = lines[0].part
     setting = "as published, with its faults" if published else "faults corrected"
+    hourly = [
+        f"{part.workload}: the best fixed timeout of each hour, chosen in hindsight on the run "
+        f"itself, would have {Column('').text(estimate)} ms"
+        for part in parts
+        if (estimate := hindsight(part)) is not None
+    ]
     return Table(
         columns,
         list(zip(*cells, strict=True)),
-        title=f"{first.passes} passes of {first.windows:,} windows, the first left out, {setting}; "
-        "means over 5-minute buckets in ms; 95 % intervals over seeds",
-        notes=[*_hindsight_notes(lines), *NOTES],
+        title=f"{parts[0].passes} passes of {parts[0].windows:,} windows, the first left out, "
+        f"{setting}; means over 5-minute buckets in ms; 95 % intervals over seeds",
+        notes=[*hourly, *NOTES],
         compared=("p95", "paper") if "paper" in {c.name for c in columns} else None,
     )
 
 
-def _pairs(lines: Sequence[Line]) -> Table:
+def _pairs(parts: Sequence[Part], lines: Sequence[Line]) -> Table:
     """Every agent minus each reference on its workload, where they share a seed.
 
     The agents of a seed meet the same requests: differences vary less than latencies do. Of the
-    fixed timeouts, never-hedge alone.
+    fixed timeouts, only never-hedge is compared.
     """
     rows: list[list[Cell]] = []
-    for part in {line.part.workload: line.part for line in lines}.values():
+    for part in parts:
         mine = {line.name: line for line in lines if line.part is part}
         compared = [mine[name] for name in part.groups if name == NEVER or name not in FIXED]
         others = [mine[name] for name in REFERENCES if name in mine]
@@ -309,88 +249,10 @@ def _pairs(lines: Sequence[Line]) -> Table:
             lower = sum(line.runs[seed].p95 < other.runs[seed].p95 for seed in shared)
             gaps = (line.minus(other.runs, field) for field in ("p95", "p99", "p999"))
             count = Count(lower, len(shared))
-            rows.append([line.part.workload, line.name, other.name, *gaps, count])
+            rows.append([part.workload, line.name, other.name, *gaps, count])
     return Table(
         ["workload", "agent", "minus", Column("p95", "+"), Column("p99", "+"), Column("p99.9", "+"),
          Column("lower p95 on")],
         rows,
         title="differences by seed in ms, with 95 % intervals; below 0: the agent has less latency",
     )  # fmt: skip
-
-
-def _hindsight_notes(lines: Sequence[Line]) -> list[str]:
-    parts = {line.part.workload: line.part for line in lines}
-    found = {workload: hindsight(part) for workload, part in parts.items()}
-    return [
-        f"{workload}: the best fixed timeout of each hour, chosen in hindsight on the run itself, "
-        f"would have {Column('').text(estimate)} ms"
-        for workload, estimate in found.items()
-        if estimate is not None
-    ]
-
-
-def hindsight(part: Part) -> Estimate | None:
-    """Mean over hours of the lowest latency of any fixed timeout, by seed."""
-    fixed = [part.hours(name) for name in part.groups if name in FIXED]
-    if len(fixed) < 2:
-        return None
-    shared = sorted(set(fixed[0]).intersection(*fixed))
-    hours = [np.stack([one[seed] for one in fixed])[:, part.pass_hours :] for seed in shared]
-    means = [float(np.nanmean(np.nanmin(x, axis=0))) for x in hours]
-    return stats.mean_ci(means) if means else None
-
-
-def draw(parts: Sequence[Part]) -> figures.Picture:
-    """Latency over time, a panel per workload: means of 2 hours.
-
-    The axis is logarithmic: curves are geometric means over seeds, bands Student's intervals of the
-    logarithms.
-    """
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    shape = figures.new_figure(7.6, 3.0 * len(parts) + 0.4)
-    axes = shape.subplots(len(parts), squeeze=False)[:, 0]
-    named: dict[str, int] = {}
-    for axis, part in zip(axes, parts, strict=True):
-        best = best_fixed(part)
-        curves = [*(name for name in SHOWN if name in part.groups), ORACLE, best]
-        for name in curves:
-            runs = part.hours(name)
-            if not runs:
-                continue
-            label = "best fixed timeout" if name == best else str(name)
-            number = named.setdefault(label, len(named))
-            color, style = COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS)]
-            x, values = _coarse(np.stack([*runs.values()]), 2)
-            mean, half = np.log(values).mean(axis=0), stats.half_width(np.log(values))
-            axis.plot(x, np.exp(mean), color=color, ls=style, lw=1.2, label=label)
-            low, high = np.exp(mean - half), np.exp(mean + half)
-            axis.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
-        for number in range(1, part.passes):
-            axis.axvline(number * part.windows / latency.WINDOWS_PER_HOUR, color="0.85", lw=0.8)
-        axis.set(ylabel="p95 latency, ms", yscale="log", xlim=(0, part.num_hours))
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-        axis.minorticks_off()
-        axis.set_title(part.workload, loc="left", fontsize=10)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[-1].set_xlabel("hours of the run; a line where the workload begins again")
-    pairs: dict[str, Any] = {}
-    for axis in axes:
-        lines, labels = axis.get_legend_handles_labels()
-        pairs |= dict(zip(labels, lines, strict=True))
-    shape.legend(
-        pairs.values(), pairs.keys(), loc="outside upper center", frameon=False, fontsize=8, ncols=4
-    )
-    return figures.to_picture(shape)
-
-
-def _coarse(hours: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means of `width` hours, and their middles; an hour without requests does not count."""
-    count = hours.shape[1] // width
-    cut = hours[:, : count * width].reshape(len(hours), count, width)
-    known = np.isfinite(cut)
-    total = np.where(known, cut, 0.0).sum(axis=-1)
-    number = known.sum(axis=-1)
-    mean = np.where(number > 0, total / np.maximum(number, 1), np.nan)
-    return (np.arange(count) + 0.5) * width, mean

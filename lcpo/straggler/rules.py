@@ -1,21 +1,20 @@
-"""Rules for hedging requests, as proxies have them: timeouts from what was lately read.
+"""Rules for hedging requests, as in proxies: timeouts from recent counts (docs/agents/hedging.md).
 
     hedge-p95      the 95th percentile of response times, within a budget of second copies
     hedge-sketch   the 90th, slowly forgotten, with a token bucket; a variant of hedge-p95
     hedge-cap      the delay at which a given share of the requests is sent twice
     hedge-table    a multiple of the mean service time, by load
-    hedge-hourly   a timeout for each hour, from a plan that was made beforehand
+    hedge-hourly   a timeout for each hour, from a plan made beforehand
 
-They read counts of the straggler task (`Spec.readings`), of all worlds together, and know no
-observation. A count of an earlier window weighs 1 - 1/memory of that of the window after it, so
-that all of them weigh as much as `memory` windows: as exact as a ring of windows for a percentile
-on a grid of eight timeouts, and no larger than one window. An action is set at each update and
-holds until the next. docs/agents/hedging.md.
+They read counts of the straggler task (`Spec.readings`), of all worlds together, and ignore
+observations. Counts decay by 1 - 1/memory per window, so that all of them weigh as much as `memory`
+windows. An action is set at each update and holds until the next.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -28,9 +27,10 @@ from lcpo.straggler.task import NEVER, TIMEOUTS_MS, WINDOW_MS
 from lcpo.types import Agent, AnyAgent, Array, Metrics, Spec, Transition
 
 SLOWER = "slower_"
-"""Readings of this name, with a timeout in ms behind it: requests that took longer."""
-ELAPSED = "elapsed"
-"""Kept beside the readings: the number of windows."""
+"""Prefix of readings that count the requests which took longer than a timeout in ms."""
+ELAPSED = "elapsed"  # kept beside the readings: the number of windows
+
+Read = dict[str, Array]  # decayed sums by name; `share` is that of the requests that were hedged
 
 
 @config
@@ -89,92 +89,85 @@ class HourlyConfig:
 
 
 class State(NamedTuple):
-    """What is remembered, and the action in force, int32."""
+    """The action in force, int32, and what a rule remembers; None: nothing of that kind."""
 
-    sums: Array  # [M + 1], decayed sums of the readings and of elapsed windows
-    tokens: Array
+    sums: Any  # [M + 1], decayed, of the readings and of elapsed windows
+    tokens: Any
+    windows: Any  # since the beginning of the schedule
     action: Array
 
 
-class TableState(NamedTuple):
-    """As `State`, without tokens."""
-
-    sums: Array
-    action: Array
-
-
-class HourlyState(NamedTuple):
-    """Windows since the beginning of the schedule, and the action in force."""
-
-    windows: Array
-    action: Array
+def init(config: Any, spec: Spec, key: Array) -> State:
+    """Nothing is known: never hedge. The bucket of `Config` is full, that of `CapConfig` empty."""
+    tokens = None
+    if not isinstance(config, TableConfig):
+        full = config.capacity if isinstance(config, Config) else 0.0
+        tokens = jnp.asarray(full, jnp.float32)
+    return State(jnp.zeros(len(spec.readings) + 1), tokens, None, _never(spec))
 
 
-def init(config: Config, spec: Spec, key: Array) -> State:
-    """Nothing is known: never hedge."""
-    del key
-    return State(_no_sums(spec), jnp.asarray(config.capacity, jnp.float32), _never(spec))
-
-
-def act(config: Any, spec: Spec, state: Any, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """The action in force, of all rules here, in all worlds."""
-    del config, key
+def act(config: Any, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
+    """The action in force, in all worlds."""
     return jnp.full((obs.shape[0], spec.action_size), state.action), ()
 
 
-def update(
-    config: Config, spec: Spec, state: State, batch: Transition, key: Array
-) -> tuple[State, Metrics]:
+def probabilities(config: Any, spec: Spec, state: State, obs: Array) -> Array:
+    """1 for the action in force, [N, A, K]."""
+    action, _ = act(config, spec, state, obs, jax.random.key(0))
+    return jax.nn.one_hot(action, max(spec.num_actions))
+
+
+Choose = Callable[[Any, Spec, Read, Any], tuple[Array, Metrics]]
+"""(config, spec, read, tokens) -> the next action, and metrics."""
+
+
+def _update(choose: Choose) -> Callable[..., tuple[State, Metrics]]:
+    """The update of a rule that chooses by what it has read."""
+
+    def update(
+        config: Any, spec: Spec, state: State, batch: Transition, key: Array
+    ) -> tuple[State, Metrics]:
+        length = batch.reward.shape[0]
+        new = jnp.concatenate([batch.readings, batch.elapsed[..., None]], axis=-1).sum(1)
+        decay = 1.0 - 1.0 / jnp.asarray(config.memory, jnp.float32)
+        sums = decay**length * state.sums + decay ** jnp.arange(length - 1.0, -1.0, -1.0) @ new
+        read = dict(zip((*spec.readings, ELAPSED), sums, strict=True))
+        read["share"] = _ratio(read["hedged"], read["arrived"])
+        tokens = state.tokens
+        if tokens is not None:  # the hedges of a rollout are known at its end: they may be a debt
+            refill = config.refill if isinstance(config, Config) else config.cap
+            fresh = dict(zip(spec.readings, jnp.sum(batch.readings, (0, 1)), strict=True))
+            tokens = tokens + refill * fresh["arrived"] - fresh["hedged"]
+            tokens = jnp.minimum(tokens, config.capacity)
+        action, metrics = choose(config, spec, read, tokens)
+        if tokens is not None:
+            metrics = {"share_hedged": read["share"], "tokens": tokens}
+        return State(sums, tokens, None, action), {**_in_force(spec, action), **metrics}
+
+    return update
+
+
+def _by_percentile(config: Config, spec: Spec, read: Read, tokens: Array) -> tuple[Array, Metrics]:
     """The smallest timeout that no more than 1 - quantile of the requests were slower than."""
-    del key
-    sums, read = _remember(config.memory, spec, state.sums, batch)
-    tokens = _spend(state.tokens, config.refill, config.capacity, spec, batch)
-    share = _ratio(read["hedged"], read["arrived"])
     delay = _shortest(spec, read, 1.0 - config.quantile)
-    may = (share <= config.budget) & (tokens >= 1.0) & (read["served"] > 0.0)
-    action = jnp.where(may, delay, _never(spec))
-    metrics = {**_in_force(spec, action), "share_hedged": share, "tokens": tokens}
-    return State(sums, tokens, action), metrics
+    may = (read["share"] <= config.budget) & (tokens >= 1.0) & (read["served"] > 0.0)
+    return jnp.where(may, delay, _never(spec)), {}
 
 
-def cap_init(config: CapConfig, spec: Spec, key: Array) -> State:
-    """Nothing is known or saved up: never hedge."""
-    del config, key
-    return State(_no_sums(spec), jnp.float32(0.0), _never(spec))
-
-
-def cap_update(
-    config: CapConfig, spec: Spec, state: State, batch: Transition, key: Array
-) -> tuple[State, Metrics]:
+def _by_cap(config: CapConfig, spec: Spec, read: Read, tokens: Array) -> tuple[Array, Metrics]:
     """The shortest timeout within the cap; while second copies are left over, the one before it.
 
-    Timeouts are a grid, so that none spends the cap exactly: in turn, the two around it do.
+    No timeout of the grid spends the cap exactly: in turn, the two around it do.
     """
-    del key
-    sums, read = _remember(config.memory, spec, state.sums, batch)
-    tokens = _spend(state.tokens, config.cap, config.capacity, spec, batch)
     delay = _shortest(spec, read, config.cap)
     shorter = jnp.maximum(delay - 1, 0)
     action = jnp.where(tokens > 0.0, shorter, delay)
-    action = jnp.where(read["served"] > 0.0, action, _never(spec))
-    share = _ratio(read["hedged"], read["arrived"])
-    metrics = {**_in_force(spec, action), "share_hedged": share, "tokens": tokens}
-    return State(sums, tokens, action), metrics
+    return jnp.where(read["served"] > 0.0, action, _never(spec)), {}
 
 
-def table_init(config: TableConfig, spec: Spec, key: Array) -> TableState:
-    """Nothing is known: never hedge."""
-    del config, key
-    return TableState(_no_sums(spec), _never(spec))
-
-
-def table_update(
-    config: TableConfig, spec: Spec, state: TableState, batch: Transition, key: Array
-) -> tuple[TableState, Metrics]:
+def _by_load(config: TableConfig, spec: Spec, read: Read, tokens: None) -> tuple[Array, Metrics]:
     """The timeout nearest to the multiple at this load, in log distance."""
-    del key
     assert spec.elements is not None, "checked by `table_check`"
-    sums, read = _remember(config.memory, spec, state.sums, batch)
     service_ms = _ratio(read["service_ms"], read["served"])
     server_ms = spec.elements[0] * WINDOW_MS * read[ELAPSED]
     load = _ratio(read["arrived"] * service_ms, server_ms)
@@ -184,32 +177,23 @@ def table_update(
     nearest = jnp.argmin(jnp.abs(jnp.log(jnp.asarray(_timeouts(spec))) - wanted))
     may = (row < len(config.loads)) & (read["served"] > 0.0)
     action = jnp.where(may, nearest.astype(jnp.int32), _never(spec))
-    metrics = {**_in_force(spec, action), "load": load, "mean_service_ms": service_ms}
-    return TableState(sums, action), metrics
+    return action, {"load": load, "mean_service_ms": service_ms}
 
 
-def hourly_init(config: HourlyConfig, spec: Spec, key: Array) -> HourlyState:
+def hourly_init(config: HourlyConfig, spec: Spec, key: Array) -> State:
     """At the beginning of the schedule."""
-    del spec, key
-    return HourlyState(jnp.int32(0), jnp.int32(config.schedule[0]))
+    return State(None, None, jnp.int32(0), jnp.int32(config.schedule[0]))
 
 
 def hourly_update(
-    config: HourlyConfig, spec: Spec, state: HourlyState, batch: Transition, key: Array
-) -> tuple[HourlyState, Metrics]:
+    config: HourlyConfig, spec: Spec, state: State, batch: Transition, key: Array
+) -> tuple[State, Metrics]:
     """Count windows. An entry that begins within a rollout is played from the next one on."""
-    del key
     schedule = jnp.asarray(config.schedule, jnp.int32)
     period = len(config.schedule) * config.num_windows
     windows = (state.windows + batch.reward.shape[0]) % period
     action = schedule[windows // config.num_windows]
-    return HourlyState(windows, action), _in_force(spec, action)
-
-
-def probabilities(config: Any, spec: Spec, state: Any, obs: Array) -> Array:
-    """1 for the action in force, [N, A, K]."""
-    action, _ = act(config, spec, state, obs, jax.random.key(0))
-    return jax.nn.one_hot(action, max(spec.num_actions))
+    return State(None, None, windows, action), _in_force(spec, action)
 
 
 def _timeouts(spec: Spec) -> tuple[float, ...]:
@@ -221,34 +205,11 @@ def _never(spec: Spec) -> Array:
     return jnp.int32(len(_timeouts(spec)))
 
 
-def _no_sums(spec: Spec) -> Array:
-    return jnp.zeros(len(spec.readings) + 1)
-
-
-def _remember(
-    memory: Array | float, spec: Spec, sums: Array, batch: Transition
-) -> tuple[Array, dict[str, Array]]:
-    """Decayed sums after a batch, and the same by name."""
-    length = batch.reward.shape[0]
-    new = jnp.concatenate([batch.readings, batch.elapsed[..., None]], axis=-1).sum(1)  # [T, M + 1]
-    decay = 1.0 - 1.0 / jnp.asarray(memory, jnp.float32)
-    sums = decay**length * sums + decay ** jnp.arange(length - 1.0, -1.0, -1.0) @ new
-    return sums, dict(zip((*spec.readings, ELAPSED), sums, strict=True))
-
-
-def _shortest(spec: Spec, read: dict[str, Array], share: Array | float) -> Array:
+def _shortest(spec: Spec, read: Read, share: Array | float) -> Array:
     """The smallest timeout that no more than this share of requests was slower than, or never."""
     slower = jnp.stack([read[f"{SLOWER}{ms:g}"] for ms in _timeouts(spec)])
     fits = slower <= share * read["served"]
     return jnp.where(jnp.any(fits), jnp.argmax(fits).astype(jnp.int32), _never(spec))
-
-
-def _spend(
-    tokens: Array, refill: Array | float, capacity: Array | float, spec: Spec, batch: Transition
-) -> Array:
-    """The tokens after a rollout. Its hedges are known at its end only: it may leave a debt."""
-    new = dict(zip(spec.readings, jnp.sum(batch.readings, (0, 1)), strict=True))
-    return jnp.minimum(tokens + refill * new["arrived"] - new["hedged"], capacity)
 
 
 def _ratio(a: Array, b: Array) -> Array:
@@ -257,7 +218,7 @@ def _ratio(a: Array, b: Array) -> Array:
 
 
 def _in_force(spec: Spec, action: Array) -> Metrics:
-    """Means of these over updates: the mean timeout of those that hedge is their quotient."""
+    """Their means over updates give the mean timeout of updates that hedge: their quotient."""
     timeout = jnp.asarray((*_timeouts(spec), 0.0))[action]
     return {"timeout_ms": timeout, "hedges": (timeout > 0.0).astype(jnp.float32)}
 
@@ -290,7 +251,6 @@ def hourly_check(config: HourlyConfig, spec: Spec) -> None:
 
 def check_hedges(config: Any, spec: Spec) -> None:
     """Rules for hedging are for environments that hedge."""
-    del config
     if "hedged" not in spec.readings:
         raise InputError(
             "a rule for hedging requests needs the straggler task: this environment does not read "
@@ -298,18 +258,19 @@ def check_hedges(config: Any, spec: Spec) -> None:
         )
 
 
-def _fixed(name: str, action: int) -> AnyAgent:
-    """One timeout, always."""
-
-    def check(config: constant.Config, spec: Spec) -> None:
-        check_hedges(config, spec)
-        constant.check(config, spec)
-
-    return dataclasses.replace(constant.agent.variant(name, action=action), check=check)
+def fixed_check(config: constant.Config, spec: Spec) -> None:
+    """As of a constant agent, on a task that hedges."""
+    check_hedges(config, spec)
+    constant.check(config, spec)
 
 
 FIXED = tuple(
-    _fixed(f"hedge-{TIMEOUTS_MS[action]:g}ms" if action != NEVER else "never-hedge", action)
+    dataclasses.replace(
+        constant.agent.variant(
+            f"hedge-{TIMEOUTS_MS[action]:g}ms" if action != NEVER else "never-hedge", action=action
+        ),
+        check=fixed_check,
+    )
     for action in (NEVER, *range(NEVER))
 )
 """The actions of the task, each under its name."""
@@ -317,21 +278,21 @@ FIXED = tuple(
     never_hedge, hedge_3ms, hedge_10ms, hedge_30ms, hedge_60ms, hedge_100ms, hedge_300ms,
     hedge_600ms, hedge_1000ms,
 ) = FIXED  # fmt: skip
-hedge_p95 = Agent(
-    "hedge-p95", Config, init, act, update,
-    check=check_hedges, probabilities=probabilities, raw=True,
-)  # fmt: skip
+
+
+def _rule(name: str, config: type, choose: Choose, check: Any = check_hedges) -> AnyAgent:
+    return Agent(
+        name, config, init, act, _update(choose),
+        check=check, probabilities=probabilities, raw=True,
+    )  # fmt: skip
+
+
+hedge_p95 = _rule("hedge-p95", Config, _by_percentile)
 hedge_sketch = hedge_p95.variant(
     "hedge-sketch", quantile=0.9, memory=2400.0, budget=1.0, refill=0.1
 )
-hedge_cap = Agent(
-    "hedge-cap", CapConfig, cap_init, act, cap_update,
-    check=check_hedges, probabilities=probabilities, raw=True,
-)  # fmt: skip
-hedge_table = Agent(
-    "hedge-table", TableConfig, table_init, act, table_update,
-    check=table_check, probabilities=probabilities, raw=True,
-)  # fmt: skip
+hedge_cap = _rule("hedge-cap", CapConfig, _by_cap)
+hedge_table = _rule("hedge-table", TableConfig, _by_load, table_check)
 hedge_hourly = Agent(
     "hedge-hourly", HourlyConfig, hourly_init, act, hourly_update,
     check=hourly_check, probabilities=probabilities, raw=True,

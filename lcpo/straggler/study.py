@@ -1,12 +1,12 @@
-"""The paper's table of hedging policies, and what it lacks: the rules that engineers use.
+"""The paper's table of hedging policies, extended by the rules that engineers use.
 
-Learners, fixed timeouts and rules, in front of ten servers (docs/envs/straggler.md). A workload is
-passed over several times; the first pass is the warm-up. A pass of the paper takes some 500 hours;
-shortened, it has the same rates and sizes in less time, and whatever an agent counts in
+Learners, fixed timeouts and rules, in front of ten servers (docs/envs/straggler.md). Runs make
+several passes over a workload; the first is the warm-up. A pass of the paper takes about 500 hours.
+A shortened one has the same rates and sizes in less time, and everything that an agent counts in
 interactions is shortened with it: rollouts, random phases, memories. Agents with replay keep the
 rollouts of the paper and take several gradient steps after each. Every agent then has the paper's
-number of gradient steps per pass, unless an option limits them; the table says what share of the
-paper's each has had (`report.budget`).
+number of gradient steps per pass, unless an option limits them; the table shows the share of the
+paper's that each has had (`report.budget`).
 """
 
 from __future__ import annotations
@@ -88,12 +88,9 @@ class StragglerOptions(Options):
 class Case(NamedTuple):
     """A workload as the study has it."""
 
-    name: str
-    """Of the workload, short enough for the name of a folder."""
-    env: dict[str, Any]
-    """Config values of the environment."""
-    windows: int
-    """Of a pass."""
+    name: str  # of the workload, short enough for the name of a folder
+    env: dict[str, Any]  # config values of the environment
+    windows: int  # of a pass
 
     @property
     def hours(self) -> int:
@@ -107,7 +104,7 @@ class Case(NamedTuple):
 
 
 def make_case(workload: str, options: StragglerOptions) -> Case:
-    """The workload with what the options say of it."""
+    """The workload with the options applied."""
     given = {"shorten": options.shorten, "rate": options.rate, "size": options.size}
     env: dict[str, Any] = {"workload": workload, **given}
     found = workloads.get(workload, **given)
@@ -121,7 +118,11 @@ def plan_runs(options: StragglerOptions) -> list[Job]:
     whole("passes", options.passes, 2)
     whole("replay_steps", options.replay_steps, 1)
     whole("model_trainings", options.model_trainings, 1)
-    agents, jobs = chosen_agents(options), []
+    agents, known = listed("agents", options.agents), {**AGENTS, **SETTINGS}
+    for name in agents:
+        if name not in known and ":" not in name:  # an agent of the user's own has a colon
+            raise InputError(unknown("agent", name, known))
+    jobs: list[Job] = []
     for workload in listed("workloads", options.workloads):
         case = make_case(workload, options)
         for name in agents:
@@ -167,15 +168,6 @@ def complete(options: StragglerOptions, jobs: list[Job]) -> list[Job]:
 
 def _with_schedule(job: Job, schedule: Sequence[int]) -> Job:
     return dataclasses.replace(job, config={**job.config, "schedule": [*schedule]})
-
-
-def chosen_agents(options: StragglerOptions) -> list[str]:
-    """Those asked for; InputError where one is not known."""
-    chosen, known = listed("agents", options.agents), {**AGENTS, **SETTINGS}
-    for name in chosen:
-        if name not in known and ":" not in name:  # an agent of one's own has a colon
-            raise InputError(unknown("agent", name, known))
-    return chosen
 
 
 def shortened(agent: str, options: StragglerOptions) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Timeouts by simulation: every fixed one is played, side by side, and the best is looked up.
 
-    fixed_latency     what each timeout leads to, five minutes by five minutes
-    best_fixed        the timeout that is best on the whole
+    fixed_latency     the latency of each timeout, five minutes by five minutes
+    best_fixed        the timeout that is best overall
     schedule          the best one of each hour: the plan of `hedge-hourly`
     load_table        the best one at each load: the table of `hedge-table`
 
-A plan is judged on other seeds than those that it was made from (`SEEDS`): the best of nine on one
-and the same run would be the luckiest, too.
+A plan is evaluated on other seeds than those that it was made from (`SEEDS`): the best of nine on
+the same run would also be the luckiest.
 """
 
 from __future__ import annotations
@@ -22,22 +22,16 @@ from lcpo.straggler.latency import WINDOWS_PER_HOUR
 from lcpo.straggler.task import BUCKET_MS, NEVER, TIMEOUTS_MS, WINDOW_MS, Straggler
 
 SEEDS = (1_000_000, 1_000_001, 1_000_002, 1_000_003)
-"""Of the worlds that are planned with; runs have seeds from 0 on."""
+"""Of the worlds that plans are made from; runs have seeds from 0 on."""
 HOUR = WINDOWS_PER_HOUR
-BUCKET = round(BUCKET_MS / WINDOW_MS)
-"""Windows, too."""
+BUCKET = round(BUCKET_MS / WINDOW_MS)  # windows, too
 LOADS = tuple(round(0.05 * i, 2) for i in range(1, 16))
 NOTE_SECONDS = 5.0
-
-Note = Callable[[str], None]
-"""Is told how far a simulation is, every few seconds."""
+Note = Callable[[str], object]  # called with the progress of a simulation every few seconds
 
 
 def fixed_latency(
-    task: Straggler,
-    num_windows: int,
-    seeds: Sequence[int] = SEEDS,
-    note: Note = lambda text: None,
+    task: Straggler, num_windows: int, seeds: Sequence[int] = SEEDS, note: Note = str
 ) -> np.ndarray:
     """The 95th percentile in ms, [actions, seeds, buckets], of the buckets of so many windows.
 
@@ -49,15 +43,15 @@ def fixed_latency(
     worlds.reset(np.ones(len(action), bool))
     closed, p95 = names.index("buckets"), names.index("p95")
     found = np.full((num_windows // BUCKET, len(action)), np.nan)
-    began = told = time.monotonic()
+    began = noted = time.monotonic()
     last = (len(found) + 1) * BUCKET  # a bucket is closed when the next one is over
     for window in range(1, last + 1):
         read = worlds.step(action, np.zeros((len(action), 0))).readings
         if window % BUCKET == 0 and window > BUCKET:
             found[window // BUCKET - 2] = np.where(read[:, closed] > 0, read[:, p95], np.nan)
-            if time.monotonic() - told > NOTE_SECONDS:
-                told = time.monotonic()
-                left = (told - began) * (last - window) / window
+            if time.monotonic() - noted > NOTE_SECONDS:
+                noted = time.monotonic()
+                left = (noted - began) * (last - window) / window
                 note(f"fixed timeouts: {100 * window / last:.0f} %, {left:.0f} s left")
     return found.T.reshape(num_actions, len(seeds), -1)
 
@@ -83,7 +77,7 @@ def hourly_schedule(
     task: Straggler,
     num_hours: int,
     seeds: Sequence[int] = SEEDS,
-    note: Note = lambda text: None,
+    note: Note = str,
     num_windows: int = HOUR,
 ) -> tuple[int, ...]:
     """The plan of `hedge-hourly`: the best action of each of so many hours."""
@@ -96,7 +90,7 @@ def load_table(
     loads: Sequence[float] = LOADS,
     seeds: Sequence[int] = SEEDS,
     num_windows: int = 4 * HOUR,
-    note: Note = lambda text: None,
+    note: Note = str,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """(loads, multiples) of `hedge-table`: the best timeout at each constant load.
 

@@ -1,16 +1,17 @@
 """The paper's figure of its two workloads, beside jobs drawn from their twins.
 
 The published curves are moving averages over 500 seconds of the arrivals and of the mean size in
-bins of half a second; a bin without jobs counts as size 0. The same is done here with the jobs of
-the twins, and compared with what was read from the figure. The width of a line tells how much
+bins of half a second; a bin without jobs counts as size 0. The jobs of the twins are averaged in
+the same way and compared with the curves read from the figure. The width of a line shows how much
 arrivals and sizes fluctuate.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,16 +30,13 @@ from lcpo.values import number, whole
 
 NAMES = {1: "workload-1", 2: "workload-2"}
 BIN = 0.5 * SECOND
-DECAY = 0.999
-"""Of the moving average, per bin."""
+DECAY = 0.999  # of the moving average, per bin
 SERVERS, INFLATION = 10, 1.9
 """Of the paper's cluster: one copy of a job in ten takes ten times as long."""
-PEN = 3.125
-"""Radius of the pen that drew the figure, in pixels."""
+PEN = 3.125  # radius of the pen that drew the figure, in pixels
 PIXELS = {1: (0.348, 0.811), 2: (1.39, 0.317)}
 """Height of a pixel in jobs per second and in ms, by workload; a column is a pixel wide."""
-CHUNK = 1 << 20
-"""Jobs held at a time."""
+CHUNK = 1 << 20  # jobs in memory at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +59,7 @@ def plan_runs(options: WorkloadOptions) -> list[Job]:
 
 
 def report(options: WorkloadOptions, results: Sequence[Result]) -> Report:
-    """What the figure shows of both workloads, and what their twins do."""
-    del results
+    """Both workloads in the figure, and their twins."""
     drawn = {n: [measure(n, seed, options.shorten) for seed in range(options.seeds)] for n in NAMES}
     return Report(
         seeds=seeds(drawn),
@@ -91,12 +88,11 @@ class Curves(NamedTuple):
     hours: np.ndarray  # [P]
     rate: Line  # jobs per second
     size: Line  # ms
-    mean_size: float
-    """Of all jobs."""
+    mean_size: float  # of all jobs
 
     @property
     def load(self) -> np.ndarray:
-        """[P]: what share of the servers' time is asked for, if no job is sent twice."""
+        """[P]: the share of the servers' time that is asked for, if no job is sent twice."""
         return self.rate.middle * self.size.middle / SECOND * INFLATION / SERVERS
 
 
@@ -109,44 +105,45 @@ def read(workload: int) -> Curves:
 
 def measure(workload: int, seed: int, shorten: float = 1.0) -> Curves:
     """From one pass over the jobs of a twin."""
+    from scipy.signal import lfilter
+
     hours = read_figure(workload).hours
-    source = workloads.get(NAMES[workload], shorten=shorten)
-    count, total = bin_jobs(source, seed)
-    weight = smooth(np.ones(len(count)))
-    rate = smooth(count / (BIN / SECOND)) / weight
-    size = smooth(total / np.maximum(count, 1.0)) / weight
+    count, total = bin_jobs(workloads.get(NAMES[workload], shorten=shorten), seed)
     time = hours[0] + (np.arange(len(count)) + 0.5) * (BIN / HOUR * shorten)
     # Columns reach half-way to their neighbours.
     edges = np.searchsorted(time, np.concatenate([[0.0], 0.5 * (hours[1:] + hours[:-1])]))
-    pixels = PIXELS[workload]
-    rate_line = with_pen(by_columns(rate, edges), pixels[0])
-    size_line = with_pen(by_columns(size, edges), pixels[1])
-    return Curves(hours, rate_line, size_line, float(total.sum() / count.sum()))
 
+    def smooth(values: np.ndarray) -> np.ndarray:
+        return np.asarray(lfilter([1.0], [1.0, -DECAY], values))
 
-def by_columns(curve: np.ndarray, edges: np.ndarray) -> Line:
-    """Lowest, mean and highest value from each edge to the next."""
-    mean = np.add.reduceat(curve, edges) / np.diff(edges, append=len(curve))
-    return Line(np.minimum.reduceat(curve, edges), mean, np.maximum.reduceat(curve, edges))
+    def line(values: np.ndarray, pixel: float) -> Line:
+        curve = smooth(values) / smooth(np.ones(len(values)))
+        mean = np.add.reduceat(curve, edges) / np.diff(edges, append=len(curve))
+        ends = np.minimum.reduceat(curve, edges), np.maximum.reduceat(curve, edges)
+        return with_pen(Line(ends[0], mean, ends[1]), pixel)
+
+    rate = line(count / (BIN / SECOND), PIXELS[workload][0])
+    size = line(total / np.maximum(count, 1.0), PIXELS[workload][1])
+    return Curves(hours, rate, size, float(total.sum() / count.sum()))
 
 
 def with_pen(line: Line, pixel: float) -> Line:
     """A line as the figure shows it: what is narrower than the pen between two peaks is filled.
 
-    The pen is a disc, whose radius was taken off again where the figure was read.
+    The pen is a disc, whose radius was subtracted again when the figure was read.
     """
-    return Line(-_close(-line.low, pixel), line.middle, _close(line.high, pixel))
-
-
-def _close(edge: np.ndarray, pixel: float) -> np.ndarray:
     reach = int(PEN)
     disc = pixel * np.sqrt(PEN**2 - np.arange(-reach, reach + 1) ** 2)
-    inked = (np.lib.stride_tricks.sliding_window_view(_pad(edge, reach), len(disc)) + disc).max(1)
-    return (np.lib.stride_tricks.sliding_window_view(_pad(inked, reach), len(disc)) - disc).min(1)
 
+    def windows(edge: np.ndarray) -> np.ndarray:
+        padded = np.pad(edge, reach, mode="edge")
+        return np.lib.stride_tricks.sliding_window_view(padded, len(disc))
 
-def _pad(values: np.ndarray, reach: int) -> np.ndarray:
-    return np.pad(values, reach, mode="edge")
+    def close(edge: np.ndarray) -> np.ndarray:
+        inked = (windows(edge) + disc).max(1)
+        return (windows(inked) - disc).min(1)
+
+    return Line(-close(-line.low), line.middle, close(line.high))
 
 
 def bin_jobs(source: workloads.Workload, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -165,13 +162,6 @@ def bin_jobs(source: workloads.Workload, seed: int) -> tuple[np.ndarray, np.ndar
         total[low:high] += np.bincount(place, sizes, high - low)
         clock, first = float(ends[-1]), first + CHUNK
     return count, total
-
-
-def smooth(values: np.ndarray) -> np.ndarray:
-    """x[t] = DECAY x[t - 1] + values[t]."""
-    from scipy.signal import lfilter
-
-    return np.asarray(lfilter([1.0], [1.0, -DECAY], values))
 
 
 MISFIT = "jobs per second, 20-hour means: rms difference"
@@ -211,18 +201,18 @@ def seeds(drawn: Mapping[int, Sequence[Curves]]) -> Table:
 def summary(drawn: Mapping[int, Sequence[Curves]]) -> Table:
     """The figure beside the twins, which are means over seeds."""
     wanted = {n: read(n) for n in drawn}
+
+    def mean(n: int, get: Callable[[Curves], float]) -> float:
+        return float(np.mean([get(curves) for curves in drawn[n]]))
+
     rows: list[list[Cell]] = [
-        [label, *(x for n in drawn for x in (get(wanted[n]), _mean(map(get, drawn[n]))))]
+        [label, *(x for n in drawn for x in (get(wanted[n]), mean(n, get)))]
         for label, get in MEASURES.items()
     ]
-    far = (_mean(misfit(c, wanted[n]) for c in drawn[n]) for n in drawn)
+    far = (mean(n, functools.partial(misfit, wanted=wanted[n])) for n in drawn)
     rows.append([MISFIT, *(cell for value in far for cell in (None, value))])
     columns = (f"workload {n}: {what}" for n in drawn for what in ("figure", "twin"))
     return Table(["", *(Column(name, "g", decimals=3) for name in columns)], rows)
-
-
-def _mean(values: Iterable[float]) -> float:
-    return float(np.mean([*values]))
 
 
 def figure(drawn: Mapping[int, Sequence[Curves]]) -> figures.Picture:
@@ -231,22 +221,20 @@ def figure(drawn: Mapping[int, Sequence[Curves]]) -> figures.Picture:
     axes = shape.subplots(2, len(drawn), sharex="col", squeeze=False)
     for column, (n, found) in zip(axes.T, drawn.items(), strict=True):
         wanted = read(n)
-        _draw(column[0], found[0].hours, found[0].rate, wanted.rate, COLOURS[0])
-        _draw(column[1], found[0].hours, found[0].size, wanted.size, COLOURS[1])
+        pairs = (found[0].rate, wanted.rate), (found[0].size, wanted.size)
+        for axis, (mine, paper), colour in zip(column, pairs, COLOURS, strict=False):
+            fill = {"color": colour, "alpha": 0.6, "lw": 0, "label": "twin"}
+            axis.fill_between(found[0].hours, mine.low, mine.high, **fill)
+            for edge, label in ((paper.low, None), (paper.high, "paper's figure")):
+                axis.plot(found[0].hours, edge, lw=0.8, color="0.2", label=label)
+            axis.set(ylim=(0, None))
+            axis.spines[["top", "right"]].set_visible(False)
         column[0].set_title(f"workload {n}", loc="left")
         column[1].set(xlabel="hours", xlim=(0, wanted.hours[-1]))
     axes[0, 0].set(ylabel="jobs per second")
     axes[1, 0].set(ylabel="mean size (ms)")
     axes[0, 0].legend(frameon=False, loc="upper left")
     return figures.to_picture(shape)
-
-
-def _draw(axis: Any, hours: np.ndarray, found: Line, wanted: Line, colour: str) -> None:
-    axis.fill_between(hours, found.low, found.high, color=colour, alpha=0.6, lw=0, label="twin")
-    for edge, label in ((wanted.low, None), (wanted.high, "paper's figure")):
-        axis.plot(hours, edge, lw=0.8, color="0.2", label=label)
-    axis.set(ylim=(0, None))
-    axis.spines[["top", "right"]].set_visible(False)
 
 
 study = Study(

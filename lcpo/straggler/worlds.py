@@ -1,16 +1,15 @@
 """Many clusters of the straggler task, stepped together by compiled code on a pool of threads.
 
-A cluster has no episodes: it begins with its first reset and goes on through all others. Only one
-that begins anywhere does: it is truncated after half an hour, and a reset empties it and takes it
-to another place of the workload. A world that has no place for another copy raises `WorldError`:
-it is overloaded, and nothing is dropped.
+A cluster begins with its first reset and has no episodes: further resets do nothing. Only clusters
+that begin anywhere have some: they are truncated after half an hour, and a reset empties them and
+moves them to another place of the workload. A cluster that is full raises `WorldError`: it is
+overloaded, and no request is dropped.
 """
 
 from __future__ import annotations
 
 import importlib
 import itertools
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from lcpo.envs.base import WorldError
+from lcpo.envs.checked import CheckedWorlds
 from lcpo.errors import InputError, MissingPackage
 from lcpo.straggler import jobs as sources
 from lcpo.straggler import task as names
@@ -25,17 +25,15 @@ from lcpo.straggler.jobs import BLOCK, Jobs
 from lcpo.straggler.task import Straggler
 from lcpo.types import Step
 
-WORLDS_PER_THREAD = 16
-"""Fewer are not worth the waking of a thread."""
-SCALE_SHARE = 0.01
-"""Of the trace: what the scales of the features are taken from."""
+WORLDS_PER_THREAD = 16  # fewer are not worth waking a thread
+SCALE_SHARE = 0.01  # of the trace: what the scales of the features are taken from
 STARTS = 2**20
 """Blocks at which a world may begin: many passes of any workload, each with jobs of its own."""
 _STATE = ("world", "servers", "copies", "buckets", "obs")
 """Arrays that are saved; the others follow from them."""
 
 
-class StragglerWorlds:
+class StragglerWorlds(CheckedWorlds):
     """N clusters, as in lcpo.envs.base.HostWorlds; `arrays` holds their state."""
 
     def __init__(
@@ -47,20 +45,20 @@ class StragglerWorlds:
         threads: int | None = None,
         anywhere: bool = False,
     ) -> None:
-        self._compiled = _import_compiled()
-        if num_worlds < 1 or len(seeds) != num_worlds:
-            raise InputError(f"{num_worlds} worlds, {len(seeds)} seeds: needs one seed per world")
-        if not all(0 <= seed < 2**64 for seed in seeds):
-            raise InputError(f"seeds = {list(seeds)}: needs integers from 0 to 2**64 - 1")
-        if threads is not None and threads < 1:
-            raise InputError(f"threads = {threads}: needs at least 1, or None for one per core")
-        self.task, self.jobs, self.num_worlds = task, jobs, num_worlds
+        try:
+            self._compiled: Any = importlib.import_module("lcpo.straggler.windows")
+        except ImportError as error:
+            raise MissingPackage(
+                f'the straggler task needs numba ({error}): pip install "lcpo[straggler]"'
+            ) from error
+        super().__init__(num_worlds, seeds, threads)
+        self.task, self.jobs = task, jobs
         self.rules = self._rules()
         self.arrays, self._anywhere = self._empty(num_worlds), anywhere
         self.arrays.world["seed"] = seeds
         self._begun = False  # whether all worlds have
         self._start = np.full(num_worlds, self._compiled.START)
-        count = min(threads or _num_cores(), max(1, num_worlds // WORLDS_PER_THREAD))
+        count = min(self.threads, max(1, num_worlds // WORLDS_PER_THREAD))
         edges = np.linspace(0, num_worlds, count + 1).astype(int).tolist()
         self._parts = list(itertools.pairwise(edges))
         self._pool = ThreadPoolExecutor(count) if count > 1 else None
@@ -98,15 +96,7 @@ class StragglerWorlds:
         return arrays
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
-        """Begin where `mask` [N] is set and has not begun; features [N, F] float32 of all.
-
-        Worlds that begin anywhere begin again.
-        """
-        if np.shape(mask) != (self.num_worlds,) or np.asarray(mask).dtype != bool:
-            raise InputError(
-                f"reset mask of {np.asarray(mask).dtype}{list(np.shape(mask))}: needs "
-                f"bool[{self.num_worlds}], one per world"
-            )
+        self.check_mask(mask)
         begins = mask if self._anywhere else mask & (self.arrays.world["block"] < 0)
         for world in np.flatnonzero(begins).tolist():
             if self._anywhere:
@@ -117,8 +107,11 @@ class StragglerWorlds:
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
         """A window of all worlds, with actions [N, 1]. The safety rule may override them."""
-        del context
-        chosen, n = self._check(np.asarray(action)), self.num_worlds
+        action, n = np.asarray(action), self.num_worlds
+        self.check_actions(action, 1, names.NEVER + 1)
+        if not self._begun:
+            self.check_begun(self.arrays.world["block"] >= 0)
+        chosen = action[:, 0].astype(np.int64)
         out: Any = np.empty(n, self._compiled.OUT)
         status = self._start.copy()
         while not self._advance(out, chosen, status):
@@ -143,7 +136,7 @@ class StragglerWorlds:
         return all(list(self._pool.map(part, self._parts)))
 
     def _serve(self, status: np.ndarray) -> None:
-        """Give worlds what they stopped for; raise WorldError where that is not to be had."""
+        """Give worlds what they stopped for; WorldError where a cluster is full."""
         c = self._compiled
         full = np.flatnonzero(status == c.FULL)
         if full.size:
@@ -200,15 +193,10 @@ class StragglerWorlds:
         return found["latency"].copy(), found["arrival"].copy()
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """All that is needed to continue exactly: leaves [N, ...]."""
         return {name: _bytes(getattr(self.arrays, name)).copy() for name in _STATE}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Continue from what `get_state` returned, here or in other worlds of the same task."""
-        for name, value in self.get_state().items():
-            if name not in state or np.shape(state[name]) != value.shape:
-                given = list(np.shape(state[name])) if name in state else "missing"
-                raise InputError(f"state[{name!r}] is {given}: needs {list(value.shape)}")
+        self.check_state(state, self.get_state())
         now = self.arrays.world["means"].copy()
         for name in _STATE:
             _bytes(getattr(self.arrays, name))[:] = state[name]
@@ -216,54 +204,19 @@ class StragglerWorlds:
         if not np.allclose(then, now, rtol=1e-9, atol=0.0):
             raise InputError(
                 f"the requests have changed since this was saved: mean size and gap were "
-                f"{then[0].tolist()} ms, now {now[0].tolist()}: put the old workload file back, or "
-                "start anew in another folder"
+                f"{then[0].tolist()} ms, now {now[0].tolist()}: restore the old workload file, or "
+                "start again in another folder"
             )
         for world in np.flatnonzero(self.arrays.world["block"] >= 0).tolist():
             self._load_block(world)
         self._begun = bool((self.arrays.world["block"] >= 0).all())
 
     def close(self) -> None:
-        """End the threads."""
         if self._pool is not None:
             self._pool.shutdown()
         self._pool = None
-
-    def _check(self, action: np.ndarray) -> np.ndarray:
-        """The actions [N]; refuses what cannot be stepped, and says in which world."""
-        if action.shape != (self.num_worlds, 1) or action.dtype.kind not in "iu":
-            raise InputError(
-                f"actions {action.dtype}{list(action.shape)}: needs integers "
-                f"{[self.num_worlds, 1]}, one per world"
-            )
-        chosen = action[:, 0].astype(np.int64)
-        unsigned = chosen.view(np.uint64)  # as such, one below 0 is a huge one
-        if np.maximum.reduce(unsigned) > names.NEVER:
-            world = int(np.argmax(unsigned))
-            raise InputError(f"action {chosen[world]} of world {world}: needs 0 to {names.NEVER}")
-        if not self._begun:
-            world = int(np.argmin(self.arrays.world["block"]))
-            raise InputError(f"world {world} has not been reset: call reset before step")
-        return chosen
-
-
-def _import_compiled() -> Any:
-    """The compiled part, which needs numba."""
-    try:
-        return importlib.import_module("lcpo.straggler.windows")
-    except ImportError as error:
-        raise MissingPackage(
-            f'the straggler task needs numba ({error}): pip install "lcpo[straggler]"'
-        ) from error
 
 
 def _bytes(records: np.ndarray) -> np.ndarray:
     """A view of records [N, ...] as plain bytes [N, size]."""
     return records.reshape(len(records), -1).view(np.uint8)
-
-
-def _num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -12,7 +12,7 @@ import workload_files
 
 from lcpo.errors import InputError
 from lcpo.straggler import workloads
-from lcpo.straggler.workloads import paper, public
+from lcpo.straggler.workloads import formats, paper
 from lcpo.straggler.workloads.base import Given, Profile, Workload
 from lcpo.straggler.workloads.drawn import Poisson, lognormal
 
@@ -259,17 +259,17 @@ def test_world_cup_counts_are_rates(tmp_path: Path) -> None:
     whole = workloads.get(path)
     np.testing.assert_allclose(whole.profile().rate, [10, 20, 0, 100])
     np.testing.assert_allclose(whole.means(), (28.0, 240_000 / 7800))
-    part = public.world_cup_98(path, sizes=np.array([1.0, 3.0, 8.0]), first=1, count=2)
+    part = formats.world_cup_98(path, sizes=np.array([1.0, 3.0, 8.0]), first=1, count=2)
     times, sizes = arrivals(part, count=1000)
     assert np.isin(sizes.round(9), [1.0, 3.0, 8.0]).all()
     assert abs(sizes.mean() / 4 - 1) < 0.1
     assert times[-1] < 61_000  # all in the first of its two minutes
     with pytest.raises(InputError, match="first = 4"):
-        public.world_cup_98(path, first=4)
+        formats.world_cup_98(path, first=4)
 
 
 def test_clients_keep_their_counts_bursts_and_sizes(tmp_path: Path) -> None:
-    workload = public.servegen(workload_files.servegen(tmp_path))
+    workload = formats.servegen(workload_files.servegen(tmp_path))
     times, sizes = arrivals(workload, count=4500)
     assert workload.num_jobs(seed=0) == 4500
     first, second = sizes[:3000], sizes[3000:]
@@ -294,10 +294,10 @@ def test_clients_keep_their_counts_bursts_and_sizes(tmp_path: Path) -> None:
 def test_files_of_clients_that_do_not_fit_are_told(tmp_path: Path) -> None:
     for changes, match in (
         ({"arrivals": {"client": np.array([0, 2, 1])}}, "client 2 sends requests at 600 s"),
-        ({"arrivals": {"shape": np.array([0.1, 0.0, 1.0])}}, "'shape' has 0 in place 2"),
+        ({"arrivals": {"shape": np.array([0.1, 0.0, 1.0])}}, "'shape' of job 2 .* is 0: needs"),
         ({"arrivals": {"t_start_s": np.array([0, 600, 1200])}}, "numbered from 0 to 1"),
         ({"tokens": {"ptr": np.array([0, 2, 2, 5])}}, "'ptr' must rise"),
-        ({"tokens": {"count": np.array([3, 1, 0, 1, 1])}}, "'count' has 0 in place 3"),
+        ({"tokens": {"count": np.array([3, 1, 0, 1, 1])}}, "'count' of job 3 .* is 0: needs"),
     ):
         path = workload_files.servegen(tmp_path, **changes)
         with pytest.raises(InputError, match=match):

@@ -14,17 +14,15 @@ from lcpo.envs import ENVS
 from lcpo.envs.base import (
     ObsLayout,
     entries,
-    first_history,
     is_host,
     landmarks_of,
     max_input_of,
     notes_of,
     obs_layout,
-    push_context,
-    replace_context,
     trace_rows,
     trace_windows,
 )
+from lcpo.envs.history import extend
 from lcpo.envs.pendulum import Pendulum, PlainPendulum
 
 TRACE = np.stack([np.arange(7), 100 + np.arange(7)], axis=1).astype(np.float32)
@@ -77,14 +75,14 @@ def test_in_a_program_join_is_one_concatenation() -> None:
 
 def test_a_history_that_is_pushed_is_the_one_that_is_read_from_the_trace() -> None:
     cursors = np.arange(len(TRACE))
-    history = first_history(TRACE[0], 3)
+    history = extend(None, TRACE[0], 3, False)
     for cursor, expected in zip(cursors[1:], LAYOUT.history_at(TRACE, cursors)[1:], strict=True):
-        history = push_context(history, TRACE[cursor])
+        history = extend(history, TRACE[cursor], 3, True)
         np.testing.assert_array_equal(history, expected)
-    replaced = replace_context(history, np.array([50, 150], np.float32))
+    replaced = extend(history, np.array([50, 150], np.float32), 3, False)
     np.testing.assert_array_equal(replaced, [50, 5, 4, 150, 105, 104])
     nothing = np.zeros(0, np.float32)
-    assert push_context(nothing, nothing).shape == replace_context(nothing, nothing).shape == (0,)
+    assert all(extend(nothing, nothing, 3, moved).shape == (0,) for moved in (True, False))
 
 
 def test_the_two_kinds_and_their_optional_members() -> None:

@@ -15,11 +15,8 @@ import pytest
 from lcpo.config import make, to_json
 from lcpo.defaults import ENVIRONMENTS
 from lcpo.envs import ENVS
-from lcpo.envs.mujoco.base import Before, MujocoTask
-from lcpo.envs.mujoco.model import load_model
-from lcpo.envs.mujoco.starts import BLOCK
-from lcpo.envs.mujoco.tasks import INDEX_COST, Reacher
-from lcpo.envs.mujoco.worlds import MujocoWorlds
+from lcpo.envs.mujoco.batch import BLOCK, MujocoWorlds, load_model
+from lcpo.envs.mujoco.tasks import INDEX_COST, Before, MujocoTask, Reacher
 from lcpo.errors import MissingPackage
 from lcpo.types import Step
 

@@ -442,7 +442,7 @@ def test_a_cluster_survives_an_overload_and_loses_nothing(action: int) -> None:
 @pytest.mark.parametrize(
     ("sizes", "gaps", "text"),
     [
-        ([], [], "with one job at least"),
+        ([], [], "with at least one job"),
         ([1.0, 2.0], [1.0], "same length"),
         ([1.0, 0.0], [1.0, 1.0], "job 1 .* size 0"),
         ([-3.0], [1.0], "size -3"),
@@ -509,8 +509,8 @@ def test_many_answers_in_one_window() -> None:
 @pytest.mark.parametrize(
     ("action", "text"),
     [
-        (np.array([[0], [9]]), "action 9 of world 1: needs 0 to 8"),
-        (np.array([[-1], [0]]), "action -1 of world 0"),
+        (np.array([[0], [9]]), r"action \[9\] of world 1: needs indices from 0 to 8"),
+        (np.array([[-1], [0]]), r"action \[-1\] of world 0"),
         (np.zeros((2, 1)), "needs integers"),
         (np.zeros(2, int), r"needs integers \[2, 1\]"),
     ],
@@ -554,7 +554,7 @@ def test_requests_of_a_workload_are_its_jobs(tmp_path: Path) -> None:
     [
         ({"workload": "nope"}, "unknown workload 'nope': known: poisson, workload-1, workload-2"),
         ({"workload": "nope.csv"}, "nope.csv does not exist"),
-        ({"workload": "FILE", "size_cv": 2.0}, "the sizes in a file are as they are"),
+        ({"workload": "FILE", "size_cv": 2.0}, "a file has its own sizes"),
         ({"workload": "FILE", "shorten": 9.0}, "shorten it by less"),
         ({"workload": "EMPTY"}, "holds no rows"),
         ({"workload": "ZERO"}, r"'size_ms' of job 2 \(counted from 1\) is 0"),

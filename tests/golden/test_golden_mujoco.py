@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 from golden_files import FOLDER, cases, load
 
-from lcpo.envs.mujoco.base import Before, MujocoTask
+from lcpo.envs.mujoco.batch import MujocoWorlds
 from lcpo.envs.mujoco.tasks import (
     HOPPER_DT,
     INDEX_COST,
+    Before,
     Hopper,
     InvertedDoublePendulum,
     InvertedPendulum,
+    MujocoTask,
     Reacher,
 )
-from lcpo.envs.mujoco.worlds import MujocoWorlds
 
 pytest.importorskip("mujoco.batch")
 close = np.testing.assert_allclose

@@ -19,9 +19,8 @@ from gymnasium.utils.env_checker import check_env
 import lcpo
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum, state_at
-from lcpo.gym import frames
-from lcpo.gym.ids import IDS
-from lcpo.gym.plain import GridWalker, PendulumWorld
+from lcpo.gym import IDS, frames
+from lcpo.gym.to_gym import GridWalker, PendulumWorld
 
 assert lcpo.__version__  # importing it registers the ids
 NUMBERED = np.stack([np.arange(7), 100 + np.arange(7)], axis=1) / 1000.0

@@ -15,7 +15,7 @@ from host_examples import Drift
 
 from lcpo.envs.base import WorldError
 from lcpo.gym import from_gymnasium
-from lcpo.gym.spaces import action_decoder, observation_encoder
+from lcpo.gym.spaces import action_form, observation_encoder
 from lcpo.run.plan.job import find_env
 
 BOX = spaces.Box(-1.0, 1.0, (2, 3), np.float64)
@@ -71,18 +71,17 @@ def test_finite_observations_as_numbers_have_levels() -> None:
     ids=str,
 )
 def test_integers_become_actions(space: Any, counts: tuple[int, ...]) -> None:
-    decoder = action_decoder(space, 15)
-    assert decoder.num_actions == counts
+    form = action_form(space, 15)
+    assert tuple(map(len, form.values)) == counts
     for index in (np.zeros(len(counts), int), np.array(counts) - 1):
-        assert space.contains(decoder.form.decode(index))
-    assert (decoder.note is not None) == isinstance(space, spaces.Box)
+        assert space.contains(form.decode(index))
 
 
 def test_a_box_action_is_a_grid_that_holds_both_bounds() -> None:
     low, high = np.array([-2.0, 0.0]), np.array([2.0, 1.0])
-    decoder = action_decoder(spaces.Box(low, high, dtype=np.float64), 5)
-    np.testing.assert_allclose(decoder.form.decode(np.array([0, 4])), [-2.0, 1.0])
-    np.testing.assert_allclose(decoder.form.decode(np.array([2, 1])), [0.0, 0.25])
+    form = action_form(spaces.Box(low, high, dtype=np.float64), 5)
+    np.testing.assert_allclose(form.decode(np.array([0, 4])), [-2.0, 1.0])
+    np.testing.assert_allclose(form.decode(np.array([2, 1])), [0.0, 0.25])
 
 
 @for_each("make, fields, match",
@@ -109,9 +108,9 @@ def test_what_cannot_be_wrapped_is_told(make: str, fields: dict[str, Any], match
 def test_spaces_that_agents_do_not_know_are_refused() -> None:
     unbounded = spaces.Box(-np.inf, np.inf, (1,))
     with pytest.raises(ValueError, match="no finite bounds"):
-        action_decoder(unbounded, 15)
+        action_form(unbounded, 15)
     with pytest.raises(ValueError, match="needs Discrete, MultiDiscrete"):
-        action_decoder(spaces.Dict({"a": spaces.Discrete(2)}), 15)
+        action_form(spaces.Dict({"a": spaces.Discrete(2)}), 15)
     with pytest.raises(ValueError, match="needs Box, Discrete"):
         observation_encoder(spaces.Text(5))
 

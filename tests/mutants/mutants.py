@@ -1052,7 +1052,7 @@ MUTANTS = (
     ),
     Mutant(
         "first-jobs-are-all", "lcpo/straggler/workloads/drawn.py",
-        "check_share(share) * total[-1]",
+        "share * total[-1]",
         "total[-1]",
         (f"{JOBS}means_of_the_first_jobs_and_of_all",), "scales foresee the whole workload",
     ),
@@ -1082,13 +1082,13 @@ MUTANTS = (
         "a shortened workload is another one",
     ),
     Mutant(
-        "jobs-of-size-zero", "lcpo/straggler/workloads/files.py",
-        "_need(size > 0,",
-        "_need(size >= 0,",
+        "jobs-of-size-zero", "lcpo/straggler/workloads/formats.py",
+        "need(size > 0,",
+        "need(size >= 0,",
         (f"{JOBS}bad_files_are_told",), "a file with sizes of 0 is taken",
     ),
     Mutant(
-        "times-go-back", "lcpo/straggler/workloads/files.py",
+        "times-go-back", "lcpo/straggler/workloads/formats.py",
         "np.flatnonzero(gaps < 0)",
         "np.flatnonzero(gaps < -1e9)",
         (f"{JOBS}bad_files_are_told",), "nobody is told to sort the jobs",
@@ -1101,8 +1101,8 @@ MUTANTS = (
     ),
     Mutant(
         "pen-does-not-fill", "lcpo/straggler/twins.py",
-        "(_pad(edge, reach), len(disc)) + disc).max(1)",
-        "(_pad(edge, reach), len(disc)) + disc).min(1)",
+        "(windows(edge) + disc).max(1)",
+        "(windows(edge) + disc).min(1)",
         ("tests/study/test_workload_study.py::test_a_pen_fills_narrow_valleys_and_keeps_peaks",),
         "widths of lines cannot be compared",
     ),
@@ -1116,7 +1116,7 @@ MUTANTS = (
     ),
     Mutant(
         "hedge-without-budget", "lcpo/straggler/rules.py",
-        "(share <= config.budget) & ",
+        "(read[\"share\"] <= config.budget) & ",
         "",
         (f"{HEDGING}hedges_are_held_to_the_budget",), "extra load has no limit",
     ),
@@ -1304,8 +1304,8 @@ MUTANTS = (
     ),
     Mutant(
         "a-reset-takes-time", "lcpo/envs/history.py",
-        "move = push_context if self.moved else replace_context",
-        "move = push_context",
+        "extend(self.entries, context, place.lags, self.moved)",
+        "extend(self.entries, context, place.lags, True)",
         (f"{HISTORY}histories_are_those_of_a_trace",),
         "a context stands in a history twice",
     ),
@@ -1690,7 +1690,7 @@ MUTANTS = (
         (f"{LEARNER}contexts_may_move_by_episode",), "a loaded learner keeps another history",
     ),
     Mutant(
-        "input-between-two-indices", "lcpo/envs/mujoco/worlds.py",
+        "input-between-two-indices", "lcpo/envs/mujoco/batch.py",
         "index = (chosen + high) / (2.0 * high) * (self.task.num_bins - 1)",
         "index = (chosen + high) / (2.0 * high) * self.task.num_bins",
         ("tests/envs/test_mujoco.py::test_an_input_of_the_grid_is_its_index",),

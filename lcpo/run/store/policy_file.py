@@ -11,8 +11,7 @@ import numpy as np
 
 from lcpo.agents import find_agent
 from lcpo.agents.normalise import normalise, read_rule
-from lcpo.envs.actions import ActionForm
-from lcpo.envs.base import action_form_of
+from lcpo.envs.base import ActionForm, action_form_of
 from lcpo.errors import InputError
 from lcpo.run.plan.job import Setup
 from lcpo.run.store.files import ABOUT, load_about, save_arrays

@@ -4,7 +4,7 @@
     sizes, gaps = workload.jobs(first=0, count=100_000, seed=0)  # milliseconds
 
 `workload-1` and `workload-2` are twins of the paper's; any other name is a file: jobs of one's own,
-or public data in one of the formats of `lcpo.straggler.workloads.public`.
+or public data as in `lcpo.straggler.workloads.formats`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from lcpo.contexts import files as trace_files
 from lcpo.errors import InputError
 from lcpo.names import unknown
-from lcpo.straggler.workloads import files, paper, public
+from lcpo.straggler.workloads import formats, paper
 from lcpo.straggler.workloads.base import SECOND, Given, Means, Profile, Workload
 from lcpo.values import name as checked_name
 from lcpo.values import number
@@ -55,14 +55,14 @@ def _load(name: Any, cv: float | None) -> Workload:
         raise InputError(unknown("workload", text, WORKLOADS) + " (or a .csv, .npy or .npz file)")
     if cv is not None:
         raise InputError(
-            f"workload {text}: cv = {cv:g}, but the sizes in a file are as they are: leave it out; "
-            f"it goes with {', '.join(WORKLOADS)}"
+            f"workload {text}: cv = {cv:g}, but a file has its own sizes: leave it out; it is for "
+            f"{', '.join(WORKLOADS)}"
         )
-    path = files.open_file(text)
+    path = trace_files.find(text, (".csv", ".npy", ".npz"), "workload")
     if path.suffix.lower() != ".npz":
-        return files.read_jobs(path)
-    arrays = files.read_arrays(path)
-    for needed, load in public.FORMATS.items():
+        return formats.read_jobs(path)
+    arrays = formats.read_arrays(path)
+    for needed, load in formats.FORMATS.items():
         if arrays.keys() >= set(needed):
             return load(path)
-    return files.jobs_of(arrays, path)
+    return formats.jobs_of(arrays, path)

@@ -18,12 +18,14 @@ from lcpo.values import number, whole
 
 SECOND = 1000.0
 MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
-"""In milliseconds, as all times are."""
-LAST_INDEX = 2**53
-"""Indices of jobs are exact in float64."""
-FEWEST_JOBS = 100
-"""Jobs in a pass; with fewer there is no workload to speak of."""
+HOUR = 60 * MINUTE  # in milliseconds, as all times are
+LAST_INDEX = 2**53  # indices of jobs are exact in float64
+FEWEST_JOBS = 100  # jobs in a pass
+PIECE = MINUTE
+"""A shortened workload of given jobs keeps whole pieces of this length, so that bursts remain."""
+FEWEST_PIECES = 10
+SHARES, SCALES, FACTORS = (1e-9, 1.0), (1e-9, 1e9), (1.0, 1e6)
+"""Bounds of shares of a pass, of factors that scale it, and of those that shorten it."""
 
 
 class Means(NamedTuple):
@@ -36,12 +38,9 @@ class Means(NamedTuple):
 class Profile(NamedTuple):
     """What to expect of one pass, in windows of equal length."""
 
-    window: float
-    """Its length in milliseconds."""
-    jobs: np.ndarray
-    """[W], how many jobs arrive in it."""
-    size: np.ndarray
-    """[W], their mean size in milliseconds; 0 where there are none."""
+    window: float  # its length in milliseconds
+    jobs: np.ndarray  # [W], how many jobs arrive in it
+    size: np.ndarray  # [W], their mean size in milliseconds; 0 where there are none
 
     @property
     def rate(self) -> np.ndarray:
@@ -55,7 +54,7 @@ class Profile(NamedTuple):
 
 
 class Workload(Protocol):
-    """Jobs by index. The same (index, seed) is the same job, however jobs are asked for."""
+    """Jobs by index. A job depends on its index and the seed only."""
 
     @property
     def name(self) -> str: ...
@@ -82,17 +81,12 @@ class Workload(Protocol):
         ...
 
     def scale(self, rate: float = 1.0, size: float = 1.0) -> Self:
-        """So many times as many jobs per second, each so many times as large."""
+        """`rate` times as many jobs per second, each `size` times as large."""
         ...
 
     def shorten(self, factor: float) -> Self:
-        """A pass in 1/factor of the time, with the rates and sizes that it had: fewer jobs."""
+        """A pass in 1/factor of the time, at the same rates and sizes: with fewer jobs."""
         ...
-
-
-PIECE = MINUTE
-"""A shortened workload of given jobs keeps whole pieces of this length: bursts stay bursts."""
-FEWEST_PIECES = 10
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,23 +99,18 @@ class Given:
 
     @property
     def length(self) -> float:
-        """Of a pass, in milliseconds."""
         return float(self.gaps.sum())
 
     def jobs(self, first: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Sizes and gaps; see `Workload`."""
         first, count, _ = check_request(first, count, seed)
         index = np.arange(first, first + count) % len(self.sizes)
         return self.sizes[index].astype(np.float64), self.gaps[index].astype(np.float64)
 
     def num_jobs(self, seed: int) -> int:
-        """In every pass."""
-        del seed
         return len(self.sizes)
 
     def means(self, share: float = 1.0) -> Means:
-        """Of the first `share` of the jobs."""
-        count = math.ceil(check_share(share) * len(self.sizes))
+        count = math.ceil(number("share", share, *SHARES) * len(self.sizes))
         return Means(float(self.sizes[:count].mean()), float(self.gaps[:count].mean()))
 
     def profile(self) -> Profile:
@@ -135,17 +124,16 @@ class Given:
 
     def scale(self, rate: float = 1.0, size: float = 1.0) -> Given:
         """A higher rate replays the same jobs faster: the pass becomes shorter."""
-        rate, size = check_scale(rate, size)
+        rate, size = number("rate", rate, *SCALES), number("size", size, *SCALES)
         return dataclasses.replace(self, sizes=self.sizes * size, gaps=self.gaps / rate)
 
     def shorten(self, factor: float) -> Given:
-        """Of every `factor` minutes, the first: nothing in it is changed."""
-        factor = check_factor(factor)
+        """Keeps the first of every `factor` minutes as it is."""
+        factor = number("shorten", factor, *FACTORS)
         if factor == 1.0:
             return self
         arrivals, stretch = self._arrivals(), factor * PIECE
-        # A stretch that the end cuts off has no whole piece, perhaps: it is left out.
-        num_pieces = int(self.length // stretch)
+        num_pieces = int(self.length // stretch)  # the last stretch may lack a whole piece
         if num_pieces < FEWEST_PIECES:
             raise InputError(
                 f"workload {self.name!r} lasts {self.length / MINUTE:.1f} minutes: shortened "
@@ -164,31 +152,10 @@ class Given:
         return dataclasses.replace(self, sizes=self.sizes[kept], gaps=ends - clock)
 
     def _arrivals(self) -> np.ndarray:
-        """When each job of a pass arrives."""
         return np.concatenate([[0.0], np.cumsum(self.gaps[:-1], dtype=np.float64)])
 
 
 def check_request(first: int, count: int, seed: int) -> tuple[int, int, int]:
-    """The arguments of `jobs`."""
+    """The arguments of `Workload.jobs`; seeds are 64-bit words."""
     first = whole("first", first, 0, LAST_INDEX)
-    return first, whole("count", count), check_seed(seed)
-
-
-def check_seed(seed: int) -> int:
-    """Any word of 64 bits, as worlds have them."""
-    return whole("seed", seed, 0, 2**64 - 1)
-
-
-def check_share(share: float) -> float:
-    """Of a pass: more than nothing, and at most all of it."""
-    return number("share", share, 1e-9, 1.0)
-
-
-def check_scale(rate: float, size: float) -> tuple[float, float]:
-    """Factors by which a workload is scaled."""
-    return number("rate", rate, 1e-9, 1e9), number("size", size, 1e-9, 1e9)
-
-
-def check_factor(factor: float) -> float:
-    """How many times shorter a pass becomes."""
-    return number("shorten", factor, 1.0, 1e6)
+    return first, whole("count", count), whole("seed", seed, 0, 2**64 - 1)

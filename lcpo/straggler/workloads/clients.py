@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lcpo.straggler.workloads.base import Profile, check_factor, check_scale
+from lcpo.straggler.workloads.base import Profile
 from lcpo.straggler.workloads.drawn import Drawn, Rng
 
 
@@ -23,7 +23,6 @@ class Histograms(NamedTuple):
     upto: np.ndarray  # [E], counts summed up within each
 
     def means(self) -> np.ndarray:
-        """[H]"""
         counts = np.diff(self.upto, prepend=0)
         counts[self.pointer[:-1]] = self.upto[self.pointer[:-1]]
         total = np.add.reduceat(counts * self.value, self.pointer[:-1])
@@ -63,11 +62,9 @@ class Clients(Drawn):
 
     @property
     def block(self) -> float:
-        """Length of a block in milliseconds."""
         return self.expected.window
 
     def block_cells(self) -> np.ndarray:
-        """Rows of each window."""
         return np.searchsorted(self.rows.window, np.arange(len(self.expected.jobs) + 1))
 
     def counts(self, rng: Rng) -> np.ndarray:
@@ -94,18 +91,10 @@ class Clients(Drawn):
         order = np.argsort(arrivals, kind="stable")
         return arrivals[order] * self.expected.window, np.concatenate(sizes)[order]
 
-    def scale(self, rate: float = 1.0, size: float = 1.0) -> Clients:
-        """More jobs of each client in the same time: its bursts become denser."""
-        rate, size = check_scale(rate, size)
-        value = self.histograms.value * size
-        return self._with(rate, self.histograms._replace(value=value), self.expected.window)
-
-    def shorten(self, factor: float) -> Clients:
-        """Every window in less time, with fewer jobs of each client."""
-        factor = check_factor(factor)
-        return self._with(1.0 / factor, self.histograms, self.expected.window / factor)
-
-    def _with(self, jobs: float, histograms: Histograms, window: float) -> Clients:
-        rows = self.rows._replace(jobs=self.rows.jobs * jobs)
-        expected = expect(rows, histograms, len(self.expected.jobs), window)
+    def rescaled(self, rate: float, size: float, factor: float) -> Clients:
+        """At a higher rate, the bursts of each client become denser."""
+        rows = self.rows._replace(jobs=self.rows.jobs * (rate / factor))
+        histograms = self.histograms._replace(value=self.histograms.value * size)
+        window, jobs, _ = self.expected
+        expected = expect(rows, histograms, len(jobs), window / factor)
         return dataclasses.replace(self, rows=rows, histograms=histograms, expected=expected)

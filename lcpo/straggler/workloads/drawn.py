@@ -1,10 +1,9 @@
-"""Workloads whose jobs are drawn: nothing is stored but rates and sizes over time.
+"""Workloads whose jobs are drawn at random: only rates and sizes over time are stored.
 
-A pass is cut into blocks. How many jobs each has is drawn once for a seed, and is the same in every
-pass, so that the place of a job follows from its index; when they arrive and how large they are is
-drawn anew in every pass, from a counter-based stream (Philox) whose key is the seed and whose
-counter begins at the block's number. So a job depends on its index and the seed alone, and job
-10^12 costs as much as job 0.
+A pass is divided into blocks. How many jobs each has is drawn once per seed, so that the place of a
+job follows from its index. Arrivals and sizes are drawn anew in every pass, from a counter-based
+stream (Philox) whose key is the seed and whose counter begins at the block's number. So a job
+depends on its index and the seed only, and job 10^12 costs as much as job 0.
 """
 
 from __future__ import annotations
@@ -13,21 +12,13 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from lcpo.errors import InputError
-from lcpo.straggler.workloads.base import (
-    FEWEST_JOBS,
-    Means,
-    Profile,
-    check_factor,
-    check_request,
-    check_scale,
-    check_seed,
-    check_share,
-)
+from lcpo.straggler.workloads import base
+from lcpo.straggler.workloads.base import Means, Profile
 from lcpo.values import number
 
 Rng = np.random.Generator
@@ -38,8 +29,7 @@ BLOCK_JOBS = 4096
 """About as many jobs are drawn at a time: enough that the start of a stream costs little."""
 KEPT = 128
 """Seeds whose counts are kept, and blocks: two for each of the worlds that run side by side."""
-_COUNTS, _JOBS = 0, 1
-"""Streams of a seed."""
+_COUNTS, _JOBS = 0, 1  # streams of a seed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,10 +44,10 @@ class Drawn(abc.ABC):
 
     def __post_init__(self) -> None:
         total = float(self.expected.jobs.sum())
-        if not total >= FEWEST_JOBS:
+        if not total >= base.FEWEST_JOBS:
             raise InputError(
                 f"workload {self.name!r} has about {total:.3g} jobs in a pass, needs "
-                f"{FEWEST_JOBS}: shorten it by less, or give it a higher rate"
+                f"{base.FEWEST_JOBS}: shorten it by less, or give it a higher rate"
             )
 
     @property
@@ -77,28 +67,30 @@ class Drawn(abc.ABC):
     def draw(self, rng: Rng, cells: slice, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Arrivals from the start of a block on, sorted, and sizes, for the counts of its cells."""
 
+    @abc.abstractmethod
+    def rescaled(self, rate: float, size: float, factor: float) -> Self:
+        """`rate` times the rate, `size` times the sizes, and windows that are `factor` shorter."""
+
     @property
     def length(self) -> float:
-        """Of a pass, in milliseconds."""
         return self.expected.window * len(self.expected.jobs)
 
     def profile(self) -> Profile:
-        """Rate and mean size over a pass."""
         return self.expected
 
     def means(self, share: float = 1.0) -> Means:
         """Of the first windows in which `share` of the jobs of a pass are expected."""
+        share = number("share", share, *base.SHARES)
         window, jobs, size = self.expected
         total = np.cumsum(jobs)
-        last = int(np.searchsorted(total, check_share(share) * total[-1] * (1 - 1e-12)))
+        last = int(np.searchsorted(total, share * total[-1] * (1 - 1e-12)))
         count = float(total[last])
         worth = float(jobs[: last + 1] @ size[: last + 1])
         length = self.length if share == 1.0 else (last + 1) * window
         return Means(worth / count, length / count)
 
     def jobs(self, first: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Sizes and gaps; see `Workload`."""
-        first, count, seed = check_request(first, count, seed)
+        first, count, seed = base.check_request(first, count, seed)
         starts = _index(self, seed).starts
         sizes, gaps = np.empty(count), np.empty(count)
         filled = 0
@@ -118,8 +110,17 @@ class Drawn(abc.ABC):
         return sizes, gaps
 
     def num_jobs(self, seed: int) -> int:
-        """In every pass."""
-        return int(_index(self, check_seed(seed)).starts[-1])
+        _, _, seed = base.check_request(0, 1, seed)
+        return int(_index(self, seed).starts[-1])
+
+    def scale(self, rate: float = 1.0, size: float = 1.0) -> Self:
+        """More jobs in the same time."""
+        rate, size = number("rate", rate, *base.SCALES), number("size", size, *base.SCALES)
+        return self.rescaled(rate, size, 1.0)
+
+    def shorten(self, factor: float) -> Self:
+        """Every window in less time, with fewer jobs."""
+        return self.rescaled(1.0, 1.0, number("shorten", factor, *base.FACTORS))
 
     def _next_arrival(self, seed: int, turn: int, block: int) -> float:
         """When the first job after a block arrives, from the start of the block on."""
@@ -184,7 +185,6 @@ class Poisson(Drawn):
 
     @property
     def block(self) -> float:
-        """Length of a block in milliseconds."""
         return self._windows * self.expected.window
 
     def block_cells(self) -> np.ndarray:
@@ -193,7 +193,6 @@ class Poisson(Drawn):
         return np.append(np.arange(0, num_windows, self._windows), num_windows)
 
     def counts(self, rng: Rng) -> np.ndarray:
-        """Of each window."""
         return rng.poisson(self.expected.jobs)
 
     def draw(self, rng: Rng, cells: slice, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -202,33 +201,20 @@ class Poisson(Drawn):
         times = np.sort(window + rng.random(len(window))) * self.expected.window
         return times, self.expected.size[cells][window] * self.factor(rng, len(window))
 
-    def scale(self, rate: float = 1.0, size: float = 1.0) -> Poisson:
-        """More jobs in the same time."""
-        rate, size = check_scale(rate, size)
+    def rescaled(self, rate: float, size: float, factor: float) -> Poisson:
         window, jobs, mean = self.expected
-        return dataclasses.replace(self, expected=Profile(window, jobs * rate, mean * size))
-
-    def shorten(self, factor: float) -> Poisson:
-        """Every window in less time."""
-        factor = check_factor(factor)
-        window, jobs, size = self.expected
-        return dataclasses.replace(self, expected=Profile(window / factor, jobs / factor, size))
+        expected = Profile(window / factor, jobs * rate / factor, mean * size)
+        return dataclasses.replace(self, expected=expected)
 
 
 def lognormal(cv: float) -> Factor:
     """With this coefficient of variation (standard deviation / mean)."""
     variance = np.log1p(number("cv", cv, 0.0, 100.0) ** 2)
-    return functools.partial(_lognormal, -0.5 * variance, np.sqrt(variance))
-
-
-def _lognormal(mean: float, std: float, rng: Rng, count: int) -> np.ndarray:
-    return np.exp(mean + std * rng.standard_normal(count))
+    mean, std = -0.5 * variance, np.sqrt(variance)
+    return lambda rng, count: np.exp(mean + std * rng.standard_normal(count))
 
 
 def alike(values: np.ndarray) -> Factor:
     """Drawn from these sizes, with replacement, and divided by their mean."""
-    return functools.partial(_alike, np.asarray(values, np.float64) / np.mean(values))
-
-
-def _alike(values: np.ndarray, rng: Rng, count: int) -> np.ndarray:
-    return values[rng.integers(0, len(values), count)]
+    factors = np.asarray(values, np.float64) / np.mean(values)
+    return lambda rng, count: factors[rng.integers(0, len(factors), count)]

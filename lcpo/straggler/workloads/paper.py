@@ -17,8 +17,7 @@ from lcpo.straggler.workloads.base import HOUR, SECOND, Profile
 from lcpo.straggler.workloads.drawn import Poisson, lognormal
 
 WINDOW = 10 * SECOND
-MEMORY = 0.5 * HOUR
-"""In which the fluctuation of the rate forgets itself."""
+MEMORY = 0.5 * HOUR  # in which the fluctuation of the rate forgets itself
 CV = 2.0
 """Coefficient of variation of the sizes: a choice. The width of the figure's line hints at 6 or
 more, if sizes are independent."""
@@ -29,8 +28,7 @@ class Event(NamedTuple):
 
     begin: float  # hours
     end: float
-    peak: float
-    """Jobs per second in the middle of a spike; 0: no jobs from begin to end."""
+    peak: float  # jobs per second in the middle of a spike; 0: no jobs from begin to end
 
 
 class Figure(NamedTuple):
@@ -47,8 +45,7 @@ EVENTS = {
     1: (Event(287.2, 289.2, 49.5), Event(320.5, 322.5, 51.2), Event(347.6, 349.6, 21.5)),
     2: (Event(391.55, 394.05, 190.0), Event(408.3, 410.2, 0.0), Event(476.25, 478.75, 197.0)),
 }
-BLUR = 1.5
-"""Hours before and after an event in which the figure shows a part of it."""
+BLUR = 1.5  # hours before and after an event in which the figure shows a part of it
 
 
 def twin(number: int, cv: float = CV) -> Poisson:

@@ -13,7 +13,7 @@ import numpy as np
 from lcpo.envs.base import AnyEnv, max_input_of, obs_layout
 from lcpo.envs.compiled_worlds import open_worlds
 from lcpo.envs.gridworld import GridWorld
-from lcpo.envs.mujoco.base import MujocoTask
+from lcpo.envs.mujoco.tasks import MujocoTask
 from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError, RunError, message
 from lcpo.gym import frames
@@ -91,7 +91,7 @@ def find_artist(env: AnyEnv) -> tuple[AnyEnv, Draw]:
     if isinstance(env, GridWorld):
         return env, _draw_grid
     if isinstance(env, MujocoTask):
-        return env, _MujocoArtist()
+        return env, frames.MujocoArtist()
     if isinstance(env, GymnasiumEnv):
         return _with_pictures(env)
     return env, lambda worlds, context: None
@@ -101,22 +101,6 @@ def _draw_grid(worlds: Any, context: np.ndarray) -> np.ndarray:
     state = worlds.state
     walker = int(state.row[0]), int(state.col[0]), bool(state.caught[0])
     return frames.grid_world(*walker, trap=bool(context[1] > 0.5))
-
-
-class _MujocoArtist:
-    """Draws with MuJoCo's own renderer."""
-
-    renderer: Any = None
-
-    def __call__(self, worlds: Any, context: np.ndarray) -> np.ndarray:
-        from lcpo.gym.to_gym import make_renderer
-
-        if self.renderer is None:
-            self.renderer = make_renderer(worlds.model)
-        self.renderer.update_scene(worlds.data_of(0))
-        picture = np.array(self.renderer.render())
-        frames.add_wind(picture, context)
-        return picture
 
 
 def _with_pictures(env: GymnasiumEnv) -> tuple[AnyEnv, Draw]:

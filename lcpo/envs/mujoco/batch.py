@@ -1,53 +1,54 @@
 """Many MuJoCo worlds of one task, stepped together by `mujoco.batch` on a pool of threads.
 
-One step of all worlds of a task (lcpo.envs.mujoco.base) is
+One step of all worlds of a task (lcpo.envs.mujoco.tasks) is
 
     ctrl = task.control(chosen, wind, qpos); `frame_skip` steps of MuJoCo
     task.features, task.reward, task.terminated, of the arrays as MuJoCo leaves them
 
 MuJoCo leaves the positions of bodies and the constraint forces at the last stage of its last
-Runge-Kutta step, not at the new qpos. Gymnasium takes them so, and so do we.
+Runge-Kutta step, not at the new qpos. Gymnasium uses these values, and so do we.
 
-Physics is float64, what comes out is float32. A world that diverges (MuJoCo meets a number that
-is not finite, or huge, and puts the world back to its default state) is terminated: its reward is
-0 and its features are those before the step.
+Physics is float64, outputs are float32. A world that diverges (MuJoCo meets a number that is not
+finite, or huge, and puts the world back to its default state) is terminated: its reward is 0 and
+its features are those before the step.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import math
-import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lcpo.envs.mujoco.base import CHANNELS, Before, MujocoTask, Sim
-from lcpo.envs.mujoco.model import import_mujoco, load_model
-from lcpo.envs.mujoco.starts import Starts
-from lcpo.errors import InputError
+from lcpo.envs.checked import CheckedWorlds
+from lcpo.envs.mujoco.tasks import CHANNELS, Before, MujocoTask, Sim
+from lcpo.errors import InputError, MissingPackage
 from lcpo.types import Step
 
+BLOCK = 64
+"""Initial states that a world draws at a time: making a generator takes longer than drawing."""
 
-class MujocoWorlds:
+
+class MujocoWorlds(CheckedWorlds):
     """N worlds of one task, as in lcpo.envs.base.HostWorlds; `sim` holds their physics."""
 
     def __init__(
         self, task: MujocoTask, num_worlds: int, seeds: Sequence[int], threads: int | None
     ) -> None:
         mujoco_batch = import_mujoco("mujoco.batch")
-        if num_worlds < 1 or len(seeds) != num_worlds:
-            raise InputError(f"{num_worlds} worlds, {len(seeds)} seeds: needs one seed per world")
-        if threads is not None and threads < 1:
-            raise InputError(f"threads = {threads}: needs at least 1, or None for one per core")
+        super().__init__(num_worlds, seeds, threads)
         self.task = task
-        self.num_worlds = num_worlds
         self.model = load_model(task.xml, task.wind_joints)
-        threads = min(threads or _num_cores(), num_worlds)
+        threads = min(self.threads, num_worlds)
         self._batch: Any = mujoco_batch.Batch(self.model, num_worlds, threads)
         self.sim = Sim(*(self._batch.bind(name) for name in Sim._fields))
         self._default = self._batch.state[0].copy()
-        self._starts = Starts(task.draw, self.model.qpos0, seeds)
+        self._starts = np.zeros((num_worlds, BLOCK, 2, self.model.nq))
+        self._seeds, self._resets = np.array(seeds, np.uint64), np.zeros(num_worlds, np.int64)
         self._features = np.zeros((num_worlds, task.num_features))
         self._time = np.full(num_worlds, -1)  # steps since the reset; -1: never reset
         self._inputs = np.linspace(-task.max_input, task.max_input, task.num_bins)
@@ -60,16 +61,23 @@ class MujocoWorlds:
         return self._batch
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
-        """Begin an episode where `mask` [N] is set; features [N, F] float32 of all worlds."""
-        if np.shape(mask) != (self.num_worlds,) or np.asarray(mask).dtype != bool:
-            raise InputError(
-                f"reset mask of {np.asarray(mask).dtype}{list(np.shape(mask))}: needs "
-                f"bool[{self.num_worlds}], one per world"
-            )
+        self.check_mask(mask)
         worlds = np.flatnonzero(mask)
         if worlds.size:
-            self.place(worlds, *self._starts.take(worlds))
+            index = self._resets[worlds] % BLOCK
+            self._draw_starts(worlds[index == 0])
+            self._resets[worlds] += 1
+            self.place(worlds, *self._starts[worlds, index].swapaxes(0, 1))
         return self._features.astype(np.float32)
+
+    def _draw_starts(self, worlds: np.ndarray) -> None:
+        """Draw the next block of initial states, which depend on seed and number of resets only."""
+        default = np.tile(self.model.qpos0, (BLOCK, 1))
+        for world in worlds:
+            seed, block = int(self._seeds[world]), int(self._resets[world]) // BLOCK
+            # Blocks are far apart in the counter, so that they cannot overlap.
+            rng = np.random.Generator(np.random.Philox(key=seed, counter=block << 192))
+            self._starts[world] = np.stack(self.task.draw(rng, default), axis=1)
 
     def place(self, worlds: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> None:
         """Begin an episode in the given states, as Gymnasium's `reset` and `set_state` do."""
@@ -81,13 +89,11 @@ class MujocoWorlds:
         self._time[worlds] = 0
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
-        """One step of all worlds with actions [N, A] and winds [N, 2]. Resets nothing."""
         action, context = np.asarray(action), np.asarray(context)
         self._check(action, context)
         return self._advance(action, self._inputs.take(action), context)
 
     def step_inputs(self, chosen: np.ndarray, context: np.ndarray) -> Step:
-        """One step with motor inputs [N, A] themselves, not their indices in the grid."""
         high = self.task.max_input
         chosen = np.clip(np.asarray(chosen, float), -high, high)
         index = (chosen + high) / (2.0 * high) * (self.task.num_bins - 1)
@@ -113,28 +119,24 @@ class MujocoWorlds:
         return Step(*out)
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """All that is needed to continue exactly: leaves [N, ...]."""
         return {
             "physics": self.batch.state.copy(),
             "features": self._features.copy(),  # not a function of the physics: see the top
             "time": self._time.copy(),
-            "seed": self._starts.seeds.copy(),
-            "resets": self._starts.count.copy(),
+            "seed": self._seeds.copy(),
+            "resets": self._resets.copy(),
         }
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Continue from what `get_state` returned, here or in other worlds of the same task."""
-        for name, value in self.get_state().items():
-            if name not in state or np.shape(state[name]) != value.shape:
-                given = list(np.shape(state[name])) if name in state else "missing"
-                raise InputError(f"state[{name!r}] is {given}: needs {list(value.shape)}")
+        self.check_state(state, self.get_state())
         self.batch.state[:] = state["physics"]
         self._features = np.array(state["features"], float)
         self._time = np.array(state["time"], int)
-        self._starts.restore(state["seed"], state["resets"])
+        self._seeds = np.array(state["seed"], np.uint64)
+        self._resets = np.array(state["resets"], np.int64)
+        self._draw_starts(np.flatnonzero(self._resets % BLOCK))
 
     def close(self) -> None:
-        """Free the simulations."""
         self._batch = None
         del self.sim
 
@@ -145,30 +147,18 @@ class MujocoWorlds:
         return data
 
     def _check(self, action: np.ndarray, context: np.ndarray) -> None:
-        """Refuse what cannot be stepped, and say in which world."""
-        shape = (self.num_worlds, self.task.action_size)
-        if action.shape != shape or action.dtype.kind not in "iu":
-            raise InputError(
-                f"actions {action.dtype}{list(action.shape)}: needs integers "
-                f"{list(shape)}, a row per world"
-            )
         if context.shape != (self.num_worlds, CHANNELS):
             raise InputError(
                 f"contexts {list(context.shape)}: needs {[self.num_worlds, CHANNELS]}, "
                 "a wind (wx, wy) per world"
             )
-        if not 0 <= action.min() <= action.max() < self.task.num_bins:
-            bad = ((action < 0) | (action >= self.task.num_bins)).any(axis=1)
-            self._refuse("action", action, bad, f"indices from 0 to {self.task.num_bins - 1}")
+        self.check_actions(action, self.task.action_size, self.task.num_bins)
+        self.check_begun(self._time >= 0)
         if not (math.isfinite(context.sum()) or np.isfinite(context).all()):
-            self._refuse("context", context, ~np.isfinite(context).all(axis=1), "finite numbers")
-        if self._time.min() < 0:
-            world = int(np.argmin(self._time))
-            raise InputError(f"world {world} has not been reset: call reset before step")
-
-    def _refuse(self, what: str, rows: np.ndarray, bad: Any, need: str) -> None:
-        world = int(np.flatnonzero(bad)[0])
-        raise InputError(f"{what} {rows[world].tolist()} of world {world}: needs {need}")
+            world = int(np.flatnonzero(~np.isfinite(context).all(axis=1))[0])
+            raise InputError(
+                f"context {context[world].tolist()} of world {world}: needs finite numbers"
+            )
 
     def _find_diverged(self, features: np.ndarray, reward: np.ndarray) -> np.ndarray | None:
         """Worlds [N] that MuJoCo had to put back, or that are about to need it; None: none."""
@@ -178,12 +168,40 @@ class MujocoWorlds:
         kinds = import_mujoco("mujoco").mjtWarning
         bad = slice(int(kinds.mjWARN_BADQPOS), int(kinds.mjWARN_BADQACC) + 1)
         put_back = self.batch.warning[:, bad, 1].any(axis=1)
-        self.batch.warning[:] = 0  # a count that is never cleared would be met again
+        self.batch.warning[:] = 0  # the counts would otherwise be read again
         return put_back | ~np.isfinite(features).all(axis=1) | ~np.isfinite(reward)
 
 
-def _num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def load_model(xml: str, wind_joints: Sequence[str]) -> Any:
+    """A `mujoco.MjModel` of one of Gymnasium's models, with an extra motor on some joints."""
+    mujoco = import_mujoco("mujoco")
+    found = importlib.util.find_spec("gymnasium")
+    if found is None or found.origin is None:
+        raise MissingPackage("the MuJoCo tasks use Gymnasium's models: pip install 'lcpo[mujoco]'")
+    # Not through gymnasium.envs.mujoco: importing that needs a renderer's packages.
+    path = Path(found.origin).parent / "envs" / "mujoco" / "assets" / xml
+    spec = mujoco.MjSpec.from_file(str(path))
+    for joint in wind_joints:
+        motor = spec.add_actuator(name=f"wind-{joint}", target=joint)
+        motor.trntype = mujoco.mjtTrn.mjTRN_JOINT
+        motor.set_to_motor()
+        motor.gear[0] = 100.0
+        motor.ctrllimited, motor.ctrlrange = True, [-10.0, 10.0]
+    model = spec.compile()
+    # Turn off searches that cannot find anything. The numbers stay the same, bit for bit.
+    collides = model.geom_contype[:, None] & model.geom_conaffinity
+    if not collides.any() and model.npair == 0:  # no two geoms may collide
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    if model.ntree == 1:  # all bodies hang on one tree: constraints have no separate islands
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
+    return model
+
+
+def import_mujoco(name: str) -> Any:
+    """`mujoco`, or a module of it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingPackage(
+            f"the MuJoCo tasks need {name} (MuJoCo 4 or later): pip install 'lcpo[mujoco]'"
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,8 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
-from lcpo.envs.base import (
-    ObsLayout,
-    WorldError,
-    first_history,
-    push_context,
-    replace_context,
-)
+from lcpo.envs.base import ObsLayout, WorldError
+from lcpo.envs.history import extend
 from lcpo.errors import InputError, message
 from lcpo.types import Step
 
@@ -31,15 +27,12 @@ class GymnasiumWorlds:
     """
 
     def __init__(
-        self,
-        made: list[Any],
-        translation: Translation,
-        gives_history: bool,
-        seeds: Sequence[int],
+        self, made: list[Any], translation: Translation, gives_history: bool, seeds: Sequence[int]
     ) -> None:
         """`gives_history`: the environments give all lags of the context themselves."""
         self.translation, self.gives_history = translation, gives_history
-        self.environments = [_VectorEnv(e) if is_vector(e) else _SingleEnv(e) for e in made]
+        many = gymnasium.vector.VectorEnv
+        self.environments = [_VectorEnv(e) if isinstance(e, many) else _SingleEnv(e) for e in made]
         spec = translation.spec
         self.size, self.layout = spec.num_worlds, ObsLayout(*spec.context)
         if len(seeds) != len(made) * self.size:
@@ -50,32 +43,25 @@ class GymnasiumWorlds:
         self.obs = np.zeros((len(seeds), spec.obs_size), np.float32)
 
     def reset(self, mask: np.ndarray) -> np.ndarray:
-        """Begin an episode where `mask` [N] is set; a reset takes no time: no context is added."""
         for first, environment in self._first_worlds():
             worlds = slice(first, first + self.size)
             if not mask[worlds].any():
                 continue
-            try:
+            with _worlds_errors(first, "reset raised"):
                 results = list(environment.reset(mask[worlds], self.seeds[worlds]))
-            except Exception as error:
-                raise _world_error(first, "reset raised", error) from error
             for i, obs, info in results:
                 self._write(first + i, obs, info, stepped=False)
                 self.seeds[first + i] = None
         return self.obs.copy()
 
     def step(self, action: np.ndarray, context: np.ndarray) -> Step:
-        """One step with actions [N, A]. The environments make their own context."""
-        del context
+        """As in `HostWorlds`. `context` is empty: the environments make their own."""
         reward = np.zeros(len(self.obs), np.float32)
         terminated, truncated = np.zeros((2, len(self.obs)), bool)
-        decode = self.translation.form.decode
         for first, environment in self._first_worlds():
-            chosen = [decode(row) for row in action[first : first + self.size]]
-            try:
+            chosen = [*map(self.translation.form.decode, action[first : first + self.size])]
+            with _worlds_errors(first, "step raised"):
                 results = list(environment.step(chosen))
-            except Exception as error:
-                raise _world_error(first, "step raised", error) from error
             for i, obs, *outcome, info in results:
                 world = first + i
                 _check_outcome(world, *outcome)
@@ -92,23 +78,21 @@ class GymnasiumWorlds:
         return {**leaves, "obs": self.obs.copy()}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Go on from what `get_state` returned."""
         self.obs = np.array(state["obs"], np.float32)
         for i, environment in enumerate(self.environments):
             environment.set_state({k: v[i] for k, v in state.items() if k != "obs"})
         self.seeds = [None] * len(self.seeds)
 
     def close(self) -> None:
-        """Close the environments."""
         for environment in self.environments:
             environment.env.close()
 
     def _first_worlds(self) -> Iterator[tuple[int, _SingleEnv | _VectorEnv]]:
-        """Each environment, and the number of its first world."""
+        """Each environment, with the index of its first world."""
         return ((i * self.size, environment) for i, environment in enumerate(self.environments))
 
     def _write(self, world: int, obs: Any, info: Any, stepped: bool) -> None:
-        """Write down the observation of a world, after a step or a reset."""
+        """Store the observation of a world, after a step or a reset."""
         try:
             features, context = self.translation.read(obs, info)
         except (ValueError, TypeError, KeyError) as error:
@@ -120,31 +104,23 @@ class GymnasiumWorlds:
                 {world: f"{features.size} features and {context.size} context entries: there were "
                  f"{layout.num_features} and {expected} at the start"}
             )  # fmt: skip
-        history = context if self.gives_history else self._history(world, context, stepped)
-        self.obs[world] = layout.join(features, history)
-
-    def _history(self, world: int, context: np.ndarray, stepped: bool) -> np.ndarray:
-        """The history of a world with its newest context."""
-        _, history = self.layout.split(self.obs[world])
-        if stepped:
-            return push_context(history, context)
-        if self.seeds[world] is None:
-            return replace_context(history, context)
-        return first_history(context, self.layout.lags)
+        if not self.gives_history:
+            first = not stepped and self.seeds[world] is not None
+            history = None if first else self.obs[world, layout.history]
+            context = extend(history, context, layout.lags, moved=stepped)
+        self.obs[world] = layout.join(features, context)
 
 
 class _SingleEnv:
-    """One environment, one world."""
+    """One environment, one world. `reset` and `step` yield (world, ...), as in `_VectorEnv`."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         self.env = env
 
     def reset(self, mask: np.ndarray, seeds: Sequence[int | None]) -> Iterator[tuple]:
-        """(world, obs, info)"""
         yield 0, *self.env.reset(seed=seeds[0])
 
     def step(self, actions: list[Any]) -> Iterator[tuple]:
-        """(world, obs, reward, terminated, truncated, info)"""
         yield 0, *self.env.step(actions[0])
 
     def get_state(self) -> dict[str, np.ndarray] | None:
@@ -163,7 +139,7 @@ class _SingleEnv:
         return state | {"random": _random_state(env)}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        self.env.reset()  # wrappers want to have seen one
+        self.env.reset()  # wrappers require one
         env: Any = self.env
         while isinstance(env, gymnasium.Wrapper):
             if isinstance(env, wrappers.TimeLimit):
@@ -181,21 +157,17 @@ class _VectorEnv:
         self.env = env
 
     def reset(self, mask: np.ndarray, seeds: Sequence[int | None]) -> Iterator[tuple]:
-        """(world, obs, info) of the worlds in the mask."""
         options = {"reset_mask": mask.copy()}
         obs, info = self.env.reset(seed=list(seeds), options=options)  # pyright: ignore
-        for i, one in self._each(obs):
-            if mask[i]:
-                yield i, one, _info_of(info, i)
+        return (each for each in self._each(obs, info) if mask[each[0]])
 
     def step(self, actions: list[Any]) -> Iterator[tuple]:
-        """(world, obs, reward, terminated, truncated, info) of all worlds."""
         space = self.env.single_action_space
         empty = gymnasium.vector.utils.create_empty_array(space, len(actions))
         together = gymnasium.vector.utils.concatenate(space, actions, empty)
         obs, reward, terminated, truncated, info = self.env.step(together)
-        for i, one in self._each(obs):
-            yield i, one, reward[i], terminated[i], truncated[i], _info_of(info, i)
+        for i, one, its_info in self._each(obs, info):
+            yield i, one, reward[i], terminated[i], truncated[i], its_info
 
     def get_state(self) -> None:
         return None
@@ -203,28 +175,10 @@ class _VectorEnv:
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         raise RuntimeError("a vector environment cannot be saved")
 
-    def _each(self, obs: Any) -> Iterator[tuple[int, Any]]:
-        return enumerate(gymnasium.vector.utils.iterate(self.env.observation_space, obs))
-
-
-def is_vector(made: Any) -> bool:
-    """Whether an environment has many worlds."""
-    return isinstance(made, gymnasium.vector.VectorEnv)
-
-
-def check_vector(made: gymnasium.vector.VectorEnv) -> None:
-    """Raise InputError if a vector environment resets by itself."""
-    mode = made.metadata.get("autoreset_mode")
-    if mode != gymnasium.vector.AutoresetMode.DISABLED:
-        raise InputError(
-            f"a vector environment that resets by itself ({mode}) hides the last observation of an "
-            "episode: make it with autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED"
-        )
-
-
-def _info_of(info: Any, i: int) -> dict[str, Any]:
-    """What is read of the info of world i."""
-    return {"context": info["context"][i]} if "context" in info else {}
+    def _each(self, obs: Any, info: Any) -> Iterator[tuple]:
+        """(world, obs, info): of the info, only the context is read."""
+        for i, one in enumerate(gymnasium.vector.utils.iterate(self.env.observation_space, obs)):
+            yield i, one, {"context": info["context"][i]} if "context" in info else {}
 
 
 def _check_outcome(world: int, reward: Any, terminated: Any, truncated: Any) -> None:
@@ -235,8 +189,13 @@ def _check_outcome(world: int, reward: Any, terminated: Any, truncated: Any) -> 
         raise WorldError({world: f"the reward has shape {list(np.shape(reward))}: needs a number"})
 
 
-def _world_error(world: int, what: str, error: Exception) -> WorldError:
-    return WorldError({world: f"{what} {message(error)}"})
+@contextlib.contextmanager
+def _worlds_errors(world: int, what: str) -> Iterator[None]:
+    """Errors of the user's code as errors of a world."""
+    try:
+        yield
+    except Exception as error:
+        raise WorldError({world: f"{what} {message(error)}"}) from error
 
 
 _WORD = 2**64
