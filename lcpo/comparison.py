@@ -136,16 +136,16 @@ def compare(
         chosen,
         env,
         trace=trace,
+        seeds=seeds,
         scale=scale,
         env_overrides=env_config,
         training_steps=training_steps,
         normalise=normalise,
         published=published,
     )
-    jobs = make(steps=steps, seeds=seeds)
-    how = how.at(default_out(jobs, published))
+    place = functools.partial(default_out, published=published)
+    jobs, how = api.prepare(make, steps, how, place, api.note)
     check_out(how.folder)
-    jobs = api.as_resumed(jobs, make, steps, how, api.note)
     rows.check_warmup(warmup, jobs)
     problems = api.run_to_the_end(jobs, how)
     found = gather(how.folder, jobs, warmup, write=True)
