@@ -1371,13 +1371,13 @@ MUTANTS = (
         (f"{COLUMNS}what_is_no_time_stays",), "a context is left out for its name alone",
     ),
     Mutant(
-        "columns-in-the-order-of-the-file", "lcpo/contexts/csv_files.py",
+        "columns-in-the-order-of-the-file", "lcpo/contexts/files.py",
         "every = len(kept) == count and kept == sorted(kept)",
         "every = len(kept) == count",
         (f"{COLUMNS}columns_in_the_order_asked_for",), "columns are not in the order asked for",
     ),
     Mutant(
-        "repeat-holds", "lcpo/contexts/ends.py",
+        "repeat-holds", "lcpo/contexts/refs.py",
         "if ending == REPEAT:", "if not ending:",
         (f"{COLUMNS}after_the_end",), "a trace that should begin again stands still",
     ),
