@@ -1,6 +1,6 @@
-"""Does LCPO's constraint do what it should? What to tell of a sigma that does not fit the trace.
+"""Does LCPO's constraint do what it should? Warnings for a sigma that does not fit the trace.
 
-One that is too large never acts; one below the noise of the context within a rollout takes the
+One that is too large never acts. One below the noise of the context within a rollout takes the
 present for the past, and anchors what should be learned.
 """
 
@@ -32,7 +32,7 @@ def run_warnings(results: Sequence[Result]) -> list[str]:
 
 
 def plan_warnings(jobs: Sequence[Job]) -> list[str]:
-    """The same before any work, of what can be told without it: a sigma below a file's noise."""
+    """The same before any work, where that is possible: a sigma below the noise of a file."""
     variants = {job.label: job for job in jobs}
     return [
         f"{label}: {text}"
@@ -49,12 +49,12 @@ def _of_run(job: Job, active: float) -> str | None:
     rows, lookback = _rows(job), _lookback(job)
     if len(rows) < 2 * lookback.rollout_length or not _is_l2(job):
         return f"active in {100 * active:.1f} % of updates"
-    sigma = job.config["sigma"]
-    return calibrate.inactivity_warning(rows, sigma, active=active, lookback=lookback)
+    found = calibrate.calibrate(rows, lookback=lookback)
+    return calibrate.inactivity_warning(found, job.config["sigma"], active)
 
 
 def _noise_warning(job: Job) -> str | None:
-    """What to tell where sigma lies below the distances of contexts within a rollout."""
+    """The warning where sigma is below the distances of contexts within a rollout."""
     if not _is_l2(job) or Setup(job).env.advance != "step":
         return None
     rows, lookback, sigma = _rows(job), _lookback(job), job.config["sigma"]
@@ -67,12 +67,12 @@ def _noise_warning(job: Job) -> str | None:
     try_it = calibrate.ALIKE if suggested is None else f"try sigma = {suggested:g}"
     return (
         f"sigma = {sigma:g} lies below the noise of the context within a rollout ({noise:.2g}): "
-        f"what is new counts as past, and is held in place; {try_it}"
+        f"new contexts count as past ones, and the policy is held in place there; {try_it}"
     )
 
 
 def _is_l2(job: Job) -> bool:
-    """Whether an agent tells contexts apart by the distance that `calibrate` simulates."""
+    """Whether an agent uses the detector that `calibrate` simulates."""
     has_sigma = {"sigma", "detector"} <= job.config.keys()
     return has_sigma and ood.find_detector(job.config["detector"]).distance is ood.l2
 
