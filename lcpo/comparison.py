@@ -17,7 +17,6 @@ from lcpo.run.plan.agents import Agents, plan_agents, read_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.store.outputs import check_runs_folder
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.advice import constraint
 from lcpo.study.advice.findings import run_findings
 from lcpo.study.measure import compare as rows
 from lcpo.study.measure.seeds import setting
@@ -190,5 +189,4 @@ def gather(
     if write:
         files = [*report.write_report(summary, results, out, command)]
         files.append(html.write_page(out, by="lcpo compare"))
-    warnings = (*constraint.run_warnings(finished), *run_findings(finished))
-    return Comparison(results, summary, warnings, out, tuple(files))
+    return Comparison(results, summary, tuple(run_findings(finished)), out, tuple(files))

@@ -1,10 +1,12 @@
 """`lcpo completion bash`: a script for the shell, so that Tab completes commands and options.
 
-The script holds all words: asking `lcpo` at every Tab would take seconds.
+The script holds all words: asking `lcpo` at every Tab would take seconds. Where it finds nothing,
+the shell's own completion takes over: files.
 """
 
 from __future__ import annotations
 
+import importlib.resources
 import shlex
 from collections.abc import Callable, Iterable
 
@@ -12,29 +14,6 @@ from lcpo.cli import flags
 from lcpo.cli.checks import known_names
 from lcpo.values import refuse
 
-SCRIPT = """\
-# Completion of `lcpo`, of the version that wrote it: lcpo completion {shell} > FILE
-_lcpo() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
-    local command="${{COMP_WORDS[1]}}" words="" head=""
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        words={commands}
-    else
-        case "$command $before" in
-{values}
-        *) case "$command" in
-{options}
-            esac;;
-        esac
-    fi
-    case "$before $word" in
-        --agents\\ *,*) head="${{word%,*}},";;
-    esac
-    COMPREPLY=($(compgen -P "$head" -W "$words" -- "${{word#"$head"}}"))
-}}
-complete -o default -F _lcpo lcpo
-"""
-"""Where it finds nothing, the shell's own completion takes over: files."""
 ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
@@ -57,13 +36,17 @@ def completion(arguments: list[str]) -> None:
         "check-env\\ check-env": known["envs"], "completion\\ completion": shells,
     }  # fmt: skip
     options = {name: _options(name, command) for name, command in COMMANDS.items()}
-    script = SCRIPT.format(
-        shell=shell,
-        commands=_words([*COMMANDS, "--help", "--version"]),
-        values="\n".join(f"        {at}) words={_words(found)};;" for at, found in values.items()),
-        options="\n".join(f"            {name}) words={_words(found)};;"
-                          for name, found in options.items()),
-    )  # fmt: skip
+    parts = {
+        "SHELL": shell,
+        "COMMANDS": _words([*COMMANDS, "--help", "--version"]),
+        "VALUES": "\n".join(f"        {at}) words={_words(x)};;" for at, x in values.items()),
+        "OPTIONS": "\n".join(
+            f"            {name}) words={_words(x)};;" for name, x in options.items()
+        ),
+    }
+    script = (importlib.resources.files("lcpo.cli") / "completion.bash").read_text("utf-8")
+    for name, text in parts.items():
+        script = script.replace(f"@{name}@", text)
     print((ZSH if shell == "zsh" else "") + script, end="")
 
 

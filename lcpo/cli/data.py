@@ -157,6 +157,7 @@ def export(arguments: list[str]) -> None:
 
 def evaluate(arguments: list[str]) -> None:
     """Evaluate frozen policies: all of a folder, or one run's."""
+    from lcpo.policy import find_runs
     from lcpo.run.plan.plan import check_seeds
     from lcpo.study.play import evaluate as study
 
@@ -174,7 +175,7 @@ def evaluate(arguments: list[str]) -> None:
     chosen = check_seeds(flags.read_seeds(options.seeds))
     on = file_name(options.trace or "same-trace")
     out = options.out or options.folder / f"evaluation-{on}"
-    runs = study.find_runs(options.folder, options.run)
+    runs = find_runs(options.folder, options.run)
     study.check_out(out)
     total = sum(options.steps or run.job.steps for run in runs) * len(chosen)
     screen = Console(stderr=True)  # a log gets no bar

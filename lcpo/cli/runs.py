@@ -26,7 +26,7 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store.layout import plan_file
 from lcpo.run.store.outputs import check_folder
 from lcpo.run.store.results import load_results
-from lcpo.study.advice.constraint import plan_warnings
+from lcpo.study.advice.findings import plan_warnings
 from lcpo.study.measure.compare import check_warmup
 
 

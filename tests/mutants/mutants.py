@@ -1382,7 +1382,7 @@ MUTANTS = (
         (f"{COLUMNS}after_the_end",), "a trace that should begin again stands still",
     ),
     Mutant(
-        "noise-is-not-told", "lcpo/study/advice/constraint.py",
+        "noise-is-not-told", "lcpo/study/advice/findings.py",
         "if sigma >= noise:", "if sigma >= 0.01 * noise:",
         ("tests/test_comparison.py::test_a_sigma_below_the_noise_is_told",),
         "a constraint that acts on noise is not told",

@@ -14,13 +14,14 @@ import pytest
 
 import lcpo
 from lcpo.cli import main
+from lcpo.policy import find_runs
 from lcpo.run.drive import frozen
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import load_results
 from lcpo.study.measure import stats
 from lcpo.study.play import video
 from lcpo.study.play.clip import play
-from lcpo.study.play.evaluate import evaluate, find_runs
+from lcpo.study.play.evaluate import evaluate
 
 SMALL: dict[str, Any] = {"hidden": [4], "rollout_length": 20}
 QUIET: dict[str, Any] = {"workers": 0, "progress": False}
@@ -69,7 +70,7 @@ def test_the_command_writes_what_it_prints(
     words = ["evaluate", str(runs), "--seeds", "2", "--trace", "iid"]
     assert main.main([*words, "--out", str(tmp_path / "e")]) == 0
     shown = capsys.readouterr().out
-    assert "pendulum, trace iid, 600 steps; nothing is learnt" in shown
+    assert "pendulum, trace iid, 600 steps; frozen policies" in shown
     assert (tmp_path / "e" / "table.txt").read_text().strip() in shown
     rows = list(csv.DictReader(io.StringIO((tmp_path / "e" / "seeds.csv").read_text())))
     assert [(row["seed_of_run"], row["seed"]) for row in rows] == [

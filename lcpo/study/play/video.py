@@ -15,11 +15,11 @@ import numpy as np
 
 from lcpo import values
 from lcpo.errors import InputError, MissingPackage
+from lcpo.policy import find_runs
 from lcpo.run.drive import frozen
 from lcpo.run.plan.job import check_trust
 from lcpo.run.store import outputs
 from lcpo.study.play.clip import Shot, play
-from lcpo.study.play.evaluate import find_runs
 from lcpo.study.report.output import write_bytes
 
 COMMAND = "lcpo watch"
@@ -42,7 +42,7 @@ def watch(
     fps: int = 20,
     trust: bool = False,
 ) -> Path:
-    """Write a GIF of what the policy of a run does when it learns no more.
+    """Write a GIF of the frozen policy of a run.
 
     Args:
       source, run, trust: as in `lcpo.study.play.evaluate.evaluate`; of several runs, the first.
@@ -58,7 +58,7 @@ def watch(
     outputs.check_file(path, COMMAND, outputs.is_marked(COMMAND))
     steps, fps = values.whole("steps", steps, 1, MOST_STEPS), values.whole("fps", fps, 1, 50)
     start, seed = values.whole("start", start, 0), values.whole("seed", seed, 0)
-    result = find_runs(source, run)[0]
+    result = find_runs(values.path("source", source), run)[0]
     check_trust([result.job], values.flag("trust", trust), str(source))
     setup, agent = frozen.load_agent(result)
     there = frozen.elsewhere(setup, trace, scale, start + steps)
@@ -117,7 +117,7 @@ def make_frames(title: str, shots: Sequence[Shot]) -> Iterator[Any]:
 def _texts(title: str, shot: Shot) -> list[str]:
     context = "  ".join(f"{value:+.2f}" for value in shot.context[:6])
     return [
-        f"{title}, learning no more",
+        f"{title}, frozen",
         f"step {shot.step:,}",
         *([f"context  {context}"] if context else []),
         f"action  {shot.action}",
