@@ -59,9 +59,7 @@ class Stopwatch:
             return jax.block_until_ready(metrics)
 
         self.run = run
-        began = time.monotonic()
-        run()
-        self.compile_seconds = time.monotonic() - began
+        self.compile_seconds = self.seconds()
         run()
 
     def seconds(self) -> float:
@@ -70,11 +68,9 @@ class Stopwatch:
         self.run()
         return time.monotonic() - began
 
-
-def per_interaction(agent: str, runs: int = 1, updates: int = 250, repeats: int = 7) -> float:
-    """Median microseconds per interaction."""
-    watch = Stopwatch(agent, runs, updates)
-    return float(np.median([watch.seconds() for _ in range(repeats)])) / watch.interactions * 1e6
+    def microseconds(self, times: list[float]) -> float:
+        """Per interaction: the median over chunks."""
+        return float(np.median(times)) / self.interactions * 1e6
 
 
 def bench(gpu_runs: int = 96, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
@@ -93,7 +89,8 @@ def bench(gpu_runs: int = 96, tell: Callable[[str], None] = lambda text: None) -
     result["device"] = f"{device.platform}:{device.device_kind}"
     if device.platform != "cpu":
         tell(f"and on the GPU: {gpu_runs} runs of lcpo")
-        us = per_interaction("lcpo", gpu_runs, updates=50)
+        watch = Stopwatch("lcpo", gpu_runs, updates=50)
+        us = watch.microseconds([watch.seconds() for _ in range(7)])
         result |= {"gpu_runs": gpu_runs, "gpu_per_s": round(1e6 / us)}
     return result
 
@@ -132,7 +129,7 @@ def main() -> None:
     times, began = [], time.monotonic()
     while time.monotonic() - began < options.seconds:
         times.append(watch.seconds())
-    us = float(np.median(times)) / watch.interactions * 1e6
+    us = watch.microseconds(times)
     print(json.dumps({"us": round(us, 3), "compile_s": round(watch.compile_seconds, 2)}))
 
 
