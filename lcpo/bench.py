@@ -7,7 +7,6 @@ from processes pinned to a core each; "all cores" are timed while they run at th
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -97,9 +96,9 @@ def bench(gpu_runs: int = 96, tell: Callable[[str], None] = lambda text: None) -
 
 def in_process(agent: str, on: list[int], seconds: float = 6.0) -> dict[str, list[float]]:
     """Time an agent in one process per core; all are compiled before any is timed."""
-    command = [sys.executable, "-m", "lcpo.bench", agent, "--seconds", str(seconds)]
+    command = [sys.executable, "-m", "lcpo.bench", agent]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    workers = [subprocess.Popen([*command, "--core", str(core)], **pipes) for core in on]
+    workers = [subprocess.Popen([*command, str(core), str(seconds)], **pipes) for core in on]
     try:
         for worker in workers:
             assert worker.stdout is not None
@@ -116,18 +115,14 @@ def in_process(agent: str, on: list[int], seconds: float = 6.0) -> dict[str, lis
 
 
 def main() -> None:
-    """One pinned process of `in_process`."""
-    parser = argparse.ArgumentParser(prog="python -m lcpo.bench", description=__doc__)
-    parser.add_argument("agent")
-    parser.add_argument("--core", type=int, required=True)
-    parser.add_argument("--seconds", type=float, default=6.0)
-    options = parser.parse_args()
-    pin(options.core)
-    watch = Stopwatch(options.agent)
+    """One pinned process of `in_process`: AGENT CORE SECONDS."""
+    agent, core, seconds = sys.argv[1:]
+    pin(int(core))
+    watch = Stopwatch(agent)
     print("ready", flush=True)
     sys.stdin.readline()
     times, began = [], time.monotonic()
-    while time.monotonic() - began < options.seconds:
+    while time.monotonic() - began < float(seconds):
         times.append(watch.seconds())
     us = watch.microseconds(times)
     print(json.dumps({"us": round(us, 3), "compile_s": round(watch.compile_seconds, 2)}))

@@ -67,28 +67,19 @@ class Help(Exception):
         self.command, self.description, self.options = command, description, options
 
     def __str__(self) -> str:
-        parser = argparse.ArgumentParser(self.command, description=self.description, add_help=False)
+        places = [option.name for option in self.options if option.is_positional]
+        usage = " ".join([self.command, *places, "[options]"])
+        parser = argparse.ArgumentParser(usage=usage, description=self.description, add_help=False)
         of_env = parser.add_argument_group("options of the environment")
         for option in self.options:
-            default = "" if option.default in (None, ()) else f" (default: {option.default})"
-            if option.default is dataclasses.MISSING:
-                default = "" if option.is_positional else " (required)"
-            kind: Any = {"action": "store_true"}
-            if option.type is not bool:
-                kind = {"metavar": _metavar(option), "nargs": "*" if option.is_list else None}
+            is_plain = option.default is False or option.default in (None, (), dataclasses.MISSING)
+            help = option.help if is_plain else f"{option.help} (default: {option.default})"
+            kind: Any = {"nargs": "*" if option.is_list else None}
+            if option.type is bool:
+                kind = {"action": "store_true"}
             group = of_env if option.name.startswith("env.") else parser
-            group.add_argument(
-                *option.flags, help=f"{option.help}{default}".replace("%", "%%"), **kind
-            )
+            group.add_argument(*option.flags, help=help.replace("%", "%%"), **kind)
         return parser.format_help().rstrip()
-
-
-def _metavar(option: Option) -> str:
-    if option.is_positional:
-        return option.name.upper()
-    names = {int: "INT", float: "NUMBER", Path: "PATH"}
-    kinds = [option.type, *typing.get_args(option.type)]
-    return next((names[kind] for kind in kinds if kind in names), "TEXT")
 
 
 def parse(

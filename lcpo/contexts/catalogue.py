@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,14 +47,13 @@ def _two_contexts(rows: int) -> np.ndarray:
     return generators.hold_levels(rows, schedule.start, 2.0 * schedule.context[:, None] - 1.0)
 
 
-def _synthetic(generator: Callable[..., np.ndarray], **arguments: Any) -> Callable:
-    return partial(generator, seed=0, **arguments)
-
-
 def _mixture(rows: int) -> np.ndarray:
     parts = (generators.ornstein_uhlenbeck, generators.sinusoids, generators.piecewise_gaussian)
     return generators.mixture(rows, [partial(part, seed=i) for i, part in enumerate(parts)], seed=0)
 
+
+_synthetic = partial(partial, seed=0)
+"""A generator with its default settings."""
 
 TRACES: dict[str, Trace] = {
     "1": Trace("slow drift of the wind (paper)", 2, 20_000_000, paper.trace_1),

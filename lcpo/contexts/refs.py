@@ -21,7 +21,7 @@ import numpy as np
 
 from lcpo import values as plain_values
 from lcpo.archives import digest
-from lcpo.contexts import columns, families, files, fractions, generators
+from lcpo.contexts import columns, families, files, fractions
 from lcpo.contexts.catalogue import TRACES, Trace
 from lcpo.contexts.families import FAMILIES, FAMILY
 from lcpo.contexts.generators import Switches
@@ -160,9 +160,15 @@ class TraceRef:
         length = self._num_rows(trace, rows)
         try:
             values = check(trace.make(length), str(self))
-            return values if scale == 1.0 else self._scaled(values, scale)
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+                values = values if scale == 1.0 else values * np.float32(scale)
         except MemoryError as error:
             raise InputError(f"trace {self!r}: {length:,} rows do not fit into memory") from error
+        if not np.isfinite([values.min(), values.max()]).all():
+            raise InputError(
+                f"trace {self!r} times {scale:g} is not finite in float32: give a smaller scale"
+            )
+        return values
 
     def load(self, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
         """What `make` gives, shared and read-only.
@@ -193,16 +199,6 @@ class TraceRef:
                 "(it begins again), --hold (its last row stays)"
             )
         return trace.length
-
-    def _scaled(self, values: np.ndarray, scale: float) -> np.ndarray:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is reported
-            scaled = values * np.float32(scale)
-        largest = max(abs(float(scaled.min())), abs(float(scaled.max())))
-        if not np.isfinite(largest):
-            raise InputError(
-                f"trace {self!r} times {scale:g} is not finite in float32: give a smaller scale"
-            )
-        return scaled
 
 
 class _Shared:
@@ -304,15 +300,13 @@ def check(values: np.ndarray, name: str) -> np.ndarray:
         raise InputError(f"trace {name!r} holds {kind}: needs an array of real numbers")
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"trace {name!r} has shape {values.shape}: needs [rows, channels]")
-    size = generators.BLOCK
-    for start in range(0, len(values), size):
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is reported
-            block = np.asarray(values[start : start + size], np.float32)
-        bad = np.argwhere(~np.isfinite(block))
-        if len(bad):
-            row, column = bad[0, 0] + start, bad[0, 1]
-            raise InputError(
-                f"trace {name!r}: row {row + 1}, column {column + 1} (counted from 1) is "
-                f"{values[row, column]}: every entry must be finite in float32"
-            )
-    return np.ascontiguousarray(values, np.float32)
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+        found = np.ascontiguousarray(values, np.float32)
+    finite = np.isfinite(found)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise InputError(
+            f"trace {name!r}: row {row + 1}, column {column + 1} (counted from 1) is "
+            f"{values[row, column]}: every entry must be finite in float32"
+        )
+    return found
