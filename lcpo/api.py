@@ -65,18 +65,18 @@ def train(
       training_steps: of a prescient agent, before its run along the trace; default: its own.
       normalise: "running" scales observations by their mean and standard deviation so far; a
         list of positive numbers divides each of their columns (docs/add_an_environment.md).
-      resume: go on with what `out` holds; with more `steps`, also with runs that have finished, if
-        their state was kept. Sizes that depend on the steps stay as they were planned first.
+      resume: resume the runs in `out`; with more `steps`, also those that have finished, if their
+        state was kept. Sizes that depend on the steps stay as they were planned first.
       workers: processes at a time; 0: in this process, which is what an agent or environment that
         cannot be imported by name needs. None: one per core, and on a GPU 0 (docs/running.md).
       checkpoint_seconds: time between checkpoints.
       progress: show a progress bar.
-      keep_state: keep the last checkpoint (buffers, worlds) of each run, so that it can go on.
+      keep_state: keep the last checkpoint (buffers, worlds) of each run, to extend it later.
       callbacks: functions that are called, in this process, with every event of `lcpo.run.events`:
         `Progress`, with the metrics of a chunk, and how each run ended. What one raises is raised.
       track: "jsonl", "tensorboard", "wandb", or several of them: see `lcpo.run.track`.
 
-    Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint. The
+    Raises RunError at the end if an environment broke: `resume` continues from the checkpoint. The
     first Ctrl-C saves all runs and raises KeyboardInterrupt, which says what is saved.
     """
     how = RunOptions.of(

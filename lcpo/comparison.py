@@ -120,7 +120,7 @@ def compare(
       published: with the values and all faults of the published code.
       The others are those of `lcpo.train`; `out` is `out/compare-ENV-TRACE` by default.
 
-    Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint.
+    Raises RunError at the end if an environment broke: `resume` continues from the checkpoint.
     """
     how = RunOptions.of(
         out=out, resume=resume, workers=workers, checkpoint_seconds=checkpoint_seconds,
@@ -161,7 +161,7 @@ def check_out(out: Path) -> None:
 
 
 def default_out(jobs: Sequence[Job], published: bool = False) -> Path:
-    """Where a comparison goes if nobody says."""
+    """The folder for a comparison where none is given."""
     name = f"compare-{jobs[0].env}-{jobs[0].trace or 'none'}{'-published' if published else ''}"
     return Path("out") / values.file_name(name)
 

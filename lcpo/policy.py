@@ -178,8 +178,8 @@ def find_policy(
         raise InputError(f"{source} holds a policy of {about.agent!r}, not of {agent!r}")
     if not trust and not is_ours(about.agent):
         raise InputError(
-            f"the policy in {source} is of the agent {about.agent!r}, which is no part of lcpo: to "
-            "load it is to run its author's code; say trust=True if you trust both"
+            f"the policy in {source} is of the agent {about.agent!r}, which is not part of lcpo: "
+            "loading it runs its author's code; pass trust=True if you trust both"
         )
     return about, arrays
 

@@ -1,7 +1,7 @@
 """Plain values from what a user gives: checked, with a one-line error where they cannot be used.
 
 NumPy's scalars count as the Python values that they stand for, and a float without a fraction as a
-whole number; true and false are no numbers.
+whole number; true and false are not numbers.
 """
 
 from __future__ import annotations

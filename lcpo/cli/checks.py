@@ -19,7 +19,7 @@ from lcpo.values import whole
 def known_names() -> dict[str, dict[str, str]]:
     """Help by kind and name. From a file: the registries import JAX, which takes a second.
 
-    `python tests/support/names.py` writes the file anew; a test compares it with the registries.
+    `python tests/support/names.py` rewrites the file; a test compares it with the registries.
     """
     return json.loads((importlib.resources.files("lcpo.cli") / "names.json").read_text("utf-8"))
 

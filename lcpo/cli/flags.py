@@ -96,7 +96,7 @@ def parse(
 
 
 def made(cls: type[T], options: Any, **rest: Any) -> T:
-    """An options class from what `parse` found, and the fields that are no options."""
+    """An options class from what `parse` found; `rest`: the fields without a flag."""
     return cls(
         **{option.name: getattr(options, option.name) for option in class_fields(cls)}, **rest
     )
@@ -147,7 +147,7 @@ def _collect(
 
 
 def _is_flag(word: str) -> bool:
-    """Whether a word begins as an option does, and is no negative number."""
+    """Whether a word begins as an option does, and is not a negative number."""
     return word.startswith("-") and re.match(r"-(\d|\.\d|inf|nan)", word) is None
 
 

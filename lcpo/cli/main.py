@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     except stop.Stopped as stopped:
         again = f"lcpo {name} --resume --out {shlex.quote(str(stopped.out))}"
         again = f"`{again}`" if name in ("train", "compare") else "the same command with --resume"
-        print(f"stopped: {stopped}; {again} goes on", file=sys.stderr)
+        print(f"stopped: {stopped}; to continue, run {again}", file=sys.stderr)
         return flags.STOPPED
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -45,7 +45,7 @@ def reproduce(arguments: list[str]) -> int:
     options = _parse(study, name, rest)
     same = {k: getattr(options, k) for k in ("resume", "workers", "engine", "address")}
     how = RunOptions(out=options.folder(name), **same).checked()
-    make_engine(how)  # an unknown engine is reported before any work
+    make_engine(how)  # an unknown engine is reported before training starts
     _check_out(name, options)
     jobs = study.complete(options, study.plan(options))
     chosen = _Chosen(name, study, options, jobs, shlex.join(["lcpo", "reproduce", *arguments]))

@@ -179,7 +179,7 @@ def _which(options: Any, default_env: Any) -> dict[str, Any]:
 
 
 def _how(options: Any) -> RunOptions:
-    """How runs are run. An unknown engine is reported before any work."""
+    """How runs are run. An unknown engine is reported before training starts."""
     how = flags.made(RunOptions, options, progress=not options.quiet).checked()
     make_engine(how)
     return how

@@ -68,7 +68,7 @@ def _is_named_time(name: str) -> bool:
 
 
 def is_time_text(cell: str, name: str) -> bool:
-    """Whether a cell that is no number is a time: ISO, also with slashes, or called so."""
+    """Whether a cell of text is a time: an ISO date or time, also with slashes, or called so."""
     if _is_named_time(name):
         return True
     for kind in (datetime.datetime, datetime.date, datetime.time):

@@ -27,7 +27,7 @@ def is_file(name: str) -> bool:
 
 
 def stamp(name: str) -> tuple[int, int] | None:
-    """When a file was last written, and its size; None where it cannot be told."""
+    """When a file was last written, and its size; None if it cannot be read."""
     try:
         found = Path(name).expanduser().stat()
     except (OSError, ValueError):
@@ -212,7 +212,7 @@ def _read_csv(path: Path) -> _Table:
 
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator[Any]:
-    """A csv file to read; InputError where its text is no such."""
+    """A csv file to read; InputError where it is not one."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield file

@@ -59,7 +59,7 @@ def trace_1(rows: int = 20 * MILLION) -> np.ndarray:
 def trace_2(rows: int = 20 * MILLION, draw: int = 0) -> np.ndarray:
     """Slow drift that swings through +-3.9, diffusion 5e-4 and 7.8e-4 per root step.
 
-    `draw`: of the bridges between the digitised points, which the figure does not tell; trace 2 has
+    `draw`: of the bridges between the digitised points, which the figure does not show; trace 2 has
     the first. A finding should not depend on it.
     """
     return _bridge_points(rows, number=2, diffusion=(5.0e-4, 7.8e-4), draw=draw)

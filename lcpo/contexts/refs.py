@@ -182,7 +182,7 @@ class TraceRef:
         return _shared.digest(self, rows, scale)
 
     def file_digest(self, rows: int | None, scale: float) -> str | None:
-        """The same of a file, whose rows may change; None: it is no file."""
+        """The fingerprint of a file, whose rows may change; None: it is not a file."""
         return self.digest(rows, scale) if self.is_file else None
 
     def _num_rows(self, trace: Trace, rows: int | None) -> int:
@@ -211,7 +211,7 @@ class _Shared:
         self.digests: dict[Hashable, str] = {}
 
     def find(self, trace: TraceRef, rows: int | None, scale: float) -> tuple[np.ndarray, Hashable]:
-        """The rows, and the key that they are kept by; a file that was written anew has another."""
+        """The rows, and the key that they are kept by; a file that has changed gets a new one."""
         key = (trace, rows, scale, files.stamp(trace.source) if trace.is_file else None)
         found = self.in_use.get(key)
         if found is None:
@@ -256,7 +256,7 @@ def _of_file(trace: TraceRef) -> Trace:
 
 
 def _endless(trace: TraceRef, ending: str) -> Trace:
-    """A trace that goes on after its end."""
+    """A trace that continues after its end."""
     found = trace.describe()
     length = found.length
     if length is None:

@@ -32,7 +32,7 @@ def run_findings(results: Sequence[Result]) -> list[str]:
 
 
 def plan_warnings(jobs: Sequence[Job]) -> list[str]:
-    """What is known before any work: a sigma below the noise of a file."""
+    """What is known before training: a sigma below the noise of a file."""
     variants = {job.label: job for job in jobs}
     return [
         f"{label}: {text}"

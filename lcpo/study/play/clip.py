@@ -39,7 +39,7 @@ class Shot(NamedTuple):
 
 
 def play(setup: Setup, agent: Tree, seed: int, start: int, steps: int) -> Iterator[Shot]:
-    """Steps of a policy that learns no more, from row `start` of its trace on."""
+    """Steps of a frozen policy, from row `start` of its trace on."""
     env, draw = find_artist(setup.env)
     spec, layout = setup.spec, obs_layout(setup.spec, env.advance)
     rows, key = setup.trace(), jax.random.key(seed)
@@ -66,7 +66,7 @@ def play(setup: Setup, agent: Tree, seed: int, start: int, steps: int) -> Iterat
                 total = 0.0 if ended[0] else total
                 cursor = cursor + ended * (env.advance == "episode")
                 obs = observe(worlds.reset(ended))
-    except RuntimeError as error:  # of a world that cannot go on
+    except RuntimeError as error:  # of a world that is broken
         raise RunError(f"{setup.job.name}: {error}") from error
     finally:
         worlds.close()
@@ -83,7 +83,7 @@ def action_text(env: AnyEnv, action: Any) -> str:
 
 
 def find_artist(env: AnyEnv) -> tuple[AnyEnv, Draw]:
-    """The environment, made so that it can be drawn, and who draws it; nobody where none can."""
+    """The environment, made so that it can be drawn, and what draws it (or returns None)."""
     if isinstance(env, Pendulum):
         return env, lambda worlds, context: frames.pendulum(
             float(worlds.state.angle[0]), context if len(context) else np.zeros(2)

@@ -130,7 +130,7 @@ def _table(policies: Sequence[Frozen], where: str, endless: bool) -> Table:
 
 
 def _estimate(members: Sequence[Frozen]) -> Estimate:
-    """Seeds of one policy are no more runs of its agent: with several, each counts once."""
+    """Over policies, each by its mean; over the seeds of a single one."""
     each = [list(member.earned.values()) for member in members]
     return stats.mean_ci([float(np.mean(x)) for x in each] if len(each) > 1 else each[0])
 
