@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Tests with needs of their own, and a target each.
-APART := --ignore=tests/peers --ignore=tests/browser
+APART := --ignore=tests/peers --ignore=tests/browser --ignore=tests/site
 
-.PHONY: install demo test test-all test-slow mutants test-peers test-browser lint wheel bench clean
+.PHONY: install demo test test-all test-slow mutants test-peers test-browser docs test-docs lint wheel bench clean
 
 install: .venv/.installed
 
@@ -52,6 +52,18 @@ test-peers: .venv-peers/.installed  ## Stable-Baselines3 on our Gymnasium ids; N
 
 test-browser: .venv/.dev  ## pages of reports in Chromium (apt-get install chromium); SCREENSHOTS=folder keeps pictures
 	$(BIN)/python -m pytest -q tests/browser
+
+# What only the documentation site needs.
+.venv/.docs: .venv/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e ".[docs]"
+	touch $@
+
+docs: .venv/.docs  ## the documentation site, in docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+test-docs: .venv/.docs  ## the site: links, navigation, and pages in Chromium; SCREENSHOTS=folder keeps pictures
+	$(BIN)/python -m pytest -q tests/site
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

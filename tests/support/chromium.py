@@ -108,14 +108,16 @@ class Chromium:
             self.events.append(found)
         return found
 
-    def open(self, file: Path, width: int, height: int = 900, *, dark: bool = False) -> None:
+    def open(
+        self, file: Path, width: int, height: int = 900, *, dark: bool = False, query: str = ""
+    ) -> None:
         """Show a page in a window of this size; returns when it has been loaded."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()
-        self.send("Page.navigate", url=file.resolve().as_uri())
+        self.send("Page.navigate", url=f"{file.resolve().as_uri()}?{query}")
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self._read()
 
