@@ -77,7 +77,8 @@ def test_the_second_signal_ends_at_once_and_says_what_is_lost(
     shown = capsys.readouterr().err.splitlines()[-1]
     assert shown == (
         "stopped: nothing is saved of 1 run: not begun, or still compiling; lost: up to 120 steps "
-        f"of a run, since its last checkpoint; to continue, run `lcpo train --resume --out {tmp_path}/o`"
+        "of a run, since its last checkpoint; to continue, run "
+        f"`lcpo train --resume --out {tmp_path}/o`"
     )
 
 
