@@ -102,9 +102,7 @@ def made(cls: type[T], options: Any, **rest: Any) -> T:
     )
 
 
-def _collect(
-    command: str, arguments: Sequence[str], options: Sequence[Option]
-) -> dict[str, list[str] | bool]:
+def _collect(command: str, arguments: Sequence[str], options: Sequence[Option]) -> dict[str, Any]:
     """The words of each option by its name, and what a switch is set to."""
     flags = {
         flag: option for option in options if not option.is_positional for flag in option.flags
@@ -151,7 +149,7 @@ def _is_flag(word: str) -> bool:
     return word.startswith("-") and re.match(r"-(\d|\.\d|inf|nan)", word) is None
 
 
-def _value(option: Option, found: dict[str, list[str] | bool]) -> Any:
+def _value(option: Option, found: dict[str, Any]) -> Any:
     """The value of an option: its words converted, or its default."""
     words = found.get(option.name, option.default)
     if words is dataclasses.MISSING:

@@ -76,7 +76,7 @@ class _Table(NamedTuple):
 
     names: Sequence[str]
     """Of all columns; empty where the file has none."""
-    count: int
+    width: int
     """How many columns it has."""
     times: Collection[int]
     """Places of the columns that hold dates or times as text."""
