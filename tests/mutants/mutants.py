@@ -812,7 +812,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-runs-no-report", "lcpo/cli/reproduce.py",
-        "if jobs and not any(", "if not any(",
+        "if self.jobs and not any(", "if not any(",
         (f"{OOD_VS_CPD}a_study_without_runs_is_reproduced",),
         "a study that trains nothing shows nothing",
     ),
