@@ -17,7 +17,6 @@ from lcpo.run.plan.job import check_trust
 from lcpo.run.plan.plan import check_seeds
 from lcpo.run.store import record as records
 from lcpo.run.store.outputs import check_own_folder
-from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result
 from lcpo.study.measure import compare, stats
 from lcpo.study.measure.seeds import data_table
@@ -51,9 +50,14 @@ class Evaluation(NamedTuple):
         Into a folder that is new or empty, or that holds an evaluation already.
         """
         check_out(values.path("out", out))
+        rows = [
+            (p.result.job.name, p.result.job.agent, p.result.job.seed, seed, value)
+            for p in self.policies
+            for seed, value in p.earned.items()
+        ]
+        seeds = data_table(("run", "agent", "seed_of_run", "seed", "earned"), rows)
         results = [policy.result for policy in self.policies]
-        report = Report(_seeds(self.policies), {"table": self.table})
-        return write_files(report, results, out, command, by=COMMAND)
+        return write_files(Report(seeds, {"table": self.table}), results, out, command, by=COMMAND)
 
 
 COMMAND = "lcpo evaluate"
@@ -96,10 +100,10 @@ def evaluate(
     steps = None if steps is None else values.whole("steps", steps)
     loaded = [(result, *frozen.load_agent(result)) for result in results]
     placed = [frozen.elsewhere(setup, trace, scale, steps) for _, setup, _ in loaded]
-    runs: list[tuple[Result, list[Record]]] = []
-    for (result, setup, agent), there in zip(loaded, placed, strict=True):
-        first_update = setup.phases[-1].end
-        runs.append((result, frozen.act_only(there, agent, found, first_update, report)))
+    runs = [
+        (result, frozen.act_only(there, agent, found, setup.phases[-1].end, report))
+        for (result, setup, agent), there in zip(loaded, placed, strict=True)
+    ]
     endless = not any(r["episodes"].sum() for _, mine in runs for r in mine)
     earned = records.mean_reward if endless else records.lifelong_return
     policies = tuple(
@@ -133,12 +137,3 @@ def _estimate(members: Sequence[Frozen]) -> Estimate:
     """Over policies, each by its mean; over the seeds of a single one."""
     each = [list(member.earned.values()) for member in members]
     return stats.mean_ci([float(np.mean(x)) for x in each] if len(each) > 1 else each[0])
-
-
-def _seeds(policies: Sequence[Frozen]) -> Table:
-    rows = [
-        (p.result.job.name, p.result.job.agent, p.result.job.seed, seed, value)
-        for p in policies
-        for seed, value in p.earned.items()
-    ]
-    return data_table(("run", "agent", "seed_of_run", "seed", "earned"), rows)
