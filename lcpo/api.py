@@ -65,18 +65,18 @@ def train(
       training_steps: of a prescient agent, before its run along the trace; default: its own.
       normalise: "running" scales observations by their mean and standard deviation so far; a
         list of positive numbers divides each of their columns (docs/add_an_environment.md).
-      resume: go on with what `out` holds; with more `steps`, also with runs that have finished, if
-        their state was kept. Sizes that depend on the steps stay as they were planned first.
+      resume: resume the runs in `out`; with more `steps`, also those that have finished, if their
+        state was kept. Sizes that depend on the steps stay as they were planned first.
       workers: processes at a time; 0: in this process, which is what an agent or environment that
         cannot be imported by name needs. None: one per core, and on a GPU 0 (docs/running.md).
       checkpoint_seconds: time between checkpoints.
       progress: show a progress bar.
-      keep_state: keep the last checkpoint (buffers, worlds) of each run, so that it can go on.
+      keep_state: keep the last checkpoint (buffers, worlds) of each run, to extend it later.
       callbacks: functions that are called, in this process, with every event of `lcpo.run.events`:
         `Progress`, with the metrics of a chunk, and how each run ended. What one raises is raised.
       track: "jsonl", "tensorboard", "wandb", or several of them: see `lcpo.run.track`.
 
-    Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint. The
+    Raises RunError at the end if an environment broke: `resume` continues from the checkpoint. The
     first Ctrl-C saves all runs and raises KeyboardInterrupt, which says what is saved.
     """
     how = RunOptions.of(
@@ -98,9 +98,7 @@ def train(
         training_steps=training_steps,
         normalise=normalise,
     )
-    jobs = make(steps=steps)
-    how = how.at(default_out(jobs[0]))
-    jobs = as_resumed(jobs, make, steps, how, note)
+    jobs, how = prepare(make, steps, how, default_out, note)
     run_to_the_end(jobs, how)
     return load_results(how.folder)
 
@@ -129,28 +127,33 @@ def here_if_in_main(how: RunOptions, names: list[Any]) -> RunOptions:
     return dataclasses.replace(how, workers=0)
 
 
-def as_resumed(
-    jobs: list[Job],
+def prepare(
     make: Callable[..., list[Job]],
     steps: int | None,
     how: RunOptions,
+    default: Callable[[list[Job]], Path],
     tell: Callable[[str], None],
-) -> list[Job]:
-    """The jobs as the folder's plan has them, where they are resumed; `make` plans them again."""
-    if not how.resume:
-        return jobs
-    again = functools.partial(make, seeds=list(dict.fromkeys(job.seed for job in jobs)))
-    return further.resumed(jobs, how.folder, steps, lambda before: again(steps=before), tell)
+) -> tuple[list[Job], RunOptions]:
+    """The jobs that `make(steps=...)` plans, and the options with a folder: `default` names one.
+
+    A resume takes the jobs as the folder's plan has them.
+    """
+    jobs = make(steps=steps)
+    how = how.at(default(jobs))
+    if how.resume:
+        again = functools.partial(make, seeds=list(dict.fromkeys(job.seed for job in jobs)))
+        jobs = further.resumed(jobs, how.folder, steps, lambda n: again(steps=n), tell)
+    return jobs, how
 
 
 def note(text: str) -> None:
-    """Tell the user of a Python script something."""
+    """Print a note for the user of a Python script."""
     print(f"note: {text}", file=sys.stderr)
 
 
-def default_out(job: Job) -> Path:
-    """Where the runs of a plan go if nobody says."""
-    return Path("out") / job.stem
+def default_out(jobs: Sequence[Job]) -> Path:
+    """The folder for runs where none is given."""
+    return Path("out") / jobs[0].stem
 
 
 def run_to_the_end(jobs: list[Job], how: RunOptions) -> list[str]:

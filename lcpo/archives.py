@@ -1,4 +1,4 @@
-"""Archives of arrays (.npz) from whomever: no pickle, and no more memory than was agreed on."""
+"""Archives of arrays (.npz) that are not trusted: no pickle, and a limit on memory."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def digest(values: np.ndarray) -> str:
 def read_archive(file: IO[bytes], most_unpacked: int = 0) -> dict[str, np.ndarray]:
     """The arrays in an open .npz file, by name.
 
-    What all entries say that they hold is added up before the first is read: entries may overlap,
-    or be listed many times. The sum is at most the size of the file, or `most_unpacked` bytes if
-    that is more; where that is 0, entries must not be compressed. Whatever foreign bytes make a
-    parser raise is raised: see `load_arrays` of `lcpo.run.store.files`.
+    The sizes that entries declare are added up before the first is read: entries may overlap, or
+    be listed many times. The sum is at most the size of the file, or `most_unpacked` bytes if that
+    is more; where that is 0, entries must not be compressed. Damaged files may raise anything: see
+    `load_arrays` of `lcpo.run.store.files`.
     """
     most = max(os.fstat(file.fileno()).st_size, most_unpacked)
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
         _check(entries, most, is_plain=most_unpacked == 0)
-        return {_name(entry): _read(archive, entry) for entry in entries}
+        return {e.filename.removesuffix(".npy"): _read(archive, e) for e in entries}
 
 
 def _check(entries: Sequence[zipfile.ZipInfo], most: int, is_plain: bool) -> None:
@@ -42,10 +42,6 @@ def _check(entries: Sequence[zipfile.ZipInfo], most: int, is_plain: bool) -> Non
     total = sum(max(entry.file_size, entry.compress_size) for entry in entries)
     if total > most:
         raise ValueError(f"its entries hold {total:,} bytes together: at most {most:,} are read")
-
-
-def _name(entry: zipfile.ZipInfo) -> str:
-    return entry.filename.removesuffix(".npy")
 
 
 def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:

@@ -7,7 +7,6 @@ from processes pinned to a core each; "all cores" are timed while they run at th
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -59,9 +58,7 @@ class Stopwatch:
             return jax.block_until_ready(metrics)
 
         self.run = run
-        began = time.monotonic()
-        run()
-        self.compile_seconds = time.monotonic() - began
+        self.compile_seconds = self.seconds()
         run()
 
     def seconds(self) -> float:
@@ -70,11 +67,9 @@ class Stopwatch:
         self.run()
         return time.monotonic() - began
 
-
-def per_interaction(agent: str, runs: int = 1, updates: int = 250, repeats: int = 7) -> float:
-    """Median microseconds per interaction."""
-    watch = Stopwatch(agent, runs, updates)
-    return float(np.median([watch.seconds() for _ in range(repeats)])) / watch.interactions * 1e6
+    def microseconds(self, times: list[float]) -> float:
+        """Per interaction: the median over chunks."""
+        return float(np.median(times)) / self.interactions * 1e6
 
 
 def bench(gpu_runs: int = 96, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
@@ -93,16 +88,17 @@ def bench(gpu_runs: int = 96, tell: Callable[[str], None] = lambda text: None) -
     result["device"] = f"{device.platform}:{device.device_kind}"
     if device.platform != "cpu":
         tell(f"and on the GPU: {gpu_runs} runs of lcpo")
-        us = per_interaction("lcpo", gpu_runs, updates=50)
+        watch = Stopwatch("lcpo", gpu_runs, updates=50)
+        us = watch.microseconds([watch.seconds() for _ in range(7)])
         result |= {"gpu_runs": gpu_runs, "gpu_per_s": round(1e6 / us)}
     return result
 
 
 def in_process(agent: str, on: list[int], seconds: float = 6.0) -> dict[str, list[float]]:
     """Time an agent in one process per core; all are compiled before any is timed."""
-    command = [sys.executable, "-m", "lcpo.bench", agent, "--seconds", str(seconds)]
+    command = [sys.executable, "-m", "lcpo.bench", agent]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    workers = [subprocess.Popen([*command, "--core", str(core)], **pipes) for core in on]
+    workers = [subprocess.Popen([*command, str(core), str(seconds)], **pipes) for core in on]
     try:
         for worker in workers:
             assert worker.stdout is not None
@@ -119,20 +115,16 @@ def in_process(agent: str, on: list[int], seconds: float = 6.0) -> dict[str, lis
 
 
 def main() -> None:
-    """One pinned process of `in_process`."""
-    parser = argparse.ArgumentParser(prog="python -m lcpo.bench", description=__doc__)
-    parser.add_argument("agent")
-    parser.add_argument("--core", type=int, required=True)
-    parser.add_argument("--seconds", type=float, default=6.0)
-    options = parser.parse_args()
-    pin(options.core)
-    watch = Stopwatch(options.agent)
+    """One pinned process of `in_process`: AGENT CORE SECONDS."""
+    agent, core, seconds = sys.argv[1:]
+    pin(int(core))
+    watch = Stopwatch(agent)
     print("ready", flush=True)
     sys.stdin.readline()
     times, began = [], time.monotonic()
-    while time.monotonic() - began < options.seconds:
+    while time.monotonic() - began < float(seconds):
         times.append(watch.seconds())
-    us = float(np.median(times)) / watch.interactions * 1e6
+    us = watch.microseconds(times)
     print(json.dumps({"us": round(us, 3), "compile_s": round(watch.compile_seconds, 2)}))
 
 

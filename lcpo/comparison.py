@@ -17,7 +17,6 @@ from lcpo.run.plan.agents import Agents, plan_agents, read_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.store.outputs import check_runs_folder
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.advice import constraint
 from lcpo.study.advice.findings import run_findings
 from lcpo.study.measure import compare as rows
 from lcpo.study.report import html, report
@@ -121,7 +120,7 @@ def compare(
       published: with the values and all faults of the published code.
       The others are those of `lcpo.train`; `out` is `out/compare-ENV-TRACE` by default.
 
-    Raises RunError at the end if an environment broke: `resume` goes on from the checkpoint.
+    Raises RunError at the end if an environment broke: `resume` continues from the checkpoint.
     """
     how = RunOptions.of(
         out=out, resume=resume, workers=workers, checkpoint_seconds=checkpoint_seconds,
@@ -136,16 +135,16 @@ def compare(
         chosen,
         env,
         trace=trace,
+        seeds=seeds,
         scale=scale,
         env_overrides=env_config,
         training_steps=training_steps,
         normalise=normalise,
         published=published,
     )
-    jobs = make(steps=steps, seeds=seeds)
-    how = how.at(default_out(jobs, published))
+    place = functools.partial(default_out, published=published)
+    jobs, how = api.prepare(make, steps, how, place, api.note)
     check_out(how.folder)
-    jobs = api.as_resumed(jobs, make, steps, how, api.note)
     rows.check_warmup(warmup, jobs)
     problems = api.run_to_the_end(jobs, how)
     found = gather(how.folder, jobs, warmup, write=True)
@@ -162,7 +161,7 @@ def check_out(out: Path) -> None:
 
 
 def default_out(jobs: Sequence[Job], published: bool = False) -> Path:
-    """Where a comparison goes if nobody says."""
+    """The folder for a comparison where none is given."""
     name = f"compare-{jobs[0].env}-{jobs[0].trace or 'none'}{'-published' if published else ''}"
     return Path("out") / values.file_name(name)
 
@@ -190,5 +189,4 @@ def gather(
     if write:
         files = [*report.write_report(summary, results, out, command)]
         files.append(html.write_page(out, by="lcpo compare"))
-    warnings = (*constraint.run_warnings(finished), *run_findings(finished))
-    return Comparison(results, summary, warnings, out, tuple(files))
+    return Comparison(results, summary, tuple(run_findings(finished)), out, tuple(files))

@@ -1,8 +1,8 @@
-"""What can go wrong, by who can mend it, and how an exception is told in one line.
+"""What can go wrong, by who can fix it, and how an exception is reported in one line.
 
-`InputError`: the user, who is told what was given, what is needed, and what to do. `RunError`: a
-run could not go on, because its environment or a worker broke; its checkpoint stays. Any other
-exception is a bug of this library: it keeps its traceback, and is told as such.
+`InputError`: the user can. It says what was given, what is needed, and what to do. `RunError`: a
+run could not continue, because its environment or a worker broke; its checkpoint stays. Any other
+exception is a bug of this library: it keeps its traceback, and is reported as such.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 
 class InputError(ValueError):
-    """Something that the user gave cannot be used; the text says what to do."""
+    """Something that the user gave cannot be used; the message says what to do."""
 
 
 class MissingFile(InputError, FileNotFoundError):
@@ -27,15 +26,15 @@ class MissingFile(InputError, FileNotFoundError):
 
 
 class MissingPackage(InputError, ImportError):
-    """What was asked for needs a package that is not installed; the text says which."""
+    """A package is not installed; the message says which."""
 
 
 class CannotServe(InputError):
-    """An agent that cannot serve an environment; the text says why."""
+    """An agent that cannot serve an environment; the message says why."""
 
 
 class RunError(RuntimeError):
-    """Runs that could not go on; the text says why, and `--resume` goes on from the checkpoints."""
+    """Runs that could not continue; `--resume` continues from their checkpoints."""
 
 
 def is_full(error: BaseException) -> bool:
@@ -45,10 +44,10 @@ def is_full(error: BaseException) -> bool:
 
 
 def no_space(where: object) -> RunError:
-    """What to tell where a write failed for that."""
+    """The error where a write failed for that."""
     return RunError(
-        f"no space is left for {where}: free some; the same command with --resume goes on then, "
-        "and nothing that has ended is lost"
+        f"no space is left for {where}: free some, and run the same command with --resume; "
+        "nothing that has ended is lost"
     )
 
 
@@ -65,7 +64,7 @@ def tell(error: BaseException) -> str:
 def message(error: BaseException) -> str:
     """Type and message in one line; of an InputError the message alone, which is for users."""
     text = _text(error)
-    if inner := _INNER.search(text):  # of a callback of JAX's, which tells its traceback as text
+    if inner := _INNER.search(text):  # a callback of JAX has its traceback as text
         return _first_line(inner["message"])
     text, kind = _first_line(text), type(error).__name__
     if isinstance(error, InputError) and text:
@@ -78,12 +77,13 @@ def place(error: BaseException) -> str | None:
 
     Where there is none, an error of an installed environment: the innermost of any package.
     """
-    chain = list(_causes(error))
-    for wanted in (_is_users, _is_packages):
-        for one in chain:
-            for frame in reversed(_frames(one)):
-                if wanted(frame.file):
-                    return f"{_short(frame.file)}:{frame.line} in {frame.function}"
+    frames = [frame for one in _causes(error) for frame in reversed(_frames(one))]
+    for is_wanted in (_is_users, _is_packages):
+        for file, line, function in frames:
+            if is_wanted(file):
+                with contextlib.suppress(OSError):  # the current folder is gone
+                    file = file.removeprefix(os.path.join(os.getcwd(), ""))
+                return f"{printable(file)}:{line} in {function}"
     return None
 
 
@@ -92,16 +92,9 @@ def trace_of(error: BaseException) -> str:
     return printable("".join(traceback.format_exception(error)))
 
 
-class _Frame(NamedTuple):
-    file: str
-    line: int
-    function: str
-
-
 _INNER = re.compile(r"Traceback \(most recent call last\):\n(?:[ ].*\n)+(?P<message>\S(?s:.*))")
 _INNER_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.M)
-_OURS = str(Path(__file__).parent)
-_PYTHONS = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_NOT_USERS = (Path(__file__).parent, *map(sysconfig.get_path, ("stdlib", "platstdlib")))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -114,37 +107,27 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         found = found.__cause__
 
 
-def _frames(error: BaseException) -> list[_Frame]:
-    """From the outermost to the innermost."""
+def _frames(error: BaseException) -> list[tuple[str, int, str]]:
+    """(file, line, function) from the outermost to the innermost."""
     steps = traceback.walk_tb(error.__traceback__)
-    frames = [_Frame(f.f_code.co_filename, line, f.f_code.co_name) for f, line in steps]
+    frames = [(f.f_code.co_filename, line, f.f_code.co_name) for f, line in steps]
     inner = _INNER_FRAME.findall(_text(error)) if _INNER.search(_text(error)) else []
-    return frames + [_Frame(file, int(line), function) for file, line, function in inner]
+    return frames + [(file, int(line), function) for file, line, function in inner]
 
 
 def _is_users(file: str) -> bool:
-    return not (file.startswith("<") or _below(file, (_OURS, *_PYTHONS)) or _is_packages(file))
+    others = any(Path(file).is_relative_to(folder) for folder in _NOT_USERS)
+    return not (file.startswith("<") or others or _is_packages(file))
 
 
 def _is_packages(file: str) -> bool:
     return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
-def _below(file: str, folders: tuple[str, ...]) -> bool:
-    return any(Path(file).is_relative_to(folder) for folder in folders)
-
-
-def _short(file: str) -> str:
-    """From the current folder, if the file is below it."""
-    with contextlib.suppress(OSError):  # the current folder is gone
-        file = file.removeprefix(os.path.join(os.getcwd(), ""))
-    return printable(file)
-
-
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # a `__str__` of the user's that is broken, too
+    except Exception:  # the user's `__str__` is broken
         return "its message cannot be shown"
 
 
@@ -158,5 +141,5 @@ _CONTROL = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) n
 
 
 def printable(text: str) -> str:
-    """Without what no terminal can encode, such as file names that are not UTF-8, or would obey."""
+    """Without what a terminal cannot encode (file names that are not UTF-8) or would execute."""
     return text.encode("utf-8", "backslashreplace").decode().translate(_CONTROL)

@@ -1,4 +1,4 @@
-"""Modules that have moved. Their former names, which older code and documents use, still import."""
+"""Modules that have moved: their former names still import."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class _Finder(MetaPathFinder, Loader):
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The module itself, not a copy: its classes are the same by either name."""
+        """The module itself: its classes are the same by either name."""
         module = importlib.import_module(str(spec.origin))
         spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has been run already. The importer gave it another spec: the real one is put back."""
+        """The module has run already: put back the spec that the importer replaced."""
         module.__spec__ = module.__spec__.loader_state if module.__spec__ else None
 
 

@@ -1,12 +1,14 @@
-"""Names of things: one lookup for all of them, and the words for a name that does not exist."""
+"""Names of things: one lookup for all of them, and the message for an unknown name."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import operator
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from lcpo.errors import InputError, tell
@@ -28,7 +30,7 @@ def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
         raise InputError(unknown(kind, name, known))
     if "<locals>" in attribute:
         raise InputError(
-            f"{kind} {shown(name)} is defined inside a function, where nobody else can find it: "
+            f"{kind} {shown(name)} is defined inside a function, where it cannot be imported: "
             "move it to the top level of its module"
         )
     if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
@@ -46,10 +48,7 @@ def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
 def load(name: str) -> Any:
     """What "package.module:name" names."""
     module, _, attribute = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in attribute.split("."):
-        found = getattr(found, part)
-    return found
+    return operator.attrgetter(attribute)(importlib.import_module(module))
 
 
 def imported(name: str, known: Mapping[str, Any]) -> Any:
@@ -66,44 +65,29 @@ def imported(name: str, known: Mapping[str, Any]) -> Any:
 T = TypeVar("T")
 
 
-class Registry(MutableMapping[str, T]):
-    """Things by name. One given as "package.module:name" is imported when it is asked for first.
+class Registry(UserDict[str, T]):
+    """Things by name. One given as "package.module:name" is imported when it is first asked for.
 
     So a package that is built on the registry's own, such as a whole task, needs one line in it.
     """
 
     def __init__(self, entries: Mapping[str, T | str]) -> None:
-        self._entries: dict[str, Any] = dict(entries)
+        self.data: dict[str, Any] = dict(entries)
 
     def __getitem__(self, name: str) -> T:
-        found = self._entries[name]
+        found = self.data[name]
         if isinstance(found, str):
-            found = self._entries[name] = load(found)
+            found = self.data[name] = load(found)
         return found
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._entries
-
-    def __setitem__(self, name: str, value: T | str) -> None:
-        self._entries[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self._entries[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
 
 def is_in_main(name: object) -> bool:
-    """Whether a name means something in a script or notebook: other processes cannot import it."""
+    """Whether a name is of a script or notebook: other processes cannot import it."""
     return isinstance(name, str) and name.startswith("__main__:")
 
 
 def is_ours(name: str, known: Iterable[str]) -> bool:
-    """Whether a name means a part of this library: what it names has been read by its authors."""
+    """Whether a name is that of a part of this library, which needs no trust."""
     return name in known or name.startswith("lcpo.")
 
 

@@ -1,4 +1,4 @@
-"""Trained policies: `lcpo.load(...)`, and what can be done with them."""
+"""Trained policies: `lcpo.load(...)`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from lcpo.agents import is_ours
 from lcpo.envs.history import ContextHistory
 from lcpo.errors import InputError
 from lcpo.names import unknown
-from lcpo.run.plan.job import Job
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.policy_file import About, agent_of, load_policy
@@ -27,7 +26,7 @@ from lcpo.types import Array
 
 
 class Policy:
-    """A trained policy: `load` makes it. It needs nothing of the environment that it was for."""
+    """A trained policy, made by `load`. It needs nothing of its environment."""
 
     def __init__(self, about: About, arrays: Mapping[str, np.ndarray]) -> None:
         self.about, self.spec = about, about.spec
@@ -41,11 +40,10 @@ class Policy:
         return f"Policy({self.about.run!r}: {self.spec.obs_size} numbers -> {self.spec.actions})"
 
     def act(self, obs: Any, key: Any = None, deterministic: bool = False) -> np.ndarray:
-        """Numbers of actions for obs [D] or [N, D]: [A] or [N, A].
+        """Action indices for obs [D] or [N, D]: [A] or [N, A].
 
-        They are sampled as in training, or the most probable ones, with `deterministic`.
-
-        `key`: a JAX key; default: the next of a fixed sequence.
+        They are sampled as in training, or the most probable ones with `deterministic`. `key`: a
+        JAX key; default: the next of a fixed sequence.
         """
         obs = self._check_obs(obs)
         if values.flag("deterministic", deterministic):
@@ -64,10 +62,10 @@ class Policy:
         return found[0] if obs.ndim == 1 else found
 
     def decode(self, action: Any) -> Any:
-        """Numbers of actions [A] in the form that the environment of the run takes.
+        """Action indices [A] in the form that the environment of the run takes.
 
-        Of a Gymnasium environment that is an element of its action space: a whole number, or the
-        value of a Box. Ours take the numbers as they are.
+        For a Gymnasium environment that is an element of its action space: a whole number, or the
+        value of a Box. Ours take the indices as they are.
         """
         actions, found = self.spec.actions, np.asarray(action)
         fits = found.dtype != bool and np.can_cast(found.dtype, actions.dtype, "same_kind")
@@ -94,13 +92,13 @@ class Policy:
 
     @functools.cached_property
     def _probabilities(self) -> Callable[..., Array]:
-        told, config, spec = self.agent.probabilities, self.config, self.spec
-        if told is None:
+        function, config, spec = self.agent.probabilities, self.config, self.spec
+        if function is None:
             raise InputError(
-                f"agent {self.agent.name} does not tell its probabilities (`probabilities` of its "
-                "Agent): it can only be sampled, with act(obs)"
+                f"agent {self.agent.name} has no `probabilities` (a field of its Agent): it can "
+                "only be sampled, with act(obs)"
             )
-        return jax.jit(lambda state, obs: told(config, spec, state, obs))
+        return jax.jit(lambda state, obs: function(config, spec, state, obs))
 
 
 class Session:
@@ -126,7 +124,7 @@ class Session:
         return self.policy.decode(self.policy.act(whole, key, deterministic))
 
     def reset(self) -> None:
-        """Another episode begins; the context goes on."""
+        """Begin another episode; the context continues."""
         self.history = self.history.end_episode()
 
 
@@ -134,7 +132,7 @@ def restore(about: About, init: Callable[..., Any], arrays: Mapping[str, np.ndar
     """The state that a policy file holds, without large buffers; `init(spec, key)` makes one."""
     try:
         shapes = jax.eval_shape(functools.partial(init, about.spec), jax.random.key(0))
-    except Exception as error:  # of an agent that has changed since, or of a file that lies
+    except Exception as error:  # the agent has changed since, or the file is wrong
         cause = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InputError(f"{about.run}: {about.agent} makes no such policy ({cause})") from error
     slim = checkpoints.without_memory(shapes)
@@ -143,11 +141,9 @@ def restore(about: About, init: Callable[..., Any], arrays: Mapping[str, np.ndar
 
 def _check_key(key: Any) -> None:
     is_array = isinstance(key, (jax.Array, np.ndarray))
-    if is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        is_key = key.shape == ()
-    else:
-        is_key = is_array and key.shape == (2,) and key.dtype == np.uint32
-    if not is_key:
+    is_new = is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
+    is_old = is_array and key.shape == (2,) and key.dtype == np.uint32
+    if not is_new and not is_old:
         values.refuse("key", key, "one key, such as jax.random.key(0)")
 
 
@@ -182,43 +178,53 @@ def find_policy(
         raise InputError(f"{source} holds a policy of {about.agent!r}, not of {agent!r}")
     if not trust and not is_ours(about.agent):
         raise InputError(
-            f"the policy in {source} is of the agent {about.agent!r}, which is no part of lcpo: to "
-            "load it is to run its author's code; say trust=True if you trust both"
+            f"the policy in {source} is of the agent {about.agent!r}, which is not part of lcpo: "
+            "loading it runs its author's code; pass trust=True if you trust both"
         )
     return about, arrays
 
 
-def _find_run(folder: Path, run: str | None, agent: str | None) -> Result:
-    if RunFiles(folder).manifest.exists():
-        return load_result(folder)
-    found = {r.job.name: r for r in load_results(folder) if r.status == "finished"}
+def find_runs(folder: Path, run: str | None = None) -> list[Result]:
+    """The runs of a folder that left a policy, or the one called `run`; a run's own folder is one.
+
+    InputError where there is none.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder: give that of a run, or what --out wrote")
+    is_single = RunFiles(folder).manifest.exists()
+    results = [load_result(folder)] if is_single else load_results(folder)
+    found = {r.job.name: r for r in results if RunFiles(r.folder).policy.name in r.files}
     if not found:
-        raise InputError(f"{folder} holds no finished run")
-    if run is not None:
-        if not isinstance(run, str) or run not in found:
-            raise InputError(unknown("run", run, found, of=str(folder)))
-        return found[run]
-    agents = sorted({r.job.agent for r in found.values()})
+        raise InputError(f"{folder} holds no finished run with a policy")
+    if run is None:
+        return list(found.values())
+    if not isinstance(run, str) or run not in found:
+        raise InputError(unknown("run", run, found, of=str(folder)))
+    return [found[run]]
+
+
+def _find_run(folder: Path, run: str | None, agent: str | None) -> Result:
+    """The first run, where all that are meant differ in their seeds only."""
+    found = find_runs(folder, run)
+    if len(found) == 1:
+        return found[0]
+    agents = sorted({r.job.agent for r in found})
     if agent is not None and agent not in agents:
         raise InputError(unknown("agent", agent, agents, of=str(folder)))
     kinds: dict[str, Result] = {}
-    for result in found.values():
+    for result in found:
         if agent in (None, result.job.agent):
-            kinds.setdefault(_all_but_seed(result.job), result)
+            kept = {k: v for k, v in result.job.to_json().items() if k not in ("name", "seed")}
+            kinds.setdefault(json.dumps(kept, sort_keys=True), result)
     if len(kinds) == 1:
         return next(iter(kinds.values()))
     if agent is None and len(agents) > 1:
         raise InputError(
             f"{folder} holds runs of {', '.join(agents)}: say whose policy, as "
-            f"agent={agents[0]!r}, or which run, as run={next(iter(found))!r}"
+            f"agent={agents[0]!r}, or which run, as run={found[0].job.name!r}"
         )
     some = ", ".join(repr(result.job.name) for result in list(kinds.values())[:4])
     raise InputError(
         f"{folder} holds {len(kinds)} kinds of runs of {agent or agents[0]}, which differ in more "
-        f"than their seeds: say which run, as run=NAME; such are {some}"
+        f"than their seeds: choose one with run=NAME, such as {some}"
     )
-
-
-def _all_but_seed(job: Job) -> str:
-    kept = {k: v for k, v in job.to_json().items() if k not in ("name", "seed")}
-    return json.dumps(kept, sort_keys=True)

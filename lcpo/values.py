@@ -1,7 +1,7 @@
-"""Plain values from what a user gives: checked, and told in one line where they cannot be used.
+"""Plain values from what a user gives: checked, with a one-line error where they cannot be used.
 
 NumPy's scalars count as the Python values that they stand for, and a float without a fraction as a
-whole number; true and false are no numbers.
+whole number; true and false are not numbers.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ def shown(value: Any, length: int = 80) -> str:
 
 def is_whole(value: Any) -> bool:
     """Whether a plain value is a whole number."""
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
 def is_number(value: Any) -> bool:
@@ -83,10 +81,8 @@ def reals(what: str, value: Any) -> np.ndarray:
         given = None
     if given is None or given.dtype.kind not in "biuf":
         refuse(what, value, "an array of real numbers")
-    found = given
-    if given.dtype != np.float32:
-        with np.errstate(over="ignore"):
-            found = given.astype(np.float32)
+    with np.errstate(over="ignore"):
+        found = given.astype(np.float32, copy=False)
     if not np.isfinite(found).all():
         raise InputError(f"{what}{np.argwhere(~np.isfinite(found))[0].tolist()} is not finite")
     return found
@@ -131,10 +127,8 @@ def current_folder() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
-        why = error.strerror
-        raise InputError(
-            f"the current folder is gone ({why}): change to one that exists"
-        ) from error
+        gone = f"the current folder is gone ({error.strerror}): change to one that exists"
+        raise InputError(gone) from error
 
 
 def from_text(text: str) -> Any:

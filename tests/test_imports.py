@@ -32,13 +32,14 @@ ALLOWED = {
     "run": {"run", "agents", "envs", "gym", "contexts", "core", "lcpo"} | BASICS,
     "bench": {"run", "agents", "envs"} | BASICS,
     "straggler": {"straggler", "study", "run", "agents", "envs", "contexts", "core"} | BASICS,
-    "study": {"study", "run", "agents", "envs", "gym", "contexts", "core", "bench"} | BASICS,
+    "study": {"study", "policy", "run", "agents", "envs", "gym", "contexts", "core", "bench"}
+    | BASICS,
     "policy": {"run", "agents", "envs"} | BASICS,
     "live": {"live", "policy", "run", "agents", "envs", "core"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
     "comparison": {"api", "study", "run"} | BASICS,
-    "cli": {"cli", "api", "comparison", "study", "run", "agents", "envs", "gym", "contexts",
-            "core", "bench", "lcpo"} | BASICS,
+    "cli": {"cli", "api", "comparison", "policy", "study", "run", "agents", "envs", "gym",
+            "contexts", "core", "bench", "lcpo"} | BASICS,
     "__init__": {"api", "comparison", "gym", "errors", "live", "moved", "policy"},
     "moved": set(),
 }  # fmt: skip

@@ -66,7 +66,7 @@ def test_the_most_probable_action_of_a_constant_is_its_own(folder: Path) -> None
 def test_an_agent_without_probabilities_says_so(folder: Path) -> None:
     policy = lcpo.load(folder, agent="a2c")
     policy.agent = dataclasses.replace(policy.agent, name="mine", probabilities=None)
-    with pytest.raises(InputError, match="agent mine does not tell its probabilities"):
+    with pytest.raises(InputError, match="agent mine has no `probabilities`"):
         policy.act(np.zeros(9), deterministic=True)
 
 

@@ -23,7 +23,7 @@ PARTS = {
     "endswith", "index", "find", "rfind",
 }  # fmt: skip
 """What takes a text apart, or looks into it."""
-GRAMMAR = {"columns", "ends"}
+GRAMMAR = {"columns", "refs"}
 """Modules of `lcpo.contexts` that know how the text of a trace is written."""
 
 
@@ -102,7 +102,7 @@ def test_the_text_of_a_trace_is_read_in_contexts_only() -> None:
         ("fractions.split(str(result.job.trace))", 0, 1),
         ('(job.trace or "").partition("@")', 0, 1),
         ('trace.startswith("family:")', 0, 1),
-        ("from lcpo.contexts import ends", 0, 1),
+        ("from lcpo.contexts import columns", 0, 1),
         ("path.name.split('.'); run_files(out, job.name); fractions.read('scale', text)", 0, 0),
     ],
 )

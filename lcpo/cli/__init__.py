@@ -1,1 +1,19 @@
 """The command `lcpo`: `main` finds the command, one file per group of commands runs it."""
+
+HELP = {
+    "train": "Train an agent with several seeds, and print a summary table.",
+    "compare": "Train several agents on one environment and trace: tables and learning curves.",
+    "reproduce": "Run an experiment of the paper: tables and figures beside the paper's numbers.",
+    "list": "List agents, environments, detectors, traces and experiments.",
+    "check-env": "Play with an environment of yours, and report what is wrong with it.",
+    "trace": "Draw context traces and print their statistics (default: the paper's four).",
+    "calibrate": "How often would LCPO's constraint be active on a trace? Suggests sigma.",
+    "report": "Write a folder's tables, figures, runs and commands into one HTML page.",
+    "import": "Import results of other code as runs of a folder (format: docs/import.md).",
+    "export": "Write the records of all runs in a folder into one Parquet or CSV table.",
+    "evaluate": "Evaluate frozen policies on other seeds or traces, and print a table.",
+    "watch": "Render a frozen policy and its context as a GIF.",
+    "bench": "Measure the speed of this machine.",
+    "completion": "Print a script that makes Tab complete commands, options and names.",
+}
+"""What each command does, in one line. Here, so that `lcpo --help` imports no command."""

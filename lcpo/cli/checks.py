@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import json
 from collections import Counter
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lcpo import config as configs
-from lcpo.cli import flags, show
+from lcpo.cli import HELP, flags, show
+from lcpo.cli.flags import Option
 from lcpo.errors import InputError
 from lcpo.values import whole
 
 
-def list_names(arguments: list[str]) -> None:
-    """List agents, environments, detectors, traces and experiments."""
-    from lcpo.agents import AGENTS
-    from lcpo.contexts import FAMILIES, TRACES
-    from lcpo.core.ood import DETECTORS
-    from lcpo.envs import ENVS
-    from lcpo.study.paper import STUDIES, find_study
+def known_names() -> dict[str, dict[str, str]]:
+    """Help by kind and name. From a file: the registries import JAX, which takes a second.
 
-    options = flags.parse("list", "What there is.", arguments, [("json", bool, "As JSON.", False)])
-    families = {f"family:{kind}:SEED": help for kind, help in FAMILIES.items()}
-    known = {
-        "agents": {name: _agent_help(agent) for name, agent in AGENTS.items()},
-        "envs": {name: _first_line(env) for name, env in ENVS.items()},
-        "detectors": {name: _first_line(d.distance) for name, d in DETECTORS.items()},
-        "traces": {**{name: t.help for name, t in TRACES.items()}, **families},
-        "experiments": {name: find_study(name).help for name in STUDIES},
-    }
+    `python tests/support/names.py` rewrites the file; a test compares it with the registries.
+    """
+    return json.loads((importlib.resources.files("lcpo.cli") / "names.json").read_text("utf-8"))
+
+
+def list_names(arguments: list[str]) -> None:
+    """List what can be named on a command line."""
+    options = flags.parse("list", arguments, [Option("json", bool, "Print JSON.", False)])
+    known = known_names()
     if options.json:
         print(json.dumps({kind: list(names) for kind, names in known.items()}))
         return
@@ -43,70 +38,56 @@ def list_names(arguments: list[str]) -> None:
         Console().print(table)
 
 
-def _agent_help(agent: Any) -> str:
-    changed = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}"
-                        for k, v in agent.presets.items())  # fmt: skip
-    text = f"{_first_line(agent.Config)} {changed}".strip()
-    if agent.training:
-        text += f" Trained on {agent.training.steps:,} steps from random starts, then only acts."
-    return text
-
-
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().splitlines()[0]
-
-
 def check_env(arguments: list[str]) -> int:
-    """Play with an environment of yours, and tell what is wrong with it."""
+    """Examine an environment; exit code 1 where it has a problem."""
+    from lcpo import config as configs
     from lcpo.run.plan.job import find_env
     from lcpo.study.advice.examine import examine
 
     if arguments[:1] in (["-h"], ["--help"]):
-        _check_env_usage()
+        print(CHECK_ENV.format(", ".join(known_names()["envs"])))
         return 0
     if not arguments or arguments[0].startswith("-"):
         raise InputError("name an environment first: package.module:Class, or gym:ID")
     name, *rest = arguments
     default = configs.make(find_env(name), {})
-    help = "Play with an environment, and tell what is wrong with it."
-    options = flags.parse(f"check-env {name}", help, rest, [], flags.config_fields(default))
-    env = configs.make(type(default), flags.config_changes(options.env_config, default))
+    fields = flags.config_fields(default, "env.")
+    options = flags.parse(f"check-env {name}", rest, fields, HELP["check-env"])
+    env = configs.make(type(default), flags.config_changes(options, default, "env."))
     colours, found = {"ok": "green", "note": "yellow", "problem": "red"}, Counter()
     for level, text in examine(env, name):
         found[level] += 1
         show.line(text, f"{level:<7}", colours[level])
     problems, notes = found["problem"], found["note"]
-    mind = f"; mind the {notes} note(s) above" if notes else ""
+    mind = f"; see the {notes} note(s) above" if notes else ""
     print(f"{problems} problem(s)" if problems else f"{name} is fit for use{mind}")
     return flags.RUN_FAILED if problems else 0
 
 
-def _check_env_usage() -> None:
-    from lcpo.envs import ENVS
+CHECK_ENV = """\
+usage: lcpo check-env NAME [options]      (lcpo check-env NAME --help: all its options)
 
-    print("usage: lcpo check-env NAME [options]      (lcpo check-env NAME --help: all its options)")
-    print("""
-Plays with an environment as `lcpo train` would, and tells what is wrong with it: shapes, types,
-values that are not finite, rules that are broken. Exit code 1 where there is a problem.
+Plays with an environment as `lcpo train` would, and reports what is wrong with it: shapes, types,
+values that are not finite, broken rules. The exit code is 1 where there is a problem.
 
 NAME is
-  package.module:Class   one of your own (docs/add_an_environment.md), Gymnasium's kind or ours
-  gym:ID                 one that is registered with Gymnasium, such as gym:CartPole-v1""")
-    print(f"  {', '.join(ENVS)}")
-    print("\nIts fields are options, as in  lcpo check-env pendulum --env.num-bins 5")
+  package.module:Class   your own (docs/add_an_environment.md), Gymnasium's kind or ours
+  gym:ID                 one that is registered with Gymnasium, such as gym:CartPole-v1
+  {}
+
+Its fields are options, as in  lcpo check-env pendulum --env.num-bins 5"""
 
 
 def bench(arguments: list[str]) -> None:
-    """Measure the speed of this machine."""
+    """Microseconds per interaction on one core; interactions per second on all."""
     from lcpo.bench import bench as measure
 
     options = flags.parse(
         "bench",
-        "Microseconds per interaction on one core; interactions per second on all.",
         arguments,
         [
-            ("json", bool, "As one JSON object.", False),
-            ("gpu_runs", int, "Runs at once, if there is a GPU.", 96),
+            Option("json", bool, "Print one JSON object.", False),
+            Option("gpu_runs", int, "Runs at once, if there is a GPU.", 96),
         ],
     )
     runs = whole("--gpu-runs", options.gpu_runs, 1, 1_000_000)

@@ -1,126 +1,113 @@
-"""From typed options to command-line flags, and back. tyro writes the help.
+"""Typed options to command-line flags, and back.
 
-The words are read here and not by tyro, which takes the last of two equal options without a word,
-and tells what is wrong in a box of several lines.
+The words are read here and not by argparse, which silently keeps the last of two equal options.
+argparse lays out the help.
 """
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import dataclasses
 import difflib
 import functools
 import inspect
 import itertools
-import os
 import re
-import shutil
 import types
 import typing
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
-
-import tyro
+from typing import Any, NamedTuple, TypeVar
 
 from lcpo import values as plain_values
+from lcpo.cli import HELP
 from lcpo.errors import InputError
 
 RUN_FAILED, BAD_INPUT, BUG, STOPPED, NOT_READ = 1, 2, 70, 130, 141
 """Exit codes. 70 is EX_SOFTWARE of sysexits.h; a shell uses the last two for SIGINT and SIGPIPE."""
-
-Option = tuple[str, Any, str, Any]
-"""(name, type, help, default)"""
 T = TypeVar("T")
 
 
+class Option(NamedTuple):
+    """One option of a command. The name `env.num_bins` is the flag `--env.num-bins`."""
+
+    name: str
+    type: Any
+    help: str
+    default: Any = dataclasses.MISSING
+    is_positional: bool = False
+
+    @property
+    def flag(self) -> str:
+        """--steps, --env.num-bins; the name of a positional argument."""
+        return self.name if self.is_positional else f"--{self.name.replace('_', '-')}"
+
+    @property
+    def off(self) -> str:
+        """The flag that switches it off: --no-resume, --env.no-noise."""
+        where, dot, name = self.flag[2:].rpartition(".")
+        return f"--{where}{dot}no-{name}"
+
+    @property
+    def flags(self) -> list[str]:
+        """Every flag that sets it."""
+        return [self.flag, self.off] if self.type is bool else [self.flag]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes any number of words."""
+        return typing.get_origin(self.type) is tuple
+
+
+class Help(Exception):
+    """Raised by `parse` where the user asks for help; its text is the help."""
+
+    def __init__(self, command: str, description: str, options: Sequence[Option]) -> None:
+        self.command, self.description, self.options = command, description, options
+
+    def __str__(self) -> str:
+        places = [option.name for option in self.options if option.is_positional]
+        usage = " ".join([self.command, *places, "[options]"])
+        parser = argparse.ArgumentParser(usage=usage, description=self.description, add_help=False)
+        of_env = parser.add_argument_group("options of the environment")
+        for option in self.options:
+            is_plain = option.default is False or option.default in (None, (), dataclasses.MISSING)
+            help = option.help if is_plain else f"{option.help} (default: {option.default})"
+            kind: Any = {"nargs": "*" if option.is_list else None}
+            if option.type is bool:
+                kind = {"action": "store_true"}
+            group = of_env if option.name.startswith("env.") else parser
+            group.add_argument(*option.flags, help=help.replace("%", "%%"), **kind)
+        return parser.format_help().rstrip()
+
+
 def parse(
-    name: str,
-    description: str,
-    arguments: list[str],
-    options: list[Option],
-    env_options: list[Option] | None = None,
-) -> Any:
-    """Options from the command line; the environment's own stand under `--env.`."""
-    _check_names(name, [option[0] for option in options])
+    name: str, arguments: Sequence[str], options: Sequence[Option], description: str = ""
+) -> types.SimpleNamespace:
+    """The options on the command line of `lcpo NAME`, converted and complete."""
+    names = [option.name for option in options]
+    for twice in (field for field in names if names.count(field) > 1):
+        raise InputError(f"config field {twice!r} is also an option of `lcpo {name}`: rename it")
     if not {"-h", "--help"}.isdisjoint(arguments):
-        _show_help(name, description, options, env_options)
-    every = {option[0]: option for option in options}
-    every |= {f"env.{option[0]}": option for option in env_options or []}
-    words = _collect(f"lcpo {name}", arguments, every)
-    found = {key: _value(key, option, words) for key, option in every.items()}
-    top = {key: value for key, value in found.items() if not key.startswith("env.")}
-    if env_options is not None:
-        of_env = {option[0]: found[f"env.{option[0]}"] for option in env_options}
-        top["env_config"] = types.SimpleNamespace(**of_env)
-    return types.SimpleNamespace(**top)
+        raise Help(f"lcpo {name}", description or HELP.get(name, ""), options)
+    words = _collect(f"lcpo {name}", arguments, options)
+    return types.SimpleNamespace(**{option.name: _value(option, words) for option in options})
 
 
 def made(cls: type[T], options: Any, **rest: Any) -> T:
-    """An options class from what `parse` found, and the fields that are no options."""
-    return cls(**{option[0]: getattr(options, option[0]) for option in class_fields(cls)}, **rest)
+    """An options class from what `parse` found; `rest`: the fields without a flag."""
+    return cls(
+        **{option.name: getattr(options, option.name) for option in class_fields(cls)}, **rest
+    )
 
 
-def _show_help(
-    name: str, description: str, options: list[Option], env_options: list[Option] | None
-) -> NoReturn:
-    fields: list[Any] = [_field(option) for option in options]
-    if env_options is not None:
-        env = dataclasses.make_dataclass("Environment", [_field(option) for option in env_options])
-        nested = Annotated[env, tyro.conf.arg(name="env")]
-        fields.append(("env_config", nested, dataclasses.field(default_factory=env)))
-    cls = dataclasses.make_dataclass("Options", fields)
-    with _width_for_help():
-        tyro.cli(cls, prog=f"lcpo {name}", description=description, args=["--help"])
-    raise AssertionError("help ends the command")
-
-
-@contextlib.contextmanager
-def _width_for_help() -> Iterator[None]:
-    """A terminal of a width that tyro can fill: it never comes to an end with a few columns."""
-    given = os.environ.get("COLUMNS")
-    width = shutil.get_terminal_size().columns
-    os.environ["COLUMNS"] = str(min(max(width, 40), 200))
-    try:
-        yield
-    finally:
-        if given is None:
-            del os.environ["COLUMNS"]
-        else:
-            os.environ["COLUMNS"] = given
-
-
-def _field(option: Option) -> Any:
-    name, type_, help, default = option
-    annotated = Annotated[type_, tyro.conf.arg(help=help)]
-    if default is tyro.MISSING:
-        return (name, annotated)
-    return (name, annotated, dataclasses.field(default=default))
-
-
-def _check_names(command: str, names: list[str]) -> None:
-    """A user's config may have a field that is called as an option of the command."""
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(
-                f"the config field {name!r} is an option of `lcpo {command}` already: rename it"
-            )
-
-
-def _collect(
-    command: str, arguments: list[str], options: dict[str, Option]
-) -> dict[str, list[str] | bool]:
-    """The words behind each option, and what a switch is set to."""
-    flags: dict[str, tuple[str, bool | None]] = {}
-    places = []
-    for key, option in options.items():
-        if _is_positional(option):
-            places.append(key)
-        elif option[1] is bool:
-            flags[as_flag(key)], flags[as_flag(key, "no-")] = (key, True), (key, False)
-        else:
-            flags[as_flag(key)] = (key, None)
+def _collect(command: str, arguments: Sequence[str], options: Sequence[Option]) -> dict[str, Any]:
+    """The words of each option by its name, and what a switch is set to."""
+    flags = {
+        flag: option for option in options if not option.is_positional for flag in option.flags
+    }
+    places = [option for option in options if option.is_positional]
     found: dict[str, Any] = {}
     words = deque(arguments)
     while words:
@@ -128,77 +115,51 @@ def _collect(
         if not _is_flag(word):
             if not places:
                 shown = plain_values.shown(word)
-                raise InputError(f"{shown} belongs to no option: `{command} --help` tells them")
-            found.setdefault(places[0], []).append(word)
-            if not _is_list(options[places[0]]):
+                raise InputError(f"{shown} belongs to no option: see `{command} --help`")
+            found.setdefault(places[0].name, []).append(word)
+            if not places[0].is_list:
                 places.pop(0)
             continue
         flag, equals, value = word.partition("=")
         flag = flag.replace("_", "-")
         if flag not in flags:
-            raise InputError(_unknown_flag(command, flag, list(flags)))
-        key, switch = flags[flag]
-        if key in found:
-            more = ": put all its values behind one" if _is_list(options[key]) else ": give it once"
-            raise InputError(f"{as_flag(key)} is given twice{more}")
-        if switch is not None:
+            near = difflib.get_close_matches(flag[:80], flags, n=3, cutoff=0.6)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"see `{command} --help`"
+            raise InputError(f"unknown option {plain_values.shown(flag)}: {hint}")
+        option = flags[flag]
+        if option.name in found:
+            more = "put all its values behind one" if option.is_list else "give it once"
+            raise InputError(f"{option.flag} is given twice: {more}")
+        if option.type is bool:
             if equals:
                 raise InputError(f"{flag} takes no value, got {plain_values.shown(value)}")
-            found[key] = switch
+            found[option.name] = flag == option.flag
             continue
         taken = [value] if equals else []
-        while words and not _is_flag(words[0]) and (_is_list(options[key]) or not taken):
+        while words and not _is_flag(words[0]) and (option.is_list or not taken):
             taken.append(words.popleft())
-        if not taken and not _is_list(options[key]):
-            raise InputError(f"{flag} has no value: put one behind it ({options[key][2]})")
-        found[key] = taken
+        if not taken and not option.is_list:
+            raise InputError(f"{flag} has no value: put one behind it ({option.help})")
+        found[option.name] = taken
     return found
 
 
-def _unknown_flag(command: str, flag: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(flag[:80], known, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"`{command} --help` tells them"
-    return f"unknown option {plain_values.shown(flag)}: {hint}"
-
-
-def as_flag(key: str, prefix: str = "") -> str:
-    """--steps, --no-resume, --env.num-bins."""
-    *where, name = key.split(".")
-    return "--" + ".".join([*where, prefix + name.replace("_", "-")])
-
-
 def _is_flag(word: str) -> bool:
-    """Whether a word begins as an option does, and is no negative number."""
-    number = re.match(r"-(\d|\.\d|inf|nan)", word)
-    return word.startswith("-") and number is None
+    """Whether a word begins as an option does, and is not a negative number."""
+    return word.startswith("-") and re.match(r"-(\d|\.\d|inf|nan)", word) is None
 
 
-def _is_positional(option: Option) -> bool:
-    return typing.get_origin(option[1]) is Annotated
-
-
-def _is_list(option: Option) -> bool:
-    return typing.get_origin(_bare_type(option)) is tuple
-
-
-def _bare_type(option: Option) -> Any:
-    return typing.get_args(option[1])[0] if _is_positional(option) else option[1]
-
-
-def _value(key: str, option: Option, found: dict[str, list[str] | bool]) -> Any:
+def _value(option: Option, found: dict[str, Any]) -> Any:
     """The value of an option: its words converted, or its default."""
-    what = key if _is_positional(option) else as_flag(key)
-    if key not in found:
-        if option[3] in (tyro.MISSING, dataclasses.MISSING):
-            raise InputError(f"{what} is missing: {option[2]}")
-        return option[3]
-    words, type_ = found[key], _bare_type(option)
-    if isinstance(words, bool):
+    words = found.get(option.name, option.default)
+    if words is dataclasses.MISSING:
+        raise InputError(f"{option.flag} is missing: {option.help}")
+    if option.name not in found or option.type is bool:
         return words
-    if _is_list(option):
-        of = typing.get_args(type_)[0]
-        return tuple(_convert(what, of, word) for word in words)
-    return _convert(what, type_, words[0])
+    if option.is_list:
+        of = typing.get_args(option.type)[0]
+        return tuple(_convert(option.flag, of, word) for word in words)
+    return _convert(option.flag, option.type, words[0])
 
 
 def _convert(what: str, type_: Any, word: str) -> Any:
@@ -236,7 +197,7 @@ def class_fields(cls: type) -> list[Option]:
     """The fields of an options class that are flags; the string under each is its help."""
     hints = typing.get_type_hints(cls)
     return [
-        (field.name, hints[field.name], _help(cls, field.name), field.default)
+        Option(field.name, hints[field.name], _help(cls, field.name), field.default)
         for field in dataclasses.fields(cls)
         if field.metadata.get("option", True)
     ]
@@ -256,32 +217,32 @@ def _help(cls: type, name: str) -> str:
     return ""
 
 
-def config_fields(config: Any) -> list[Option]:
-    """The fields of a config, with its values as defaults."""
+def config_fields(config: Any, prefix: str = "") -> list[Option]:
+    """The fields of a config, with its values as defaults; `prefix`: of their names."""
     hints = typing.get_type_hints(type(config))
     return [
-        (f.name, hints[f.name], f.metadata.get("help", ""), getattr(config, f.name))
+        Option(prefix + f.name, hints[f.name], f.metadata.get("help", ""), getattr(config, f.name))
         for f in dataclasses.fields(config)
     ]
 
 
-def config_changes(options: Any, default: Any) -> dict[str, Any]:
+def config_changes(options: Any, default: Any, prefix: str = "") -> dict[str, Any]:
     """Config values that differ from the defaults."""
-    names = [f.name for f in dataclasses.fields(default)]
-    values = {name: getattr(options, name) for name in names}
+    fields = [field.name for field in dataclasses.fields(default)]
+    values = {name: getattr(options, prefix + name) for name in fields}
     return {k: v for k, v in values.items() if v != getattr(default, k)}
 
 
-def peek(arguments: list[str], name: str) -> str | None:
-    """The value of an option on which the other options depend; None: `parse` says what is wrong.
+def peek(arguments: list[str], name: str, default: str) -> str:
+    """The value of an option on which other options depend. `parse` reports a missing value.
 
-    No value of an option begins as an option does, so that the word `--name` is one wherever it is.
+    No value begins as a flag does, so the word `--name` is a flag wherever it is.
     """
     for word, after in itertools.pairwise([*arguments, "--"]):
         flag, equals, value = word.partition("=")
         if flag == f"--{name}":
-            return value if equals else None if _is_flag(after) else after
-    return None
+            return value if equals else default if _is_flag(after) else after
+    return default
 
 
 def read_seeds(text: str) -> int | list[int]:

@@ -9,29 +9,31 @@ import traceback
 from collections.abc import Callable
 
 from lcpo import __version__
-from lcpo.cli import checks, completion, data, reproduce, runs, show, watch
-from lcpo.cli.flags import BAD_INPUT, BUG, NOT_READ, RUN_FAILED, STOPPED
+from lcpo.cli import HELP, flags, show
 from lcpo.errors import InputError, RunError, is_full, no_space
-from lcpo.names import unknown
+from lcpo.names import Registry, unknown
 from lcpo.run import stop
 from lcpo.run.worker import open_standard_streams
 
-COMMANDS: dict[str, Callable[[list[str]], int | None]] = {
-    "train": runs.train,
-    "compare": runs.compare,
-    "reproduce": reproduce.reproduce,
-    "list": checks.list_names,
-    "check-env": checks.check_env,
-    "trace": data.trace,
-    "calibrate": data.calibrate,
-    "report": data.report,
-    "import": data.import_runs,
-    "export": data.export,
-    "evaluate": watch.evaluate,
-    "watch": watch.watch,
-    "bench": checks.bench,
-    "completion": completion.completion,
-}
+COMMANDS: Registry[Callable[[list[str]], int | None]] = Registry(
+    {
+        "train": "lcpo.cli.runs:train",
+        "compare": "lcpo.cli.runs:compare",
+        "reproduce": "lcpo.cli.reproduce:reproduce",
+        "list": "lcpo.cli.checks:list_names",
+        "check-env": "lcpo.cli.checks:check_env",
+        "trace": "lcpo.cli.data:trace",
+        "calibrate": "lcpo.cli.data:calibrate",
+        "report": "lcpo.cli.data:report",
+        "import": "lcpo.cli.data:import_runs",
+        "export": "lcpo.cli.data:export",
+        "evaluate": "lcpo.cli.data:evaluate",
+        "watch": "lcpo.cli.data:watch",
+        "bench": "lcpo.cli.checks:bench",
+        "completion": "lcpo.cli.completion:completion",
+    }
+)
+"""Imported when they are called: most of them need JAX, whose import takes a second."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,7 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     open_standard_streams()
     if not arguments or arguments[0] in ("-h", "--help"):
-        _usage()
+        print("usage: lcpo COMMAND [options]      (lcpo COMMAND --help shows its options)\n")
+        for name, help in HELP.items():
+            print(f"  {name:<10} {help}")
+        print("\nlcpo --version prints the version; docs/running.md explains the exit codes.")
         return 0
     if arguments == ["--version"]:
         print(f"lcpo {__version__}")
@@ -51,48 +56,39 @@ def main(arguments: list[str] | None = None) -> int:
         code = COMMANDS[name](rest) or 0
         sys.stdout.flush()  # here, so that a reader who has gone is noticed here
         return code
+    except flags.Help as asked:
+        print(asked)
+        return 0
     except InputError as error:
-        _show_error(error)
-        return BAD_INPUT
+        return _fail(error, flags.BAD_INPUT)
     except RunError as error:
-        _show_error(error)
-        return RUN_FAILED
+        return _fail(error, flags.RUN_FAILED)
     except MemoryError:
-        _show_error(InputError("memory is used up: make sizes smaller, or --workers fewer"))
-        return BAD_INPUT
+        return _fail("out of memory: use smaller sizes, or fewer --workers", flags.BAD_INPUT)
     except stop.Stopped as stopped:
         again = f"lcpo {name} --resume --out {shlex.quote(str(stopped.out))}"
         again = f"`{again}`" if name in ("train", "compare") else "the same command with --resume"
-        print(f"stopped: {stopped}; {again} goes on", file=sys.stderr)
-        return STOPPED
+        print(f"stopped: {stopped}; to continue, run {again}", file=sys.stderr)
+        return flags.STOPPED
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
-        return STOPPED
-    except BrokenPipeError:  # nobody reads on, as in `lcpo list | head`: no bug, and no news
+        return flags.STOPPED
+    except BrokenPipeError:  # the reader has gone, as in `lcpo list | head`: no bug, and no news
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NOT_READ
+        return flags.NOT_READ
     except Exception as error:
         if is_full(error):
-            _show_error(no_space("the results"))
-            return RUN_FAILED
+            return _fail(no_space("the results"), flags.RUN_FAILED)
         traceback.print_exc()
-        show.line(
+        return _fail(
             "this is a bug of lcpo: please report it, with the traceback above "
-            "(unless that ends in an agent or environment of your own)",
-            "error:", "red", stderr=True,
+            "(unless that ends in an agent or environment of your own)", flags.BUG,
         )  # fmt: skip
-        return BUG
 
 
-def _show_error(error: Exception) -> None:
-    """One line: what was given, what is needed, what to do."""
+def _fail(error: Exception | str, code: int) -> int:
+    """Print what went wrong in one line; the exit code."""
     text = " ".join(str(error).splitlines())
     short = text if len(text) <= 2000 else f"{text[:2000]}..."
     show.line(short, "error:", "red", stderr=True)
-
-
-def _usage() -> None:
-    print("usage: lcpo COMMAND [options]      (lcpo COMMAND --help tells the options)\n")
-    for name, command in COMMANDS.items():
-        print(f"  {name:<10} {(command.__doc__ or '').splitlines()[0]}")
-    print("\nlcpo --version tells the version; docs/running.md explains the exit codes.")
+    return code

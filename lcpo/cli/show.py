@@ -1,4 +1,4 @@
-"""Lines for a terminal: as they are, without wrapping, marks or colours that nobody asked for."""
+"""Lines for a terminal, printed as they are: no wrapping, no markup."""
 
 from __future__ import annotations
 
@@ -22,8 +22,13 @@ def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = Fa
 
 
 def note(text: str) -> None:
-    """Tell the user something that is no part of the results."""
+    """Print something that is not part of the results."""
     line(text, "note:", "yellow", stderr=True)
+
+
+def warning(text: str, *, stderr: bool = False) -> None:
+    """Print what is odd about runs."""
+    line(text, "warning:", "yellow", stderr=stderr)
 
 
 def table(found: Table) -> None:

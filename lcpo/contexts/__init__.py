@@ -20,11 +20,11 @@ import os
 
 import numpy as np
 
-from lcpo.contexts import columns, ends
+from lcpo.contexts import columns
 from lcpo.contexts.catalogue import TRACES, Trace
 from lcpo.contexts.families import FAMILIES
 from lcpo.contexts.generators import Switches
-from lcpo.contexts.refs import TraceRef, check
+from lcpo.contexts.refs import HOLD, REPEAT, TraceRef, check
 from lcpo.errors import InputError
 
 __all__ = [
@@ -51,7 +51,7 @@ def compose(
     repeat: bool = False,
     hold: bool = False,
 ) -> TraceRef:
-    """Some columns of a file, or a trace that goes on after its end."""
+    """Some columns of a file, or a trace that continues after its end."""
     found = TraceRef.parse(trace)
     if repeat and hold:
         raise InputError("--repeat and --hold: give one of them")
@@ -63,4 +63,4 @@ def compose(
         return found
     if found.any_length:
         raise InputError(f"trace {found!r} has no end: leave --repeat and --hold out")
-    return dataclasses.replace(found, ending=ends.REPEAT if repeat else ends.HOLD)
+    return dataclasses.replace(found, ending=REPEAT if repeat else HOLD)

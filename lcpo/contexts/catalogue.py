@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lcpo.contexts import generators, paper, probe
+from lcpo.contexts import generators, paper
 from lcpo.contexts.generators import Switches
 
 
@@ -29,14 +29,31 @@ class Trace(NamedTuple):
     """Columns of a file that are left out because they are the time."""
 
 
-def _synthetic(generator: Callable[..., np.ndarray], **arguments: Any) -> Callable:
-    return partial(generator, seed=0, **arguments)
+PROBE = (6_000, 18_000, 1_200)
+"""Rows of the probe of memory (docs/probes.md) in context A, in B, and back in A: whole rollouts of
+40 and of 200 steps. A small network learns A, then B while it unlearns A, and shows which of them
+it has. A is more than a fifth of the past until the end, so that it can be remembered."""
+
+
+def _two_contexts_switches(rows: int) -> Switches:
+    first, second, _ = PROBE
+    start = np.array([0, first, first + second])
+    schedule = Switches(start, np.array([0, 1, 0]), np.array([False, False, True]))
+    return Switches(*(values[start < rows] for values in schedule))
+
+
+def _two_contexts(rows: int) -> np.ndarray:
+    schedule = _two_contexts_switches(rows)
+    return generators.hold_levels(rows, schedule.start, 2.0 * schedule.context[:, None] - 1.0)
 
 
 def _mixture(rows: int) -> np.ndarray:
     parts = (generators.ornstein_uhlenbeck, generators.sinusoids, generators.piecewise_gaussian)
     return generators.mixture(rows, [partial(part, seed=i) for i, part in enumerate(parts)], seed=0)
 
+
+_synthetic = partial(partial, seed=0)
+"""A generator with its default settings."""
 
 TRACES: dict[str, Trace] = {
     "1": Trace("slow drift of the wind (paper)", 2, 20_000_000, paper.trace_1),
@@ -66,8 +83,8 @@ TRACES: dict[str, Trace] = {
         "contexts 0, 1 and 2 take turns, 3 steps each", 1, None, partial(generators.turns, dwell=3)
     ),
     "two-contexts": Trace(
-        "context -1, then 1, then -1 again, for the probe of memory", 1, probe.NUM_ROWS,
-        probe.two_contexts, probe.two_contexts_switches,
+        "context -1, then 1, then -1 again, for the probe of memory", 1, sum(PROBE),
+        _two_contexts, _two_contexts_switches,
     ),
     "mixture": Trace("drift, sines and steps by turns", 2, None, _mixture),
 }  # fmt: skip

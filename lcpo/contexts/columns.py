@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,18 +20,6 @@ from lcpo.values import refuse, shown
 _NAMED = re.compile(r"(.+)\[([^\[\]]+)\]", re.S)
 _TIME = re.compile(r"(?<![a-z])(time|timestamp|datetime|date|ts)(?![a-z])")
 _NEED = "names or numbers of columns, separated by commas, and each once"
-
-
-class Part(NamedTuple):
-    """The columns of a file that are kept."""
-
-    values: np.ndarray
-    kept: list[int]
-    """Their places in the file."""
-    names: list[str]
-    """Of all columns; empty where the file has none."""
-    total: int
-    """How many columns the file has."""
 
 
 def split(name: str) -> tuple[str, tuple[str, ...] | None]:
@@ -74,30 +62,24 @@ def _place(name: str, names: Sequence[str], count: int, file: object) -> int:
     raise InputError(unknown("column", name, names, of=str(file)))
 
 
-def is_named_time(name: str) -> bool:
+def _is_named_time(name: str) -> bool:
     """Whether a column is called as times are: time, timestamp, unix_time, Date (UTC)."""
     return _TIME.search(name.lower()) is not None
 
 
-def is_time_text(cell: str, name: str = "") -> bool:
-    """Whether a cell that is no number is a time: a date, or in a column that is called so."""
-    return is_named_time(name) or _is_date(cell.strip())
-
-
-def _is_date(text: str) -> bool:
-    """ISO dates and times, also with slashes."""
-    plain = text.replace("/", "-")
-    for kind in (datetime.datetime, datetime.date, datetime.time):
-        try:
-            kind.fromisoformat(plain)
-        except ValueError:
-            continue
+def is_time_text(cell: str, name: str) -> bool:
+    """Whether a cell of text is a time: an ISO date or time, also with slashes, or called so."""
+    if _is_named_time(name):
         return True
+    for kind in (datetime.datetime, datetime.date, datetime.time):
+        with contextlib.suppress(ValueError):
+            kind.fromisoformat(cell.strip().replace("/", "-"))
+            return True
     return False
 
 
 def counts_time(values: np.ndarray, names: Sequence[str]) -> bool:
     """Whether the first of several columns is a time: by its name, and it only goes up."""
-    if len(names) < 2 or not is_named_time(names[0]):
+    if len(names) < 2 or not _is_named_time(names[0]):
         return False
     return bool(np.all(np.diff(values[:, 0]) > 0))

@@ -17,7 +17,6 @@ from lcpo.names import unknown
 from lcpo.values import shown
 
 Settings = tuple[Callable[..., np.ndarray], dict[str, Any]]
-
 FAMILY = "family:"
 """What the name of a member begins with."""
 FAMILIES: dict[str, str] = {
@@ -59,8 +58,6 @@ def make(name: str, rows: int) -> np.ndarray:
 
 def switches(name: str, rows: int) -> generators.Switches:
     """The switching schedule of a member of the family "revisit"."""
-    if parse(name)[0] != "revisit":
-        raise InputError(f"trace {name!r} has no switching schedule: needs 'family:revisit:SEED'")
     arguments = settings(name)[1]
     num_contexts = len(arguments.pop("levels"))
     arguments.pop("noise")

@@ -1,7 +1,6 @@
 """A trace in less time: `3@1/20` is trace 3, played 20 times as fast.
 
-Of so many rows of the trace every 20th is taken: all of its contexts still occur, for a shorter
-time each.
+Every 20th row of the trace is taken: all of its contexts still occur, for a shorter time each.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from lcpo.contexts.generators import Switches
-from lcpo.errors import InputError
-from lcpo.values import shown
+from lcpo.values import refuse, shown
 
 SIGN = "@"
 WHOLE = Fraction(1)
@@ -23,22 +21,21 @@ _LARGEST = 10**9
 
 def read(what: str, text: str) -> Fraction:
     """A fraction above 0 and up to 1; InputError for anything else."""
-    need = "a fraction above 0 and up to 1, such as 1/20"
     try:
         found = Fraction(text) if len(text) < 40 and re.fullmatch(_NUMBER, text) else None
     except ZeroDivisionError:
         found = None
     if found is None or not 0 < found <= 1 or found.denominator > _LARGEST:
-        raise InputError(f"{what} = {shown(text)}: needs {need}")
+        refuse(what, text, "a fraction above 0 and up to 1, such as 1/20")
     return found
 
 
-def split(name: str) -> tuple[str, Fraction]:
-    """(trace, fraction) of `TRACE@FRACTION`; of any other name: all of it."""
+def split(name: str) -> tuple[str, Fraction, str]:
+    """(trace, fraction, fraction as written) of `TRACE@FRACTION`; of any other name: all of it."""
     found = re.fullmatch(f"(.+){SIGN}({_NUMBER})", name)
     if found is None:
-        return name, WHOLE
-    return found[1], read(f"fraction of trace {shown(name)}", found[2])
+        return name, WHOLE, ""
+    return found[1], read(f"fraction of trace {shown(name)}", found[2]), found[2]
 
 
 def rows_before(rows: int, fraction: Fraction) -> int:

@@ -102,7 +102,7 @@ def bursts(
     calm_rng, turn_rng, axes_rng, noise_rng = np.random.default_rng(seed).spawn(4)
     axes = np.zeros((2, channels))
     found = np.linalg.qr(axes_rng.standard_normal((channels, 2)))[0].T
-    axes[: len(found)] = found
+    axes[: len(found)] = found  # a single channel has one axis
     calms = np.diff(_starts(rows, calm, jitter, calm_rng), append=rows)
     turns = turn_rng.integers(1, max_turns + 1, len(calms)) * turn
     ends = np.cumsum(calms + turns)
@@ -212,8 +212,7 @@ def revisit_switches(
     """
     _need(rows, dwell=dwell)
     length_rng, order_rng, _ = np.random.default_rng(seed).spawn(3)
-    starts = _starts(rows, dwell, jitter, length_rng)
-    return _visits(starts, num_contexts, order, order_rng)
+    return _visits(_starts(rows, dwell, jitter, length_rng), num_contexts, order, order_rng)
 
 
 def turns(rows: int, *, num_contexts: int = 3, dwell: int) -> np.ndarray:

@@ -8,17 +8,18 @@ measured strength. See docs/contexts.md.
 from __future__ import annotations
 
 import importlib.resources
+from typing import Any
 
 import numpy as np
 
 from lcpo import defaults
-from lcpo.contexts import ends, fractions, generators
+from lcpo.contexts import generators
 from lcpo.defaults import ENVIRONMENTS, MILLION
 from lcpo.errors import InputError
 from lcpo.names import unknown
 
 
-def wind_scale(env: str, trace: object) -> float:
+def wind_scale(env: str, trace: Any) -> float:
     """The factor on the wind behind the published tables; 1 on traces that are not the paper's.
 
     The paper divides the wind by 8 in 8 of its 20 (environment, trace) pairs.
@@ -28,12 +29,14 @@ def wind_scale(env: str, trace: object) -> float:
     if divisors is None:
         known = [name for name, found in windy.items() if found]
         raise InputError(unknown("windy environment", env, known))
-    name, _ = ends.split(fractions.split(str(trace))[0])
-    return 1.0 / divisors[int(name) - 1] if name in ("1", "2", "3", "4") else 1.0
+    from lcpo.contexts.refs import TraceRef  # which knows the traces of this module
+
+    source = "" if trace is None else TraceRef.parse(trace).source
+    return 1.0 / divisors[int(source) - 1] if source in ("1", "2", "3", "4") else 1.0
 
 
-def default_scale(env: str, trace: object) -> float:
-    """What a trace is multiplied by if nobody says: the wind scale, or 1."""
+def default_scale(env: str, trace: Any) -> float:
+    """The default factor on a trace: the wind scale, or 1."""
     return wind_scale(env, trace) if defaults.of(env).wind_divisors else 1.0
 
 
@@ -56,7 +59,7 @@ def trace_1(rows: int = 20 * MILLION) -> np.ndarray:
 def trace_2(rows: int = 20 * MILLION, draw: int = 0) -> np.ndarray:
     """Slow drift that swings through +-3.9, diffusion 5e-4 and 7.8e-4 per root step.
 
-    `draw`: of the bridges between the digitised points, which the figure does not tell; trace 2 has
+    `draw`: of the bridges between the digitised points, which the figure does not show; trace 2 has
     the first. A finding should not depend on it.
     """
     return _bridge_points(rows, number=2, diffusion=(5.0e-4, 7.8e-4), draw=draw)

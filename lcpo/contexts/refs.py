@@ -3,7 +3,7 @@
     TraceRef.parse("mine.csv[rate]+repeat@1/20")
     TraceRef("mine.csv", ("rate",), "+repeat", Fraction(1, 20))
 
-are the same. The value knows what it is without making rows (`describe`, `shape`, `switches`,
+are equal. The value describes itself without making rows (`describe`, `shape`, `switches`,
 `notes`), makes them (`make`), and keeps those that runs of this process share (`load`, `digest`).
 """
 
@@ -16,18 +16,20 @@ import weakref
 from collections.abc import Hashable
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from lcpo import values as plain_values
 from lcpo.archives import digest
-from lcpo.contexts import columns, ends, families, files, fractions, generators
+from lcpo.contexts import columns, families, files, fractions
 from lcpo.contexts.catalogue import TRACES, Trace
 from lcpo.contexts.families import FAMILIES, FAMILY
 from lcpo.contexts.generators import Switches
 from lcpo.errors import InputError
 from lcpo.names import unknown
+
+REPEAT, HOLD = "+repeat", "+hold"
+"""What comes after the end of a trace: it begins again, or its last row stays."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -39,9 +41,11 @@ class TraceRef:
     columns: tuple[str, ...] | None = None
     """Of a file, by name or by number from 1; None: all but the time."""
     ending: str = ""
-    """`ends.REPEAT`, `ends.HOLD`, or nothing."""
+    """`REPEAT`, `HOLD`, or nothing."""
     fraction: Fraction = fractions.WHOLE
     """Of its time, in which it is played."""
+    written: str = dataclasses.field(default="", compare=False)
+    """The fraction as a user or a file wrote it, such as 0.05: folders are named after it."""
 
     @classmethod
     def parse(cls, trace: str | os.PathLike[str] | TraceRef) -> TraceRef:
@@ -49,15 +53,16 @@ class TraceRef:
         if isinstance(trace, TraceRef):
             return trace
         text = os.fspath(trace) if isinstance(trace, os.PathLike) else trace
-        text, fraction = fractions.split(plain_values.name("trace", text))
-        text, ending = ends.split(text)
-        return cls(*columns.split(text), ending, fraction)
+        text, fraction, written = fractions.split(plain_values.name("trace", text))
+        ends = [end for end in (REPEAT, HOLD) if text.endswith(end) and text != end]
+        ending = ends[0] if ends else ""
+        return cls(*columns.split(text.removesuffix(ending)), ending, fraction, written)
 
     def __str__(self) -> str:
         """As `parse` reads it."""
         chosen = "" if self.columns is None else f"[{','.join(self.columns)}]"
-        faster = "" if self.fraction == 1 else f"{fractions.SIGN}{self.fraction}"
-        return f"{self.source}{chosen}{self.ending}{faster}"
+        faster = self.written or ("" if self.fraction == 1 else str(self.fraction))
+        return f"{self.source}{chosen}{self.ending}{faster and fractions.SIGN}{faster}"
 
     def __repr__(self) -> str:
         """The text in quotes, as messages show it."""
@@ -66,11 +71,13 @@ class TraceRef:
     @property
     def whole(self) -> TraceRef:
         """The same trace at its own speed."""
-        return dataclasses.replace(self, fraction=fractions.WHOLE)
+        return dataclasses.replace(self, fraction=fractions.WHOLE, written="")
 
     def faster(self, fraction: Fraction) -> TraceRef:
         """The same trace in a fraction of the time that it takes now."""
-        return dataclasses.replace(self, fraction=self.fraction * fraction)
+        if fraction == 1:
+            return self
+        return dataclasses.replace(self, fraction=self.fraction * fraction, written="")
 
     @property
     def family(self) -> str | None:
@@ -114,11 +121,11 @@ class TraceRef:
     def notes(self) -> tuple[str, ...]:
         """What a user should know of it: which columns of a file are left out."""
         time: tuple[str, ...] = ()
-        with contextlib.suppress(InputError):  # whoever needs the rows reports a missing file
+        with contextlib.suppress(InputError):  # a missing file is reported where rows are needed
             time = self.describe().time if self.is_file else ()
         named = " and ".join(repr(column) for column in time)
-        told = f"{self}: column {named} is the time, and left out; --columns chooses"
-        return (told,) if time else ()
+        note = f"{self}: column {named} is the time, and left out; --columns chooses"
+        return (note,) if time else ()
 
     @property
     def has_switches(self) -> bool:
@@ -153,14 +160,20 @@ class TraceRef:
         length = self._num_rows(trace, rows)
         try:
             values = check(trace.make(length), str(self))
-            return values if scale == 1.0 else self._scaled(values, scale)
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+                values = values if scale == 1.0 else values * np.float32(scale)
         except MemoryError as error:
             raise InputError(f"trace {self!r}: {length:,} rows do not fit into memory") from error
+        if not np.isfinite([values.min(), values.max()]).all():
+            raise InputError(
+                f"trace {self!r} times {scale:g} is not finite in float32: give a smaller scale"
+            )
+        return values
 
     def load(self, rows: int | None = None, scale: float = 1.0) -> np.ndarray:
-        """What `make` gives, shared: nobody may write into it.
+        """What `make` gives, shared and read-only.
 
-        The last trace that was loaded is kept, and all that somebody holds.
+        The last trace that was loaded is kept, and every one that is in use.
         """
         return _shared.find(self, rows, scale)[0]
 
@@ -169,7 +182,7 @@ class TraceRef:
         return _shared.digest(self, rows, scale)
 
     def file_digest(self, rows: int | None, scale: float) -> str | None:
-        """The same of a file, whose rows may change; None: it is no file."""
+        """The fingerprint of a file, whose rows may change; None: it is not a file."""
         return self.digest(rows, scale) if self.is_file else None
 
     def _num_rows(self, trace: Trace, rows: int | None) -> int:
@@ -187,16 +200,6 @@ class TraceRef:
             )
         return trace.length
 
-    def _scaled(self, values: np.ndarray, scale: float) -> np.ndarray:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is told
-            scaled = values * np.float32(scale)
-        largest = max(abs(float(scaled.min())), abs(float(scaled.max())))
-        if not np.isfinite(largest):
-            raise InputError(
-                f"trace {self!r} times {scale:g} is not finite in float32: give a smaller scale"
-            )
-        return scaled
-
 
 class _Shared:
     """The rows that runs of this process share, and their digests."""
@@ -208,7 +211,7 @@ class _Shared:
         self.digests: dict[Hashable, str] = {}
 
     def find(self, trace: TraceRef, rows: int | None, scale: float) -> tuple[np.ndarray, Hashable]:
-        """The rows, and the key that they are kept by; a file that was written anew has another."""
+        """The rows, and the key that they are kept by; a file that has changed gets a new one."""
         key = (trace, rows, scale, files.stamp(trace.source) if trace.is_file else None)
         found = self.in_use.get(key)
         if found is None:
@@ -229,44 +232,41 @@ class _Shared:
 _shared = _Shared()
 
 
-class _About(NamedTuple):
-    """What is kept of a file that was read: whoever plans a run asks for it several times."""
-
-    shape: tuple[int, ...]
-    names: tuple[str, ...]
-    time: tuple[str, ...]
-
-
-_abouts: dict[Hashable, _About] = {}
-"""By file, columns, and when it was written."""
+_files: dict[Hashable, Trace] = {}
+"""By file, columns, and when it was written: planning a run asks several times."""
 
 
 def _of_file(trace: TraceRef) -> Trace:
-    """The trace in a file. It is read now, if that has not been done, and then by `make`."""
+    """The trace in a file. The first call reads it, and what it returns makes no second read."""
     file = trace.source
     wanted = None if trace.columns is None else tuple(column.strip() for column in trace.columns)
     key = (file, wanted, files.stamp(file))
-    about, content = _abouts.get(key), None
-    if about is None:
-        content = files.read(file, wanted)
-        about = _abouts[key] = _About(content.values.shape, content.names, content.time)
+    if key in _files:
+        return _files[key]
+    content = files.read(file, wanted)
+    rows, channels = content.values.shape
 
-    def make(rows: int) -> np.ndarray:
-        return (content or files.read(file, wanted)).values
+    def read_again(rows: int) -> np.ndarray:
+        return files.read(file, wanted).values
 
-    length, channels = about.shape
-    return Trace(f"the file {trace}", channels, length, make, None, about.names, about.time)
+    help = f"the file {trace}"
+    found = Trace(help, channels, rows, read_again, None, content.names, content.time)
+    _files[key] = found
+    return found._replace(make=lambda rows: content.values)
 
 
 def _endless(trace: TraceRef, ending: str) -> Trace:
-    """A trace that goes on after its end."""
+    """A trace that continues after its end."""
     found = trace.describe()
     length = found.length
     if length is None:
         raise InputError(f"trace {trace!r} has no end: leave {ending} out")
 
     def make(rows: int) -> np.ndarray:
-        return ends.extend(found.make(length), rows, ending)
+        values, places = found.make(length), np.arange(rows)
+        if ending == REPEAT:
+            return values[places % length]
+        return values[np.minimum(places, length - 1)]
 
     return found._replace(length=None, make=make, switches=None)
 
@@ -300,15 +300,13 @@ def check(values: np.ndarray, name: str) -> np.ndarray:
         raise InputError(f"trace {name!r} holds {kind}: needs an array of real numbers")
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"trace {name!r} has shape {values.shape}: needs [rows, channels]")
-    size = generators.BLOCK
-    for start in range(0, len(values), size):
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is told
-            block = np.asarray(values[start : start + size], np.float32)
-        bad = np.argwhere(~np.isfinite(block))
-        if len(bad):
-            row, column = bad[0, 0] + start, bad[0, 1]
-            raise InputError(
-                f"trace {name!r}: row {row + 1}, column {column + 1} (counted from 1) is "
-                f"{values[row, column]}: every entry must be finite in float32"
-            )
-    return np.ascontiguousarray(values, np.float32)
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+        found = np.ascontiguousarray(values, np.float32)
+    finite = np.isfinite(found)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise InputError(
+            f"trace {name!r}: row {row + 1}, column {column + 1} (counted from 1) is "
+            f"{values[row, column]}: every entry must be finite in float32"
+        )
+    return found

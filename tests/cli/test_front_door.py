@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import names
 import pytest
 from commands import run
 
 import lcpo
-from lcpo.cli import flags
+from lcpo.cli import HELP, flags
+from lcpo.cli.flags import Option
 from lcpo.cli.main import COMMANDS
 from lcpo.errors import InputError
 from lcpo.run.store.plans import planned_jobs
@@ -20,6 +23,17 @@ from lcpo.study.paper import STUDIES, find_study
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     assert capsys.readouterr().out == f"lcpo {lcpo.__version__}\n"
+
+
+def test_names_and_help_need_no_jax() -> None:
+    """Each is there at once, from tables that hold what the registries do."""
+    code = "import sys; from lcpo.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
+    for word in ("--help", "list"):
+        shown = subprocess.run([sys.executable, "-c", code, word], capture_output=True, text=True)
+        assert "jax" not in shown.stdout.splitlines()[-1].split(), shown.stderr
+    assert list(HELP) == list(COMMANDS)
+    how = "python tests/support/names.py writes it anew"
+    assert names.FILE.read_text("utf-8") == names.content(), how
 
 
 def test_public_names() -> None:
@@ -38,11 +52,8 @@ def test_help_of_commands_that_need_a_name(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize(("word", "value"), [("1e5", 100_000), ("400", 400), ("2.0", 2)])
 def test_whole_numbers(word: str, value: int) -> None:
-    known: list[flags.Option] = [
-        ("steps", int | None, "", None),
-        ("sizes", tuple[int, ...], "", ()),
-    ]
-    found = flags.parse("x", "", ["--steps", word, "--sizes", word], known)
+    known = [Option("steps", int | None, "", None), Option("sizes", tuple[int, ...], "", ())]
+    found = flags.parse("x", ["--steps", word, "--sizes", word], known)
     assert (found.steps, found.sizes) == (value, (value,))
     assert type(found.steps) is int
 
@@ -50,7 +61,7 @@ def test_whole_numbers(word: str, value: int) -> None:
 @pytest.mark.parametrize("word", ["1.5", "1e-3", "nan", "inf", "1e400", "x", ""])
 def test_no_whole_numbers(word: str) -> None:
     with pytest.raises(InputError, match="needs a whole number"):
-        flags.parse("x", "", ["--steps", word], [("steps", int, "", 1)])
+        flags.parse("x", ["--steps", word], [Option("steps", int, "", 1)])
 
 
 def test_train_alone(

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from lcpo.contexts import TraceRef
+from lcpo.run.plan.job import Job
+from lcpo.run.plan.plan import plan
 
 
 @pytest.mark.parametrize(
@@ -16,6 +18,7 @@ from lcpo.contexts import TraceRef
     [
         ("3", ("3", None, "", Fraction(1))),
         ("3@1/20", ("3", None, "", Fraction(1, 20))),
+        ("3@0.05", ("3", None, "", Fraction(1, 20))),
         ("family:drift:7+hold", ("family:drift:7", None, "+hold", Fraction(1))),
         ("a/b.csv[x,2]+repeat@1/4", ("a/b.csv", ("x", "2"), "+repeat", Fraction(1, 4))),
         ("+repeat", ("+repeat", None, "", Fraction(1))),
@@ -27,6 +30,15 @@ def test_parts(text: str, fields: tuple) -> None:
     assert str(trace) == text
     assert repr(trace) == repr(text)
     assert TraceRef.parse(trace) is trace
+
+
+def test_runs_are_named_after_a_fraction_as_it_was_written() -> None:
+    """So a folder that an earlier version called 3@0.05 is still found, and is the same trace."""
+    (job,) = plan("a2c", "pendulum", trace="3@0.05", steps=400, seeds=[0])
+    assert job.name == "a2c-pendulum-3@0.05-s0"
+    assert Job.from_json(job.to_json(), "") == job
+    assert job.trace == TraceRef.parse("3@1/20") != TraceRef.parse("3")
+    assert str(TraceRef.parse("3@0.5").faster(Fraction(1, 2))) == "3@1/4"
 
 
 def test_rows_are_shared_until_their_file_changes(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_sound_ones_pass(env: Any) -> None:
     told = findings(env, "ok")
     assert "the same seed gives the same course, alone and beside other worlds" in told
     assert "the context" in told
-    assert ("saved worlds go on exactly" in told) == is_host(env)
+    assert ("saved worlds continue exactly" in told) == is_host(env)
 
 
 PROBLEMS = {

@@ -810,7 +810,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-runs-no-report", "lcpo/cli/reproduce.py",
-        "if jobs and not any(", "if not any(",
+        "if self.jobs and not any(", "if not any(",
         (f"{OOD_VS_CPD}a_study_without_runs_is_reproduced",),
         "a study that trains nothing shows nothing",
     ),
@@ -1368,18 +1368,18 @@ MUTANTS = (
         (f"{COLUMNS}what_is_no_time_stays",), "a context is left out for its name alone",
     ),
     Mutant(
-        "columns-in-the-order-of-the-file", "lcpo/contexts/csv_files.py",
+        "columns-in-the-order-of-the-file", "lcpo/contexts/files.py",
         "every = len(kept) == count and kept == sorted(kept)",
         "every = len(kept) == count",
         (f"{COLUMNS}columns_in_the_order_asked_for",), "columns are not in the order asked for",
     ),
     Mutant(
-        "repeat-holds", "lcpo/contexts/ends.py",
+        "repeat-holds", "lcpo/contexts/refs.py",
         "if ending == REPEAT:", "if not ending:",
         (f"{COLUMNS}after_the_end",), "a trace that should begin again stands still",
     ),
     Mutant(
-        "noise-is-not-told", "lcpo/study/advice/constraint.py",
+        "noise-is-not-told", "lcpo/study/advice/findings.py",
         "if sigma >= noise:", "if sigma >= 0.01 * noise:",
         ("tests/test_comparison.py::test_a_sigma_below_the_noise_is_told",),
         "a constraint that acts on noise is not told",

@@ -365,7 +365,9 @@ def test_the_second_of_two_drivers_is_refused_and_ctrl_c_stops_the_first(
     assert process.returncode == 130
     last = shown.splitlines()[-1]
     assert last.startswith("stopped: saved at step")
-    assert last.endswith(f" of 3,000,000 for 2 runs; `lcpo train --resume --out {out}` goes on")
+    assert last.endswith(
+        f" of 3,000,000 for 2 runs; to continue, run `lcpo train --resume --out {out}`"
+    )
     assert shown.count("stopped:") == 1, "no run has crashed"
     assert sorted(path.name for path in out.iterdir()) == ["plan.json", "runs"]
 

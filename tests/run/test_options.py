@@ -31,7 +31,7 @@ def test_calls_and_commands_offer_its_fields_with_its_defaults() -> None:
 
 def test_a_command_line_becomes_the_record() -> None:
     words = ["--out", "x", "--workers", "2", "--track", "jsonl", "--keep-state"]
-    found = flags.parse("train", "", words, runs.RUN_OPTIONS)
+    found = flags.parse("train", words, runs.RUN_OPTIONS)
     how = flags.made(RunOptions, found, progress=False)
     wanted = RunOptions(Path("x"), False, 2, keep_state=True, track=("jsonl",), progress=False)
     assert how == wanted

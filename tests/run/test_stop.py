@@ -77,8 +77,8 @@ def test_the_second_signal_ends_at_once_and_says_what_is_lost(
     shown = capsys.readouterr().err.splitlines()[-1]
     assert shown == (
         "stopped: nothing is saved for 1 run: not started, or still compiling; lost: up to 120 "
-        "steps of a run, since its last checkpoint; "
-        f"`lcpo train --resume --out {tmp_path}/o` goes on"
+        "steps of a run, since its last checkpoint; to continue, run "
+        f"`lcpo train --resume --out {tmp_path}/o`"
     )
 
 

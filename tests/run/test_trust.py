@@ -149,7 +149,9 @@ def test_code_of_ones_own_needs_a_word(tmp_path: Path, monkeypatch: pytest.Monke
     out = tmp_path / "o"
     lcpo.train("own_code:agent", "own_code:Mine", trace="revisit", steps=400, seeds=1, workers=0,
                config=SMALL, out=out, progress=False)  # fmt: skip
-    with pytest.raises(InputError, match=r"'own_code:agent', which is no part of lcpo.*trust=True"):
+    with pytest.raises(
+        InputError, match=r"'own_code:agent', which is not part of lcpo.*trust=True"
+    ):
         lcpo.load(out)
     assert lcpo.load(out, trust=True).act(np.zeros(9)).shape == (1,)
     plan_file = str(out / "plan.json")

@@ -136,8 +136,7 @@ def test_warning() -> None:
         f"try sigma = {found.suggested:g}"
     )
     assert inactivity_warning(found, 0.05) is None
-    assert inactivity_warning(contexts.get("3"), 1.0) is None
-    assert inactivity_warning(contexts.get("3"), 1.0, scale=0.125) == inactivity_warning(found, 1.0)
+    assert inactivity_warning(calibrate(contexts.get("3")), 1.0) is None
 
 
 def test_warning_with_the_share_measured_in_a_run() -> None:
@@ -155,7 +154,9 @@ def test_warning_names_the_true_percentile() -> None:
     """Never a fifth of the past, yet some of it is farther away than sigma."""
     trace = np.concatenate([np.zeros(90_000), np.full(2_000, 3.0), np.zeros(8_000)])
     far = trace + 0.1 * np.sin(np.arange(100_000) / 9_000)
-    warning = inactivity_warning(far[:, None], 1.5, rows=100_000, lookback=Lookback(rounds=1))
+    warning = inactivity_warning(
+        calibrate(far[:, None], rows=100_000, lookback=Lookback(rounds=1)), 1.5
+    )
     assert warning is not None
     assert "above the 97th percentile" in warning or "above the 96th percentile" in warning
 

@@ -14,13 +14,13 @@ import pytest
 
 import lcpo
 from lcpo.cli import main
+from lcpo.policy import find_runs
 from lcpo.run.drive import frozen
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.results import load_results
 from lcpo.study.measure import stats
 from lcpo.study.play import video
-from lcpo.study.play.clip import play
-from lcpo.study.play.evaluate import evaluate, find_runs
+from lcpo.study.play.evaluate import evaluate
 
 SMALL: dict[str, Any] = {"hidden": [4], "rollout_length": 20}
 QUIET: dict[str, Any] = {"workers": 0, "progress": False}
@@ -69,7 +69,7 @@ def test_the_command_writes_what_it_prints(
     words = ["evaluate", str(runs), "--seeds", "2", "--trace", "iid"]
     assert main.main([*words, "--out", str(tmp_path / "e")]) == 0
     shown = capsys.readouterr().out
-    assert "pendulum, trace iid, 600 steps; nothing is learnt" in shown
+    assert "pendulum, trace iid, 600 steps; frozen policies" in shown
     assert (tmp_path / "e" / "table.txt").read_text().strip() in shown
     rows = list(csv.DictReader(io.StringIO((tmp_path / "e" / "seeds.csv").read_text())))
     assert [(row["seed_of_run"], row["seed"]) for row in rows] == [
@@ -113,7 +113,7 @@ def test_a_user_environment_needs_trust(tmp_path: Path) -> None:
     with pytest.raises(lcpo.InputError, match="takes no trace"):
         evaluate(out, trace="3", trust=True)
     setup, agent = frozen.load_agent(find_runs(out)[0])
-    shots = list(play(setup, agent, seed=0, start=0, steps=3))
+    shots = list(video.play(setup, agent, seed=0, start=0, steps=3))
     assert [shot.step for shot in shots] == [1, 2, 3]
     assert shots[0].picture is None
 
@@ -135,7 +135,7 @@ def test_the_video_shows_every_step(runs: Path, tmp_path: Path) -> None:
         assert picture.size == (600, 540)
     setup, agent = frozen.load_agent(find_runs(runs)[0])
     there = frozen.elsewhere(setup, steps=20)
-    shots = list(play(there, agent, seed=0, start=7, steps=4))
+    shots = list(video.play(there, agent, seed=0, start=7, steps=4))
     np.testing.assert_allclose([shot.context for shot in shots], there.trace()[8:12])
     assert shots[3].total == pytest.approx(sum(shot.reward for shot in shots))
     frames = [np.asarray(frame) for frame in video.make_frames("x", shots)]
@@ -151,10 +151,10 @@ def test_an_episode_ends_and_another_begins() -> None:
         plan("tabular-a2c", "grid-world", trace="grid-world", steps=200, seeds=1)[0]
     )
     agent = there.agent.init(there.config, there.spec, jax.random.key(0))
-    shots = list(play(there, agent, seed=0, start=0, steps=25))
+    shots = list(video.play(there, agent, seed=0, start=0, steps=25))
     assert [shot.step for shot in shots if shot.ended] == [20]
     assert shots[20].total == shots[20].reward, "a new episode counts from 0"
     assert shots[0].picture is not None
     trapped = there.trace()[:, 1].argmax()
-    shots = list(play(there, agent, seed=0, start=int(trapped) - 1, steps=21))
+    shots = list(video.play(there, agent, seed=0, start=int(trapped) - 1, steps=21))
     assert [shot.context[1] for shot in shots] == [0.0] * 20 + [1.0]

@@ -23,6 +23,6 @@ def test_the_first_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     shown = "".join(output.get("text", "") for output in outputs)
-    assert "nothing is learnt" in shown
+    assert "frozen policies" in shown
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 3
     assert sum("image/gif" in output.get("data", {}) for output in outputs) == 1

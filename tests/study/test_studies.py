@@ -40,7 +40,7 @@ def test_every_study_has_the_shared_options(name: str) -> None:
     assert issubclass(study.Options, Options)
     options = class_fields(study.Options)
     assert {option[0] for option in options} >= SHARED
-    assert all(help for _, _, help, _ in options), "the string under each field is its help"
+    assert all(option.help for option in options), "the string under each field is its help"
     assert study.help
 
 

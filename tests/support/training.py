@@ -11,7 +11,7 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import contexts
 from lcpo.agents import AGENTS, presets
-from lcpo.contexts import probe
+from lcpo.contexts import catalogue
 from lcpo.envs.base import CompiledEnv
 from lcpo.run.drive.base import Program, Run, RunState
 from lcpo.run.drive.compiled import make_chunk, make_init
@@ -76,9 +76,7 @@ def near(found: np.ndarray, expected: Sequence[float]) -> None:
 
 
 TWO_CONTEXTS = contexts.get("two-contexts")
-FIRST, SECOND, AGAIN = (
-    n // SMALL["rollout_length"] for n in (probe.FIRST, probe.SECOND, probe.AGAIN)
-)
+FIRST, SECOND, AGAIN = (n // SMALL["rollout_length"] for n in catalogue.PROBE)
 """Updates in context A, in B, and back in A."""
 
 

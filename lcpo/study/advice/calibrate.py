@@ -41,6 +41,8 @@ MAX_UPDATES = 1000
 """Updates simulated; further ones are skipped, evenly."""
 MAX_WINDOWS = 50_000_000
 """Rows of the trace that one update looks at: about a GiB of them."""
+ALIKE = "the contexts of the past differ no more than those within one rollout"
+"""Why no sigma is suggested."""
 
 
 class Calibration(NamedTuple):
@@ -57,7 +59,7 @@ class Calibration(NamedTuple):
     far: float | None
     sigmas: tuple[float, ...]
     suggested: float | None
-    """None: the contexts of the past differ no more than those within a rollout."""
+    """None: `ALIKE`."""
     channels: tuple[str, ...] = ()
     """Their names, where they have any."""
 
@@ -100,8 +102,8 @@ def calibrate(
     """Simulate the detector along a trace (a name, a file, or an array [rows, channels]).
 
     `sigmas`: to be tabulated; None: eight, over the distances that occur. `scale` multiplies the
-    contexts; `rows` are the steps of the run (None: all of the trace, or 2
-    million where it can have any length).
+    contexts; `rows` are the steps of the run (None: all of the trace, or 2 million where it can
+    have any length).
     """
     _check_settings(lookback, scale)
     rows = None if rows is None else plain_values.whole("rows", rows)
@@ -161,10 +163,15 @@ def _sampled(num_updates: int) -> np.ndarray:
     return np.unique(np.linspace(0, num_updates - 1, count).round().astype(np.int64))
 
 
+def _history_means(values: np.ndarray, index: np.ndarray, lags: int) -> np.ndarray:
+    """Contexts as the detector sees them: means over the last `lags` rows."""
+    return trace_windows(values, index, lags).mean(axis=1, dtype=np.float64)
+
+
 def _rollout(values: np.ndarray, update: int, lookback: Lookback) -> np.ndarray:
     """The contexts of an update as the detector sees them."""
-    first = update * lookback.rollout_length
-    return _history_means(values, np.arange(first, first + lookback.rollout_length), lookback.lags)
+    index = update * lookback.rollout_length + np.arange(lookback.rollout_length)
+    return _history_means(values, index, lookback.lags)
 
 
 def _spread(contexts: np.ndarray) -> np.ndarray:
@@ -210,7 +217,6 @@ def _check_settings(lookback: Lookback, scale: float) -> None:
 def summary(calibration: Calibration) -> str:
     """The calibration as text for a terminal."""
     c = calibration
-    suggested = c.suggested
     lines = [
         f"trace {c.name}: {c.rows:,} steps, {c.num_updates:,} updates "
         f"({len(c.step):,} simulated), contexts times {c.scale:g}",
@@ -226,36 +232,24 @@ def summary(calibration: Calibration) -> str:
         "  active     " + "".join(f"{100 * c.activity(s):>6.1f} %" for s in c.sigmas),
         "",
     ]
-    if suggested is None:
+    if c.suggested is None:
         lines.append(f"no sigma suggested: {ALIKE}")
     else:
-        share = 100 * c.activity(suggested)
-        lines.append(f"suggested sigma = {suggested:g} (active in {share:.1f} % of updates)")
+        share = 100 * c.activity(c.suggested)
+        lines.append(f"suggested sigma = {c.suggested:g} (active in {share:.1f} % of updates)")
     return "\n".join(lines)
 
 
-ALIKE = "the contexts of the past differ no more than those within one rollout"
-
-
-def inactivity_warning(
-    trace: str | np.ndarray | Calibration,
-    sigma: float,
-    active: float | None = None,
-    **settings: Any,
-) -> str | None:
+def inactivity_warning(c: Calibration, sigma: float, active: float | None = None) -> str | None:
     """The warning for an LCPO run whose constraint is (almost) never active, else None.
 
-    `active` is the share of updates measured in a run; without it the simulated share is taken.
-    `settings` go to `calibrate`.
+    `active`: share of the updates of a run in which it was; None: the simulated share.
     """
-    if active is not None and active >= RARE:
-        return None
-    c = trace if isinstance(trace, Calibration) else calibrate(trace, **settings)
-    active = c.activity(sigma) if active is None else active
+    expected = c.activity(sigma)
+    active = expected if active is None else active
     if active >= RARE:
         return None
     head = f"active in {100 * active:.1f} % of updates: "
-    expected = c.activity(sigma)
     if expected >= RARE:
         return head + (
             f"sigma = {sigma:g} should make it {100 * expected:.1f} % over the whole trace; "
@@ -282,22 +276,15 @@ def plot(calibration: Calibration, path: str | Path | None = None) -> Any:
     grid = np.linspace(0.0, top, 400)
     axes[1].plot(grid, [100 * c.activity(s) for s in grid], color="#1f4e79")
     axes[1].plot(c.sigmas, [100 * c.activity(s) for s in c.sigmas], "o", ms=4, color="#1f4e79")
-    axes[1].set(
-        xlabel="sigma",
-        ylabel="updates (%)",
-        title="Constraint active",
-        xlim=(0, top),
-        ylim=(0, 101),
-    )
+    axes[1].set(xlabel="sigma", ylabel="updates (%)", title="Constraint active")
+    axes[1].set(xlim=(0, top), ylim=(0, 101))
     axes[2].plot(c.step / 1e6, c.reach, ".", ms=2, color="#1f4e79")
-    axes[2].set(
-        xlabel="million steps", ylabel="sigma", title="Active for every sigma below", ylim=(0, top)
-    )
+    axes[2].set(xlabel="million steps", ylabel="sigma", title="Active for every sigma below")
+    axes[2].set(ylim=(0, top))
     if c.suggested is not None:
         label = f"suggested: {c.suggested:g}"
-        for axis in axes[:2]:
-            axis.axvline(c.suggested, color="#c0504d", lw=1.2, label=label)
-        axes[2].axhline(c.suggested, color="#c0504d", lw=1.2, label=label)
+        for draw in (axes[0].axvline, axes[1].axvline, axes[2].axhline):
+            draw(c.suggested, color="#c0504d", lw=1.2, label=label)
         axes[1].legend(frameon=False)
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
@@ -316,11 +303,6 @@ def _load(trace: Contexts, rows: int | None) -> tuple[str | TraceRef, np.ndarray
     if rows is not None and rows > len(values):
         raise InputError(f"the trace has {len(values):,} rows, {rows:,} were asked for")
     return "array", values
-
-
-def _history_means(values: np.ndarray, index: np.ndarray, lags: int) -> np.ndarray:
-    """Contexts as the detector sees them: means over the last `lags` rows."""
-    return trace_windows(values, index, lags).mean(axis=1, dtype=np.float64)
 
 
 def _draw(seen: int, capacity: int, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What is wrong with an environment? `lcpo check-env` plays with it and tells, with what to do.
+"""What is wrong with an environment? `lcpo check-env` plays with it, and reports what to change.
 
 `lcpo.run.plan.check` looks at shapes before a run; this plays a few episodes. All kinds of
 environments are examined as host worlds.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,16 +30,7 @@ class Finding(NamedTuple):
     text: str
 
 
-def _ok(text: str) -> Finding:
-    return Finding("ok", text)
-
-
-def _note(text: str) -> Finding:
-    return Finding("note", text)
-
-
-def _problem(text: str) -> Finding:
-    return Finding("problem", text)
+_ok, _note, _problem = (partial(Finding, level) for level in ("ok", "note", "problem"))
 
 
 class Play(NamedTuple):
@@ -54,25 +46,22 @@ class Broken(Exception):
 
 
 def examine(env: AnyEnv, name: str = "the environment") -> Iterator[Finding]:
-    """Findings, the most basic first; the first problem that hinders the rest is the last."""
+    """Findings, the most basic first; a problem that prevents further checks is the last."""
     try:
-        yield from _findings(env, name)
+        if isinstance(env, GymnasiumEnv):
+            yield from _gymnasium_check(env)
+        yield from _check_shapes(env, name)
+        play = _play(env, seeds=(0, 1, 2))
+        yield _ok(f"{NUM_STEPS:,} steps of 3 worlds: finite numbers of the right shapes")
+        yield from _check_episodes(play)
+        scale = _out_of_scale(play)
+        yield _note(scale) if scale else _ok("observations are of a size that networks learn from")
+        yield from _check_determinism(env, play)
+        yield from _check_context(env, play)
+        if is_host(env):
+            yield from _check_saving(env)
     except Broken as broken:
         yield _problem(str(broken))
-
-
-def _findings(env: AnyEnv, name: str) -> Iterator[Finding]:
-    """All findings; raises Broken."""
-    if isinstance(env, GymnasiumEnv):
-        yield from _gymnasium_check(env)
-    yield from _check_shapes(env, name)
-    play = _play(env, seeds=(0, 1, 2))
-    yield _ok(f"{NUM_STEPS:,} steps of 3 worlds: finite numbers of the right shapes")
-    yield from _check_episodes(play)
-    yield from _check_scale(play)
-    yield from _check_determinism(env, play)
-    yield from _check_context(env, play)
-    yield from _check_saving(env)
 
 
 def _check_shapes(env: AnyEnv, name: str) -> Iterator[Finding]:
@@ -158,9 +147,8 @@ def _check_array(what: str, value: Any, shape: tuple[int, ...], dtype: type | No
     bad = np.argwhere(~np.isfinite(value))
     if len(bad):
         place = bad[0].tolist()
-        where = (
-            f"entry {place[1:]} of world {place[0]}" if place[1:] else f"that of world {place[0]}"
-        )
+        entry = f"entry {place[1:]}" if place[1:] else "that"
+        where = f"{entry} of world {place[0]}"
         raise Broken(f"{what}: {where} is {value[tuple(place)]}: needs finite numbers")
 
 
@@ -183,11 +171,6 @@ def _check_episodes(play: Play) -> Iterator[Finding]:
         yield _problem("reset(mask) changed worlds outside the mask: reset those alone")
 
 
-def _check_scale(play: Play) -> Iterator[Finding]:
-    text = _out_of_scale(play)
-    yield _note(text) if text else _ok("observations are of a size that networks learn from")
-
-
 def _out_of_scale(play: Play) -> str | None:
     columns = scales.out_of_scale(play.steps.obs)
     if not columns:
@@ -203,30 +186,24 @@ def scale_finding(env: AnyEnv, num_steps: int = 200) -> str | None:
     """Entries of the environment's observations that are out of scale, found by a short play."""
     try:
         return _out_of_scale(_play(env, seeds=(0,), num_steps=num_steps))
-    except Exception:  # it has run; why it does not now is not what was asked
+    except Exception:  # it has run before: a failure now is not what was asked
         return None
 
 
 def _check_determinism(env: AnyEnv, play: Play) -> Iterator[Finding]:
     again, alone = _play(env, seeds=(0, 1, 2)), _play(env, seeds=(1,))
-    size = env.spec.num_worlds
-
-    def same(a: Play, b: Play) -> bool:
-        pairs: Any = zip((a.starts, *a.steps[:6]), (b.starts, *b.steps[:6]), strict=True)
-        return all(np.array_equal(x, y) for x, y in pairs)
-
-    if not same(play, again):
+    if not _same((play.starts, *play.steps[:6]), (again.starts, *again.steps[:6])):
         yield _problem(
-            "the same seeds and actions gave another course: draw all random "
-            "numbers from the seed (Gymnasium: self.np_random), none from elsewhere"
+            "the same seeds and actions gave another course: draw all random numbers from the "
+            "seed (Gymnasium: self.np_random)"
         )
         return
-    mine = slice(size, 2 * size)
-    second = Play(play.starts[mine], [x[:, mine] for x in play.steps[:6]], False)
-    if not same(second, alone):
+    mine = slice(env.spec.num_worlds, 2 * env.spec.num_worlds)
+    second = (play.starts[mine], *(x[:, mine] for x in play.steps[:6]))
+    if not _same(second, (alone.starts, *alone.steps[:6])):
         yield _problem(
-            "a world went another way alone than beside others: worlds must "
-            "share nothing that changes"
+            "a world went another way alone than beside others: worlds must share nothing that "
+            "changes"
         )
     else:
         yield _ok("the same seed gives the same course, alone and beside other worlds")
@@ -234,40 +211,40 @@ def _check_determinism(env: AnyEnv, play: Play) -> Iterator[Finding]:
         yield _note("all seeds begin with the same observation")
 
 
+def _same(these: Any, those: Any) -> bool:
+    """Whether two sequences of arrays are equal."""
+    return all(np.array_equal(a, b) for a, b in zip(these, those, strict=True))
+
+
 def _check_context(env: AnyEnv, play: Play) -> Iterator[Finding]:
     spec = env.spec
     if spec.context.size == 0:
         yield _note(
-            "no context is declared: LCPO looks for states whose context is out "
-            "of distribution; declare one, or use --detector mahalanobis-full"
+            "no context is declared: LCPO looks for states whose context is out of distribution; "
+            "declare one, or use --detector mahalanobis-full"
         )
         return
     if env.advance == "own":
         entries = play.steps.obs[..., spec.context.start :]
         if (entries == entries[0]).all():
-            yield _problem(
-                f"the context did not change in {NUM_STEPS:,} steps: is it "
-                "at the place that was declared?"
-            )
+            still = f"the context did not change in {NUM_STEPS:,} steps"
+            yield _problem(f"{still}: is it at the place that was declared?")
         else:
-            span = [f"{x:.3g}" for x in (entries.min(), entries.max())]
-            yield _ok(f"the context moves, from {span[0]} to {span[1]}")
+            yield _ok(f"the context moves, from {entries.min():.3g} to {entries.max():.3g}")
         return
     calm, windy = _play(env, (0,), context=0.0), _play(env, (0,), context=1.0)
-    parts = ("obs", "reward", "terminated", "truncated")
-    if all(np.array_equal(getattr(calm.steps, k), getattr(windy.steps, k)) for k in parts):
+    if _same(calm.steps[:4], windy.steps[:4]):
         yield _problem(
-            "contexts of 0 and of 1 gave the same course: step must use the "
-            "context that it is given"
+            "contexts of 0 and of 1 gave the same course: step must use the context that it is "
+            "given"
         )
     else:
         yield _ok("the context changes the course")
 
 
 def _check_saving(env: AnyEnv) -> Iterator[Finding]:
-    """Host worlds: does a saved state go on exactly?"""
-    if not is_host(env):
-        return
+    """Host worlds: does a saved state continue exactly?"""
+    assert is_host(env)
     spec, count = env.spec, env.spec.num_worlds
     first, other = (env.open(count, [s + w for w in range(count)], 1) for s in (0, 100))
     action = np.zeros((count, spec.action_size), np.int32)
@@ -279,15 +256,14 @@ def _check_saving(env: AnyEnv) -> Iterator[Finding]:
         state = first.get_state()
         if state is None:
             yield _note(
-                "its state cannot be saved: a resumed run begins a new episode; "
-                "for an exact resume add get_state() -> dict of arrays and set_state"
+                "its state cannot be saved: a resumed run begins a new episode; for an exact "
+                "resume add get_state() -> dict of arrays and set_state"
             )
             return
         other.set_state({k: np.array(v) for k, v in state.items()})
         for _ in range(20):
             a, b = (worlds.step(action, context) for worlds in (first, other))
-            pairs: Any = zip(a, b, strict=True)
-            if not all(np.array_equal(x, y) for x, y in pairs):
+            if not _same(a, b):
                 yield _problem(
                     "worlds went another way after get_state and set_state: save all that changes"
                 )
@@ -296,7 +272,7 @@ def _check_saving(env: AnyEnv) -> Iterator[Finding]:
             if ended.any():
                 for worlds in (first, other):
                     worlds.reset(ended)
-        yield _ok("saved worlds go on exactly")
+        yield _ok("saved worlds continue exactly")
     except Exception as error:
         raise Broken(f"get_state or set_state raised {type(error).__name__}: {error}") from error
     finally:

@@ -1,27 +1,104 @@
-"""What is odd about runs that have ended, beside what they returned: told below their table."""
+"""What is odd about runs beside what they returned: printed before them, or below their table.
+
+LCPO's constraint may not fit the trace. With a sigma that is too large it never acts. One below the
+noise of the context within a rollout takes the present for the past, and anchors what should be
+learned.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from lcpo.agents import find_agent
-from lcpo.core import scales
+from lcpo.core import ood, scales
 from lcpo.envs import ENVS
+from lcpo.errors import InputError
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.plan.notes import exploration_notes
+from lcpo.run.store import record
 from lcpo.run.store.results import Result
-from lcpo.study.advice import examine
+from lcpo.study.advice import calibrate, examine
+from lcpo.study.advice.calibrate import RARE, Lookback
 
 
 def run_findings(results: Sequence[Result]) -> list[str]:
-    """A line for each: actions that were mostly random, observations or contexts out of scale."""
+    """A line for each finding: the constraint, mostly random actions, inputs out of scale."""
     ours = [result for result in results if "rollout_length" in result.job.config]
-    return [*exploration_notes([result.job for result in ours]), *scale_findings(ours)]
+    explored = exploration_notes([result.job for result in ours])
+    return [*_constraint_warnings(results), *explored, *_scale_findings(ours)]
 
 
-def scale_findings(results: Sequence[Result]) -> list[str]:
+def plan_warnings(jobs: Sequence[Job]) -> list[str]:
+    """What is known before training: a sigma below the noise of a file."""
+    variants = {job.label: job for job in jobs}
+    return [
+        f"{label}: {text}"
+        for label, job in variants.items()
+        if job.trace is not None and job.trace.is_file and (text := _noise_warning(job))
+    ]
+
+
+def _constraint_warnings(results: Sequence[Result]) -> list[str]:
+    """A warning for every LCPO variant whose constraint (almost) never acts, or acts on noise."""
+    warnings: dict[str, str | None] = {}
+    for result in results:
+        label, active = result.job.label, record.activity(result.record)
+        if active is not None and warnings.get(label) is None:
+            with contextlib.suppress(InputError):  # a file that has changed since, or is gone
+                warnings[label] = _of_run(result.job, active)
+    return [f"{label}: {text}" for label, text in warnings.items() if text]
+
+
+def _of_run(job: Job, active: float) -> str | None:
+    if job.trace is None:
+        return None
+    if active >= RARE:
+        return _noise_warning(job)
+    rows, lookback = _rows(job), _lookback(job)
+    if len(rows) < 2 * lookback.rollout_length or not _is_l2(job):
+        return f"active in {100 * active:.1f} % of updates"
+    found = calibrate.calibrate(rows, lookback=lookback)
+    return calibrate.inactivity_warning(found, job.config["sigma"], active)
+
+
+def _noise_warning(job: Job) -> str | None:
+    """The warning where sigma is below the distances of contexts within a rollout."""
+    if not _is_l2(job) or Setup(job).env.advance != "step":
+        return None
+    rows, lookback, sigma = _rows(job), _lookback(job), job.config["sigma"]
+    if len(rows) < 2 * lookback.rollout_length:
+        return None
+    noise = calibrate.noise(rows, lookback)
+    if sigma >= noise:
+        return None
+    suggested = calibrate.calibrate(rows, lookback=lookback).suggested
+    try_it = calibrate.ALIKE if suggested is None else f"try sigma = {suggested:g}"
+    return (
+        f"sigma = {sigma:g} lies below the noise of the context within a rollout ({noise:.2g}): "
+        f"new contexts count as past ones, and the policy is held in place there; {try_it}"
+    )
+
+
+def _is_l2(job: Job) -> bool:
+    """Whether an agent uses the detector that `calibrate` simulates."""
+    has_sigma = {"sigma", "detector"} <= job.config.keys()
+    return has_sigma and ood.find_detector(job.config["detector"]).distance is ood.l2
+
+
+def _rows(job: Job) -> np.ndarray:
+    return Setup(job).trace()[: job.steps]
+
+
+def _lookback(job: Job) -> Lookback:
+    size, rounds = job.config.get("buffer_size"), job.config.get("sampling_rounds")
+    lags = Setup(job).env.spec.context.lags
+    return Lookback(job.config["rollout_length"], lags, size, rounds or Lookback().rounds)
+
+
+def _scale_findings(results: Sequence[Result]) -> list[str]:
     """Observations and contexts of sizes that networks do not learn from, with what to do."""
     found = {}
     for result in results:
@@ -36,11 +113,11 @@ def scale_findings(results: Sequence[Result]) -> list[str]:
 def _of_context(job: Job) -> list[str]:
     """Of the rows of the trace, as the agent saw them.
 
-    There is one factor for all channels, so that a small one beside others is no fault of it.
+    There is one factor for all channels, so a small channel beside larger ones is not reported.
     """
     if job.trace is None:
         return []
-    rows = Setup(job).trace()[: job.steps]
+    rows = _rows(job)
     columns, largest = scales.out_of_scale(rows), scales.root_mean_square(rows).max(initial=0.0)
     if not columns or scales.TINY <= largest <= scales.LARGE:
         return []
@@ -52,7 +129,7 @@ def _of_context(job: Job) -> list[str]:
 
 
 def _of_state(result: Result) -> list[str]:
-    """A run records its largest entry only; where that is odd, a short play tells which they are.
+    """A run records its largest entry only; where that is odd, a short play finds the entries.
 
     Environments of this library are not played: they are as they were published.
     """

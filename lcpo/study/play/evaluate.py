@@ -1,4 +1,4 @@
-"""Frozen policies of finished runs, judged: `lcpo evaluate`."""
+"""Evaluates the frozen policies of finished runs: `lcpo evaluate`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import numpy as np
 
 from lcpo import values
 from lcpo.errors import InputError
-from lcpo.names import unknown
+from lcpo.policy import find_runs
 from lcpo.run.drive import frozen
 from lcpo.run.plan.job import check_trust
 from lcpo.run.plan.plan import check_seeds
 from lcpo.run.store import record as records
-from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.outputs import check_own_folder
-from lcpo.run.store.record import Record
-from lcpo.run.store.results import Result, load_result, load_results
+from lcpo.run.store.results import Result
 from lcpo.study.measure import compare, stats
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report.cells import Column
@@ -30,7 +28,7 @@ from lcpo.study.study import Report
 
 
 class Frozen(NamedTuple):
-    """A finished run, and what its policy earned with each seed when it learnt no more."""
+    """A finished run, and what its frozen policy earned with each seed."""
 
     result: Result
     earned: dict[int, float]
@@ -52,9 +50,14 @@ class Evaluation(NamedTuple):
         Into a folder that is new or empty, or that holds an evaluation already.
         """
         check_out(values.path("out", out))
+        rows = [
+            (p.result.job.name, p.result.job.agent, p.result.job.seed, seed, value)
+            for p in self.policies
+            for seed, value in p.earned.items()
+        ]
+        seeds = data_table(("run", "agent", "seed_of_run", "seed", "earned"), rows)
         results = [policy.result for policy in self.policies]
-        report = Report(_seeds(self.policies), {"table": self.table})
-        return write_files(report, results, out, command, by=COMMAND)
+        return write_files(Report(seeds, {"table": self.table}), results, out, command, by=COMMAND)
 
 
 COMMAND = "lcpo evaluate"
@@ -77,7 +80,7 @@ def evaluate(
     trust: bool = False,
     report: Callable[[int], Any] = lambda steps: None,
 ) -> Evaluation:
-    """Let the policies of finished runs act, and learn no more.
+    """Let the frozen policies of finished runs act.
 
     Args:
       source: a run's own folder, or an output folder of several runs, which are all taken.
@@ -87,7 +90,7 @@ def evaluate(
       trust: import agents and environments that are not of this library.
       report: called again and again, with the number of steps since the last time.
     """
-    results = find_runs(source, run)
+    results = find_runs(values.path("source", source), run)
     check_trust([result.job for result in results], values.flag("trust", trust), str(source))
     tasks = {(result.job.env, result.job.trace) for result in results}
     if len(tasks) > 1:
@@ -97,13 +100,14 @@ def evaluate(
     steps = None if steps is None else values.whole("steps", steps)
     loaded = [(result, *frozen.load_agent(result)) for result in results]
     placed = [frozen.elsewhere(setup, trace, scale, steps) for _, setup, _ in loaded]
-    runs: list[tuple[Result, list[Record]]] = []
-    for (result, setup, agent), there in zip(loaded, placed, strict=True):
-        first_update = setup.phases[-1].end
-        runs.append((result, frozen.act_only(there, agent, found, first_update, report)))
+    runs = [
+        (result, frozen.act_only(there, agent, found, setup.phases[-1].end, report))
+        for (result, setup, agent), there in zip(loaded, placed, strict=True)
+    ]
     endless = not any(r["episodes"].sum() for _, mine in runs for r in mine)
+    earned = records.mean_reward if endless else records.lifelong_return
     policies = tuple(
-        Frozen(result, {s: _earned(r, endless) for s, r in zip(found, mine, strict=True)})
+        Frozen(result, {s: earned(r) for s, r in zip(found, mine, strict=True)})
         for result, mine in runs
     )
     job = placed[0].job
@@ -111,57 +115,25 @@ def evaluate(
     return Evaluation(_table(policies, f"{where}, {job.steps:,} steps", endless), policies)
 
 
-def find_runs(source: str | Path, run: str | None = None) -> list[Result]:
-    """The runs of a folder that left a policy."""
-    folder = values.path("source", source)
-    if not folder.is_dir():
-        raise InputError(f"{folder} is no folder: give that of a run, or what --out wrote")
-    single = RunFiles(folder).manifest.exists()
-    results = [load_result(folder)] if single else load_results(folder)
-    found = {r.job.name: r for r in results if RunFiles(r.folder).policy.name in r.files}
-    if not found:
-        raise InputError(f"{folder} holds no finished run with a policy")
-    if run is None:
-        return list(found.values())
-    if not isinstance(run, str) or run not in found:
-        raise InputError(unknown("run", run, found, of=str(folder)))
-    return [found[run]]
-
-
-def _earned(record: Record, endless: bool) -> float:
-    return records.mean_reward(record) if endless else records.lifelong_return(record)
-
-
 def _table(policies: Sequence[Frozen], where: str, endless: bool) -> Table:
-    groups: dict[str, list[Frozen]] = {}
-    by_label = compare.group([policy.result for policy in policies])
-    labels = {id(r): label for label, members in by_label.items() for r in members}
-    for policy in policies:
-        groups.setdefault(labels[id(policy.result)], []).append(policy)
+    earned = records.mean_reward if endless else records.lifelong_return
+    by_run = {id(policy.result): policy for policy in policies}
     rows = []
-    for label, members in groups.items():
-        learning = [_earned(m.result.record, endless) for m in members]
+    for label, results in compare.group([policy.result for policy in policies]).items():
+        members = [by_run[id(result)] for result in results]
+        learning = stats.mean_ci([earned(result.record) for result in results])
         each = f"{len(members)} x {len(members[0].earned)}"
-        rows.append((label, each, _estimate(members), stats.mean_ci(learning)))
+        rows.append((label, each, _estimate(members), learning))
     what = "reward" if endless else "return"
     return Table(
         ["agent", *map(Column, ("policies x seeds", f"{what} when frozen", "while learning"))],
         rows,
-        title=f"{where}; nothing is learnt",
+        title=f"{where}; frozen policies",
         notes=("95 % intervals over policies where there are several, else over seeds",),
     )
 
 
 def _estimate(members: Sequence[Frozen]) -> Estimate:
-    """Seeds of one policy are no more runs of its agent: with several, each counts once."""
+    """Over policies, each by its mean; over the seeds of a single one."""
     each = [list(member.earned.values()) for member in members]
     return stats.mean_ci([float(np.mean(x)) for x in each] if len(each) > 1 else each[0])
-
-
-def _seeds(policies: Sequence[Frozen]) -> Table:
-    rows = [
-        (p.result.job.name, p.result.job.agent, p.result.job.seed, seed, value)
-        for p in policies
-        for seed, value in p.earned.items()
-    ]
-    return data_table(("run", "agent", "seed_of_run", "seed", "earned"), rows)
