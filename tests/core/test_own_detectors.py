@@ -69,7 +69,7 @@ def test_the_page_in_the_docs_runs(
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "add_a_detector.md").read_text()
     (text,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    (command,) = re.findall(r"^    lcpo (.*--detector.*)$", page, re.M)
+    (command,) = re.findall(r"^lcpo (.*--detector.*)$", page, re.M)
     (tmp_path / "seasons.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

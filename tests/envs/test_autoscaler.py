@@ -38,7 +38,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(start: str) -> list[str]:
-    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"lcpo {start}")]
+    lines = PAGE.replace("\\\n", " ").splitlines()
+    (line,) = [line for line in lines if line.startswith(f"lcpo {start}")]
     return shlex.split(line.partition("#")[0])[1:]
 
 

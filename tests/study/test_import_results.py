@@ -85,7 +85,7 @@ def test_they_stand_in_tables_and_are_marked(tmp_path: Path) -> None:
 
 def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "import.md").read_text()
-    (text,) = re.findall(r"```\n(# format.*?)```", page, re.S)
+    (text,) = re.findall(r"```text\n(# format.*?)```", page, re.S)
     (run,) = read(tmp_path, text)
     assert (run.job.steps, run.record["episodes"].sum()) == (8_000_000, 2)
 

@@ -18,7 +18,7 @@ RESULT = re.compile(
 NO_RESULT = "no result: "
 """Of examples and of facts about code."""
 LINK = re.compile(r"\]\([./]*results/([^)]+/[^)]+\.(?:md|csv))\)")
-OF_RESULTS = ("docs/results.md", "docs/which_agent.md")
+OF_RESULTS = ("docs/results.md", "docs/where_lcpo_loses.md", "docs/which_agent.md")
 
 
 def results_in(text: str) -> list[str]:
@@ -29,7 +29,7 @@ def results_in(text: str) -> list[str]:
 def is_of_results(page: str, section: str) -> bool:
     """Does a section compare agents, so that what it says without a number needs cells, too?"""
     if page == "README.md":
-        return section.startswith(("## What it shows", "## Speed"))
+        return section.startswith(("## When to use it", "## Benchmarks"))
     return page in OF_RESULTS or section.startswith("## Results")
 
 
