@@ -32,7 +32,8 @@ AGENTS = ("LCPO", "LCPO-P", "A2C", "TRPO", "PPO", "DDQN", "SAC", "CLEAR", "BFDQN
           "MBCD", "lcpo", "lcpo-uniform", "lcpo-noent", "a2c", "a2c-entropy", "sac", "ppo", "trpo",
           "ddqn", "clear", "bfdqn", "pt-dqn", "mbpo", "mbcd")  # fmt: skip
 _ANY = "|".join(sorted(AGENTS, key=len, reverse=True))
-AGENT = re.compile(rf"(?<![\w/-])(?:{_ANY})(?![\w-])")
+AGENT = re.compile(rf"(?<![\w/-])(?:{_ANY})(?![\w-]|\.md)")
+"""Not in the target of a link."""
 WINDOWS = {
     "whole run": "last 2M",
     "after 6M": "over the whole run",
