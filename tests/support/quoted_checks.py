@@ -18,8 +18,7 @@ RESULT = re.compile(
 NO_RESULT = "no result: "
 """Of examples and of facts about code."""
 LINK = re.compile(r"\]\([./]*results/([^)]+/[^)]+\.(?:md|csv))\)")
-OF_RESULTS = ("docs/results.md", "docs/results/", "docs/which_agent.md")
-"""Pages, and a folder of pages, that compare agents."""
+OF_RESULTS = ("docs/results.md", "docs/which_agent.md")
 
 
 def results_in(text: str) -> list[str]:
@@ -29,9 +28,11 @@ def results_in(text: str) -> list[str]:
 
 def is_of_results(page: str, section: str) -> bool:
     """Does a section compare agents, so that what it says without a number needs cells, too?"""
+    if page.startswith("docs/results/"):
+        return True
     if page == "README.md":
         return section.startswith(("## What it shows", "## Speed"))
-    return page.startswith(OF_RESULTS) or section.startswith("## Results")
+    return page in OF_RESULTS or section.startswith("## Results")
 
 
 def check(name: str, text: str, notes: str) -> list[str]:
