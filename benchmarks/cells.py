@@ -77,9 +77,9 @@ TABLES = (
 FIGURES = (
     ("1", "grid world with a trap", "grid-world"),
     ("2", "change points and OOD on a smooth context", "ood-vs-cpd"),
-    ("3a", "normalised returns of all agents", "windy"),
-    ("3b", "normalised returns by OOD threshold", "ood-sensitivity"),
-    ("4", "normalised returns by reservoir", "buffer-size"),
+    ("3a", "normalized returns of all agents", "windy"),
+    ("3b", "normalized returns by OOD threshold", "ood-sensitivity"),
+    ("4", "normalized returns by reservoir size", "buffer-size"),
     ("appendix", "online EWC by hyper-parameters", "ewc"),
     ("appendix", "the context traces", "traces"),
     ("appendix", "the workloads of the straggler task", "workloads"),
@@ -283,26 +283,33 @@ def missing_table(missing: Sequence[Missing]) -> str:
     return Table(sided(header, "lrrrr"), rows).to_markdown()
 
 
-INTRO = """# What of the paper has a number of ours
+INTRO = """# Coverage of the paper's numbers
 
-Written by `python benchmarks/cells.py` from [results/](../results/README.md) and the paper's
-numbers; do not edit it. The paper prints 746 numbers in nine tables (those of hyper-parameters not
-counted). Times are estimates for all of a table at the paper's steps and seeds, on one core of the
-machine of [speed.md](speed.md); on N cores divide by N, for a GPU see there.
-[reproduce.md](reproduce.md) says how to run a part, a fraction, or elsewhere.
+Which of the numbers in the paper's tables have a counterpart in this library, how many seeds they
+rest on, and what the rest would cost. The paper prints 746 numbers in nine tables, those of
+hyperparameters not counted.
+
+`python benchmarks/cells.py` writes this page from [results/](../results/README.md) and the paper's
+numbers; do not edit it by hand. Times are estimates for one core, at the paper's steps and seeds
+([speed.md](speed.md)). Divide by N for N cores. [reproduce.md](reproduce.md) describes how to run a
+part of a table, or a shorter version of it.
 """
 MISSING_INTRO = """
-## The main table: what is missing, and what it would take
+## What is missing in the main table, and what it would cost
 
-Cells without a number of ours at the paper's steps;
-25 seeds (5 for MBPO, MBCD and prescient agents).
+We have no number for these cells at the paper's steps. Costs are for 25 seeds (5 for MBPO, MBCD
+and prescient agents).
 """
 LEGEND = f"""
-An entry is the number of seeds behind ours, at the paper's steps; `p`: with the faults of the
-published code, where there are no corrected runs; in brackets: a fraction of the paper's time, or
-the first steps of the trace alone; {NONE}: none. The numbers stand in [results.md](results.md). The
-columns "best baseline" and "best prescient" repeat cells of the main table. All times per
-interaction are measured ([speed.md](speed.md)). `sb3-rl-zoo` are numbers of other people's code.
+An entry is the number of seeds, at the paper's steps. Suffixes and signs:
+
+- `p`: with the faults of the published code, where there are no corrected runs.
+- In parentheses: a fraction of the paper's time, or only the first steps of the trace.
+- {NONE}: no number yet.
+
+The columns "best baseline" and "best prescient" repeat cells of the main table. All times per
+interaction are measured ([speed.md](speed.md)). `sb3-rl-zoo` are numbers from other code. The
+numbers themselves are in [results.md](results.md).
 """
 
 

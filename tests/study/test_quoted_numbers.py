@@ -158,6 +158,16 @@ def test_a_link_without_a_claim_has_no_entry() -> None:
     assert checks.check("page.md", text.replace("By seed", "LCPO is ahead"), "")
 
 
+def test_a_heading_that_compares_has_an_entry() -> None:
+    text = "## On trace 4 LCPO is ahead of A2C\n"
+    assert "no entry with the seal" in checks.check("docs/results.md", text, "")[0]
+    assert checks.check("docs/results.md", "## Trace files\n", "") == []
+    see = "see pendulum-trace4/table.md[a2c | minus lcpo] < 0"
+    entry = f"[{pages.parse(text, '').blocks[0].seal}] On trace 4\n{see}\n"
+    assert checks.check("docs/results.md", text, entry) == []
+    assert checks.check("docs/results.md", text.replace("ahead of", "behind"), entry)
+
+
 def test_an_entry_without_a_seal_is_refused() -> None:
     with pytest.raises(ValueError, match="line 3 is not"):
         pages.read_notes("[da79f8] LCPO\n\nsee one\n")

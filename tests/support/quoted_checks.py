@@ -28,6 +28,8 @@ def results_in(text: str) -> list[str]:
 
 def is_of_results(page: str, section: str) -> bool:
     """Does a section compare agents, so that what it says without a number needs cells, too?"""
+    if page.startswith("docs/results/"):
+        return True
     if page == "README.md":
         return section.startswith(("## When to use it", "## Benchmarks"))
     return page in OF_RESULTS or section.startswith("## Results")

@@ -1,8 +1,8 @@
 """Pages that quote results: which numbers they have, and which cells those are.
 
 A table below `<!-- results/FOLDER/FILE.md -->` is copied: rows of that file, with some of its
-columns. Everything else that states a result (a paragraph, an item of a list, a row of a table) has
-an entry in a file of its page, tests/study/cells/PAGE.txt:
+columns. Everything else that states a result (a paragraph, an item of a list, a row of a table, a
+heading) has an entry in a file of its page, tests/study/cells/PAGE.txt:
 
     [da79f8] After 6M steps of trace 4 LCPO is ahead of A2C by ...
     15.1 ± 9.7 = -pendulum-trace4/table.md[a2c | minus lcpo]
@@ -62,7 +62,7 @@ class Note(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A paragraph, an item, or a row of a table; with its entry."""
+    """A paragraph, an item, a row of a table, or a heading that compares; with its entry."""
 
     section: str
     start: int
@@ -147,7 +147,10 @@ def _parse(text: str) -> Page:
             number = _end(lines, number + 1, lambda x: x.lstrip().startswith("```")) + 1
         elif line.startswith("#"):
             above = section.split(" ### ")[0] if line.startswith("### ") else ""
-            section, source, number = f"{above} {line}".lstrip(), None, number + 1
+            section, source, title = f"{above} {line}".lstrip(), None, line.lstrip("# ")
+            if words.compares(title):
+                page.blocks.append(Block(section, number, title, None, False, None))
+            number += 1
         elif marker:
             source, caption, number = marker[1], "", number + 1
         elif line.lstrip().startswith("<!--"):
