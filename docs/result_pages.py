@@ -56,7 +56,7 @@ def relink(text: str, here: Path, docs: Path, out: Path) -> str:
     def new(match: re.Match) -> str:
         target, anchor = (here / match[1]).resolve(), match[2] or ""
         if target == root / "README.md":
-            target = docs / "index.md"
+            target, anchor = docs / "index.md", ""
         elif target == root / "results" or target == root / "results" / "README.md":
             target = generated / "index.md"
         elif target.parent == root / "results" and target.is_dir():

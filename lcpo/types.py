@@ -177,11 +177,11 @@ StateT = TypeVar("StateT")
 class Agent(Generic[ConfigT, StateT]):
     """An agent is three pure functions and the class of its config.
 
-    init(config, spec, key) -> state            a fresh state: arrays only, of fixed shapes
-    act(config, spec, state, obs, key)          actions [N, A] for obs [N, D], and anything that
-        -> (action, extra)                      `update` should find in `batch.extra`
-    update(config, spec, state, batch, key)     learn from one batch, leaves [T, N, ...]; the state
-        -> (state, metrics)                     keeps its tree, shapes and dtypes
+        init(config, spec, key) -> state          a fresh state: arrays only, of fixed shapes
+        act(config, spec, state, obs, key)        actions [N, A] for obs [N, D], and anything
+            -> (action, extra)                    that `update` should find in `batch.extra`
+        update(config, spec, state, batch, key)   learn from one batch, leaves [T, N, ...]; the
+            -> (state, metrics)                   state keeps its tree, shapes and dtypes
 
     The config is a class with `lcpo.config.config` and a static field `rollout_length`: the driver
     collects that many steps of each world, then calls `update` once. All randomness comes from the

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from lcpo.agents import tabular_a2c
 from lcpo.config import config, static, traced
 from lcpo.core import nets, returns
-from lcpo.core.nets import Table
+from lcpo.core.nets import Lookup
 from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
@@ -40,8 +40,8 @@ class Config:
 class State(NamedTuple):
     """Both tables are [*levels, K]."""
 
-    q: Table
-    visits: Table  # int32
+    q: Lookup
+    visits: Lookup  # int32
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
@@ -49,7 +49,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     del config, key
     assert spec.obs_levels is not None, "checked by `check`"
     shape = (*spec.obs_levels, *spec.discrete.counts)
-    return State(Table(jnp.zeros(shape)), Table(jnp.zeros(shape, jnp.int32)))
+    return State(Lookup(jnp.zeros(shape)), Lookup(jnp.zeros(shape, jnp.int32)))
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
@@ -99,7 +99,7 @@ def learn(config: Config, state: State, visit: Visit) -> tuple[State, tuple[Arra
     best = jnp.max(q[visit.next_row])
     error = returns.one_step(visit.reward, best, visit.discount, visit.terminated) - q[here]
     q = q.at[here].add(rate * error)
-    return State(Table(q), Table(visits.at[here].set(count))), (error, rate)
+    return State(Lookup(q), Lookup(visits.at[here].set(count))), (error, rate)
 
 
 def check(config: Config, spec: Spec) -> None:

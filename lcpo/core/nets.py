@@ -102,7 +102,7 @@ def _affine(layer: Layer, x: Array) -> Array:
     return x + jnp.expand_dims(layer.b, range(x.ndim - 1))
 
 
-class Table(NamedTuple):
+class Lookup(NamedTuple):
     """One row of outputs per observation."""
 
     entries: Array  # [*levels, outputs]
@@ -114,10 +114,10 @@ def table(levels: tuple[int, ...], num_outputs: int) -> Network:
     It has no weight decay: rows that are not visited stay as they are.
     """
 
-    def apply(params: Table, x: Array) -> Array:
+    def apply(params: Lookup, x: Array) -> Array:
         return params.entries.reshape(-1, num_outputs)[row_number(x, levels)]
 
-    return Network(lambda key: Table(jnp.zeros((*levels, num_outputs))), apply, weight_decay=0.0)
+    return Network(lambda key: Lookup(jnp.zeros((*levels, num_outputs))), apply, weight_decay=0.0)
 
 
 def row_number(x: Array, levels: tuple[int, ...]) -> Array:

@@ -54,7 +54,7 @@ def test_update_is_watkins_rule_in_the_order_of_time() -> None:
 def test_behaviour_is_epsilon_greedy() -> None:
     state = tabular_q.init(CONFIG, SPEC, jax.random.key(0))
     entries = state.q.entries.at[1, 2, 0, 1, 2].set(1.0)
-    state = state._replace(q=nets.Table(entries))
+    state = state._replace(q=nets.Lookup(entries))
     obs = jnp.tile(jnp.array([[1.0, 2.0, 0.0, 1.0]]), (20_000, 1))
     expected = [0.075, 0.075, 0.775, 0.075]
     found = tabular_q.probabilities(CONFIG, SPEC, state, obs[:1])

@@ -128,7 +128,7 @@ def test_table_looks_up_rows() -> None:
     entries = jnp.arange(36.0 * 4).reshape(3, 3, 2, 2, 4)
     obs = np.moveaxis(np.indices((3, 3, 2, 2)), 0, -1).astype(np.float32)
     np.testing.assert_array_equal(
-        nets.table((3, 3, 2, 2), 4).apply(nets.Table(entries), jnp.asarray(obs)), entries
+        nets.table((3, 3, 2, 2), 4).apply(nets.Lookup(entries), jnp.asarray(obs)), entries
     )
 
 
@@ -149,4 +149,4 @@ def test_a_table_keeps_what_it_does_not_visit(value: str) -> None:
     )
     assert policy.argmax() == LEFT
     assert not np.any(state.agent.policy.entries[:, :, :, 1])
-    assert (value == "table") == isinstance(state.agent.value, nets.Table)
+    assert (value == "table") == isinstance(state.agent.value, nets.Lookup)

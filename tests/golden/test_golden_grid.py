@@ -91,7 +91,7 @@ def test_tabular_update(case: Path) -> None:
     state = on_policy.init(config, spec, jax.random.key(0))
     assert state.policy.entries.size == g["init_table"].size
     assert not np.any(state.policy.entries)
-    policy = nets.Table(jnp.asarray(g["init_table"]).reshape(*levels, dims * width))
+    policy = nets.Lookup(jnp.asarray(g["init_table"]).reshape(*levels, dims * width))
     value = jax.tree.map(jnp.asarray, mlp_params(g, "init_value"))
     state = state._replace(policy=policy, value=value, value_opt=optim.adam(0.0, 1.0).init(value))
     update = jax.jit(tabular_a2c.agent.update, static_argnums=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 
 
 @pytest.mark.learn
@@ -17,7 +17,7 @@ def test_the_first_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     nbclient: Any = pytest.importorskip("nbclient")
     monkeypatch.delenv("JAX_NUMPY_DTYPE_PROMOTION", raising=False)  # as a reader has it
     monkeypatch.delenv("JAX_NUMPY_RANK_PROMOTION", raising=False)
-    notebook = nbformat.read(EXAMPLES / "first_hour.ipynb", as_version=4)
+    notebook = nbformat.read(TUTORIALS / "first_hour.ipynb", as_version=4)
     nbclient.NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     ).execute()
