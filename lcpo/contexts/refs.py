@@ -45,7 +45,7 @@ class TraceRef:
     fraction: Fraction = fractions.WHOLE
     """Of its time, in which it is played."""
     written: str = dataclasses.field(default="", compare=False)
-    """The fraction as a user or a file wrote it, such as 0.05: folders are named after it."""
+    """The fraction as it was written, such as 0.05: a stored run keeps the name that it has."""
 
     @classmethod
     def parse(cls, trace: str | os.PathLike[str] | TraceRef) -> TraceRef:
@@ -74,9 +74,7 @@ class TraceRef:
         return dataclasses.replace(self, fraction=fractions.WHOLE, written="")
 
     def faster(self, fraction: Fraction) -> TraceRef:
-        """The same trace in a fraction of the time that it takes now."""
-        if fraction == 1:
-            return self
+        """The same trace in a fraction of the time that it takes now, reduced: 1/20, not 0.05."""
         return dataclasses.replace(self, fraction=self.fraction * fraction, written="")
 
     @property

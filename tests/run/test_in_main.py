@@ -52,5 +52,7 @@ def test_a_class_inside_a_function_is_refused() -> None:
     class Hidden(Drift):
         pass
 
-    with pytest.raises(InputError, match="is defined inside a function, where nobody else can"):
+    with pytest.raises(
+        InputError, match="is defined inside a function, where it cannot be imported"
+    ):
         lcpo.train("a2c", Hidden(moves="own"), steps=80, seeds=1)

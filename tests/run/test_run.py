@@ -176,7 +176,7 @@ def test_a_run_that_diverges_stops_and_the_others_go_on(tmp_path: Path) -> None:
     assert failure is not None
     assert failure["value"] in ("nan", "inf", "-inf")
     assert 0 < failure["step"] <= 4000
-    with pytest.raises(ValueError, match="has no policy"):
+    with pytest.raises(ValueError, match="holds no finished run with a policy"):
         lcpo.load(bad[0].folder)
 
 
