@@ -75,7 +75,7 @@ class Policy:
         return found if form is None else form.decode(found)
 
     def session(self) -> Session:
-        """The policy at work in one stream, whose context history it keeps."""
+        """The policy in one stream, with the history of its context."""
         return Session(self)
 
     def _check_obs(self, obs: Any) -> np.ndarray:

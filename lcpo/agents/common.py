@@ -40,7 +40,7 @@ class EntropyConfig:
 
 @config
 class ModelConfig:
-    """A learnt model of the environment (`core.dynamics`), and one training of it."""
+    """A learned model of the environment (`core.dynamics`), and one training of it."""
 
     ensemble_size: int = static(5, "networks in a model", low=1)
     model_hidden: tuple[int, ...] = static((64, 64, 64), "a model's hidden layer sizes", low=1)

@@ -1,4 +1,4 @@
-"""Ideal MBPO: MBPO with the true dynamics of the windy Pendulum in place of a learnt model.
+"""Ideal MBPO: MBPO with the true dynamics of the windy Pendulum in place of a learned model.
 
     s, w ~ all history          w: the wind of the real step from s, the newest in its next_obs
     a    ~ pi(.|s)

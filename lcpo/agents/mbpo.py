@@ -1,4 +1,4 @@
-"""MBPO: SAC on transitions that a learnt model of the environment imagines (Janner et al. 2019).
+"""MBPO: SAC on transitions that a learned model of the environment imagines (Janner et al. 2019).
 
 After each rollout, which enters a replay of all history,
 

@@ -22,7 +22,7 @@ class Trace(NamedTuple):
     make: Callable[[int], np.ndarray]
     """make(rows) -> [rows, channels]"""
     switches: Callable[[int], Switches] | None = None
-    """switches(rows): its schedule, where it switches between contexts and comes back to them."""
+    """switches(rows): its schedule, where it switches between contexts that recur."""
     names: tuple[str, ...] = ()
     """Of the channels, where they have any."""
     time: tuple[str, ...] = ()

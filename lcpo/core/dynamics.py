@@ -1,8 +1,8 @@
-"""A learnt model of an environment: networks that each give a normal distribution (MBPO, MBCD).
+"""A learned model of an environment: networks that each give a normal distribution (MBPO, MBCD).
 
     x        = [obs, features of the action], standardised by the draws of the last training
     y        = [reward, next_obs - obs]
-    mu, v    = member e's mean and log variance of y, v softly held between two learnt bounds
+    mu, v    = member e's mean and log variance of y, v softly held between two learned bounds
     L        = mean[ (y - mu)^2 exp(-v) + v ] + 0.01 (mean upper bound - mean lower bound)
                                                             over members, draws and outputs  `loss`
 

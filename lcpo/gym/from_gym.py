@@ -144,7 +144,7 @@ def from_gymnasium(
     arguments: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> GymnasiumEnv:
-    """A Gymnasium environment as one of ours: `lcpo.train("lcpo", from_gymnasium(...))`.
+    """A Gymnasium environment for lcpo: `lcpo.train("lcpo", from_gymnasium(...))`.
 
     Args:
       target: an id ("CartPole-v1"), "module:name", or a class or function that makes one. It must

@@ -66,7 +66,7 @@ def load_rows(env: str, trace: Any, scale: float | None, channels: int) -> np.nd
 
 
 class ContextEnv(gymnasium.Env):
-    """One world of an environment of ours, driven by a trace."""
+    """One world of an lcpo environment, driven by a trace."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as gymnasium.Env has it
 

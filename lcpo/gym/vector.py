@@ -29,7 +29,7 @@ from lcpo.values import whole
 
 
 class ContextVectorEnv(VectorEnv):
-    """Worlds of an environment of ours, driven by one trace."""
+    """Worlds of an lcpo environment, driven by one trace."""
 
     worlds: Any = None  # HostWorlds, once they are open
 

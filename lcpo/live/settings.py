@@ -1,4 +1,4 @@
-"""What a learner is made with, checked before any work."""
+"""The arguments of a learner, checked before it learns."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def read_names(words: Iterable[str]) -> list[str]:
 
 @contextlib.contextmanager
 def tracking(names: Iterable[str], jobs: Sequence[Job], out: Path) -> Iterator[list[Report]]:
-    """Trackers for a plan; MissingPackage, before any work, if a package is not installed."""
+    """Trackers for a plan; MissingPackage, before any run, if a package is not installed."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(TRACKERS[name](jobs, out)) for name in names]
 

@@ -108,7 +108,7 @@ def _is_slow_server(rules: Any, seed: Any, server: int, now: float) -> bool:
 
 @njit
 def count(server: Any, now: float, change: int) -> None:
-    """A queue changes: its integral over time is brought up to now."""
+    """A queue changes: its integral over time is updated."""
     server.area += server.queue * (now - server.since)
     server.since = now
     server.queue += change
@@ -243,7 +243,7 @@ def _cancel(w: Any, servers: Any, copies: Any, place: int, now: float) -> None:
     count(server, now, -1)
     copy.behind, w.free = w.free, place
     w.cancelled += 1
-    w.readings[WORK_MS] -= min(copy.service, copy.finish - now)  # one at work has done a part
+    w.readings[WORK_MS] -= min(copy.service, copy.finish - now)  # part of a running one is already done
 
 
 @njit

@@ -63,7 +63,7 @@ class StragglerOptions(Options):
     shorten_agents: float | None = None
     """What agents count in interactions is so many times less than the paper's; default: as the
     scale says.
-    A day of a workload of one's own is a pass 20 times shorter than the paper's."""
+    A day of your own workload is a pass 20 times shorter than the paper's."""
     passes: int = 6
     """Passes over the workload; the first is the warm-up."""
     rate: float | None = None

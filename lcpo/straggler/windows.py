@@ -4,7 +4,7 @@
                                                                 returns whether all are `DONE`
 
 A world whose status is not `DONE` afterwards stopped between two events, because it needs
-something of the host; called again, it goes on where it stopped.
+something of the host; called again, it resumes where it stopped.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Options:
     out: Path | None = None
     """Folder for the runs and the report; default: out/ and the name of the study."""
     resume: bool = True
-    """Go on with the runs that the folder holds; off: refuse a folder that holds some."""
+    """Resume the runs that the folder holds; off: refuse a folder that holds some."""
     workers: int | None = None
     """Processes at a time; default: one per core, and on a GPU none beside this one."""
     engine: str = "local"

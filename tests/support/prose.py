@@ -45,7 +45,6 @@ BANNED = {
     r"\bwith which others\b": "that others",
     r"\bin turns\b": "alternately",
     r"\ba like machine\b": "a similar machine",
-    r"\bbeside (it|them|print|the paper's)\b": "next to, or compared with",
     r"\bnor any\b": "or any",
     r"\btakes? the place of\b": "replaces",
     r"\bhas a row of its own\b": "has its own row",

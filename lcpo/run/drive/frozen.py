@@ -1,6 +1,6 @@
 """Frozen policies of finished runs: on other seeds, on another trace, for any number of steps.
 
-This is an evaluation as in the last phase of a prescient run: epochs in which nothing is learnt,
+This is an evaluation as in the last phase of a prescient run: epochs in which nothing is learned,
 with actions drawn as at the end of learning. Its keys are those that would follow the run's own.
 """
 

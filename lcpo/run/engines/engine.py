@@ -76,7 +76,7 @@ def run_plan(
     """Let an engine run what has not ended yet, while no other process uses the folder.
 
     `keep_state`: the last checkpoint of each run stays, so that it can be extended. `begin` is
-    called with the jobs that are left to run. Raises InputError before any work if the folder is in
+    called with the jobs that are left to run. Raises InputError before any run if the folder is in
     use, cannot be written or holds something else, or if the engine cannot run the jobs; RunError
     if the disk is full.
     """

@@ -1,4 +1,4 @@
-"""Does an agent or an environment keep its contract? Checked by shape, before any work.
+"""Does an agent or an environment keep its contract? Checked by shape, before training starts.
 
 `plan` calls these for everything it is given, so that a user's own agent or environment that
 breaks a rule is reported before a run starts.

@@ -1,4 +1,4 @@
-"""From what a user asks for to jobs, all checked before any work."""
+"""From what a user asks for to jobs, all checked before training starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command may write to: one rule for all of them, checked before any work.
+"""What a command may write to: one rule for all of them, checked before anything is written.
 
 A command writes to a new path, or to a file or folder that it wrote before and can recognize: a
 page or picture by the mark in it, an exported table by its columns, the files of a report by their

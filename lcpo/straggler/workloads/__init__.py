@@ -3,7 +3,7 @@
     workload = workloads.get("workload-1", shorten=20)
     sizes, gaps = workload.jobs(first=0, count=100_000, seed=0)  # milliseconds
 
-`workload-1` and `workload-2` are twins of the paper's; any other name is a file: jobs of one's own,
+`workload-1` and `workload-2` are twins of the paper's; any other name is a file: your own jobs,
 or public data as in `lcpo.straggler.workloads.formats`.
 """
 

@@ -51,7 +51,7 @@ def metric_field(metric: str) -> Field:
 
 
 study = column_study(
-    "Table 'imbpo_return', Pendulum: MBPO with a learnt model and with the true one",
+    "Table 'imbpo_return', Pendulum: MBPO with a learned model and with the true one",
     IdealMbpoOptions,
     lambda options: agent_cases(options.agents),
     fields=[
@@ -63,7 +63,7 @@ study = column_study(
     ],
     title=columns.PENDULUM_TITLE,
     notes=[
-        "unexplained: share of the variance that the learnt model does not predict, one step "
+        "unexplained: share of the variance that the learned model does not predict, one step "
         "ahead; age: of the states that SAC learns from, as a share of the run so far; both "
         "after warm-up",
         "MBPO's first {random_steps} interactions are random",

@@ -60,7 +60,7 @@ def report(options: RuntimeOptions, results: Sequence[Result]) -> Report:
 
 
 def summary(measured: dict[str, float]) -> Table:
-    """A row per agent: microseconds of ours and of the paper, and each over A2C's."""
+    """A row per agent: our microseconds and the paper's, and each over A2C's."""
     theirs = {agent: cell for (agent, *_), cell in read_table("runtime").items()}
     rows = []
     for agent, us in measured.items():

@@ -1,1 +1,1 @@
-"""Trained policies at work: a table, a clip, a video."""
+"""Frozen policies: a table, a clip, a video."""

@@ -1,4 +1,4 @@
-"""Results of other code as runs of ours (docs/import.md has the format).
+"""Results of other code as runs of lcpo (docs/import.md has the format).
 
 A file has a row per episode or block of episodes. They are put into epochs as in our own runs, so
 that every table treats both alike. The agent is then called `imported:NAME`.

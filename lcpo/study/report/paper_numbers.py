@@ -18,7 +18,7 @@ TABLES = {
     "runtime": "milliseconds per interaction (its caption says microseconds)",
     "lcpo-variants": "LCPO and LCPO-P on the Pendulum",
     "ewc-return": "online EWC on the Pendulum, by its hyper-parameters",
-    "ideal-mbpo": "MBPO with a learnt model and with the true one on the Pendulum",
+    "ideal-mbpo": "MBPO with a learned model and with the true one on the Pendulum",
     "discretisation": "Pendulum-v1 without wind, with 15 torques",
 }
 

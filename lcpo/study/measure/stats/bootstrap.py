@@ -107,7 +107,7 @@ def improvement_over_tasks(
             return Estimate(NAN, NAN, NAN, n)
         won = (x[:, None] > y) + 0.5 * (x[:, None] == y)
         means.append(np.mean(won))
-        # Counts of how often each run is drawn take the place of resampled pairs.
+        # Counts of how often each run is drawn replace resampled pairs.
         times = [rng.multinomial(k, np.full(k, 1 / k), resamples) / k for k in won.shape]
         drawn += np.einsum("bi,ij,bj->b", times[0], won, times[1], optimize=True) / len(tasks)
         enough = enough and min(won.shape) > 1
