@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import prose
 import pytest
 from commands import run
 
@@ -138,7 +139,7 @@ def test_commands_and_options_exist(capsys: Any) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
+    for page in prose.PAGES:
         for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"

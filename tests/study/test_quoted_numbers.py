@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 
+import prose
 import pytest
 import quoted
 import quoted_cells as cells
@@ -14,7 +15,7 @@ import quoted_pages as pages
 from each import for_each
 
 ROOT = cells.ROOT
-NAMES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
+NAMES = [str(path.relative_to(prose.ROOT)) for path in prose.PAGES]
 
 
 def text_of(name: str) -> str:

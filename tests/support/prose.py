@@ -12,6 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(p for p in ROOT.glob("docs/**/*.md") if not {"generated", "_build"} & {*p.parts}),
+]
+"""What people wrote; docs/generated is made with the site."""
 MAX_SENTENCE, MAX_PARAGRAPH = 30, 80
 """In words."""
 BANNED = {
