@@ -243,7 +243,9 @@ def _cancel(w: Any, servers: Any, copies: Any, place: int, now: float) -> None:
     count(server, now, -1)
     copy.behind, w.free = w.free, place
     w.cancelled += 1
-    w.readings[WORK_MS] -= min(copy.service, copy.finish - now)  # part of a running one is already done
+    w.readings[WORK_MS] -= min(
+        copy.service, copy.finish - now
+    )  # a part may be done
 
 
 @njit

@@ -22,7 +22,7 @@ from lcpo.run.plan.agents import plan_agents
 from lcpo.run.store import segments
 from lcpo.run.store.plans import planned_jobs
 from lcpo.run.store.results import load_result, load_results
-from lcpo.study.report import report
+from lcpo.study.report import figures
 from lcpo.study.study import Picture
 
 pytestmark = pytest.mark.learn
@@ -182,7 +182,9 @@ def test_three_hundred_damaged_folders(
     noticed = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(base)
-        patch.setattr(report, "to_picture", lambda figure: Picture(b"", b""))  # a third of the time
+        patch.setattr(
+            figures, "to_picture", lambda figure: Picture(b"", b"")
+        )  # a third of the time
         for seed in range(COUNT):
             out = tmp_path / str(seed) / "o"
             out.parent.mkdir()

@@ -52,6 +52,8 @@ def test_every_internal_link_leads_somewhere(site: Path) -> None:
     pages = {path: Links(path.read_text()) for path in site.rglob("*.html")}
     broken = []
     for path, page in pages.items():
+        if "_modules" in path.parts:  # source code: Sphinx links back by the module of a definition
+            continue
         for link in page.links:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
@@ -94,7 +96,9 @@ def test_a_page_fits_the_window(
     browser.open(site / f"{name}.html", width)
     _keep(browser, f"{name}-{width}")
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
-    size = browser.evaluate("parseFloat(getComputedStyle(document.querySelector('p')).fontSize)")
+    size = browser.evaluate(
+        "parseFloat(getComputedStyle(document.querySelector('article p')).fontSize)"
+    )
     assert size >= 14
     assert browser.complaints() == []
 
@@ -112,10 +116,10 @@ def test_dark_mode(browser: chromium.Chromium, site: Path) -> None:
 def test_search_finds_an_agent(browser: chromium.Chromium, site: Path) -> None:
     browser.open(site / "search.html", DESKTOP, query="q=sliding-ogd")
     found = browser.evaluate("""new Promise((resolve) => {
+      let tries = 100;  // results come one by one
       const look = () => {
         const links = Array.from(document.querySelectorAll('#search-results li a'), (a) => a.href);
-        if (links.length && document.querySelector('#search-results p.search-summary'))
-          resolve(links);
+        if (links.some((link) => link.includes('agents/sliding-ogd')) || !tries--) resolve(links);
         else setTimeout(look, 100);
       };
       look();

@@ -106,7 +106,7 @@ def test_a_user_environment_needs_trust(tmp_path: Path) -> None:
     out = tmp_path / "o"
     env: Any = lcpo.from_gymnasium("gym_examples:Walk", context="key:wind")
     lcpo.train("a2c", env, steps=200, seeds=1, out=out, config=SMALL, **QUIET)
-    with pytest.raises(lcpo.InputError, match="no part of lcpo"):
+    with pytest.raises(lcpo.InputError, match="not part of lcpo"):
         evaluate(out)
     found = evaluate(out, seeds=2, trust=True)
     assert np.isfinite(list(found.policies[0].earned.values())).all()
