@@ -243,9 +243,7 @@ def _cancel(w: Any, servers: Any, copies: Any, place: int, now: float) -> None:
     count(server, now, -1)
     copy.behind, w.free = w.free, place
     w.cancelled += 1
-    w.readings[WORK_MS] -= min(
-        copy.service, copy.finish - now
-    )  # a part may be done
+    w.readings[WORK_MS] -= min(copy.service, copy.finish - now)  # a part may be done
 
 
 @njit
