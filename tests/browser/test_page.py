@@ -21,14 +21,8 @@ PHONE, DESKTOP = 390, 1280
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Chromium]:
-    program = chromium.find()
-    assert program is not None, "these tests need Chromium: apt-get install chromium"
-    opened = chromium.Chromium(program, tmp_path_factory.mktemp("profile"))
-    try:
-        opened.start()
+    with chromium.browse(tmp_path_factory.mktemp("profile")) as opened:
         yield opened
-    finally:
-        opened.close()
 
 
 @pytest.fixture(scope="module")

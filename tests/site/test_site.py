@@ -78,14 +78,8 @@ def test_every_page_of_docs_is_in_the_navigation(site: Path) -> None:
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Chromium]:
-    program = chromium.find()
-    assert program is not None, "these tests need Chromium: apt-get install chromium"
-    opened = chromium.Chromium(program, tmp_path_factory.mktemp("profile"))
-    try:
-        opened.start()
+    with chromium.browse(tmp_path_factory.mktemp("profile")) as opened:
         yield opened
-    finally:
-        opened.close()
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])

@@ -6,6 +6,7 @@ Messages are JSON, each ended by a zero byte.
 from __future__ import annotations
 
 import base64
+import contextlib
 import fcntl
 import itertools
 import json
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,19 @@ PATIENCE = 60.0
 def find() -> str | None:
     """The program, if there is one."""
     return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@contextlib.contextmanager
+def browse(profile: Path) -> Iterator[Chromium]:
+    """A browser, closed at the end; `profile`: an empty folder."""
+    program = find()
+    assert program is not None, "these tests need Chromium: apt-get install chromium"
+    opened = Chromium(program, profile)
+    try:
+        opened.start()
+        yield opened
+    finally:
+        opened.close()
 
 
 def _move_up(pipe: int) -> int:
