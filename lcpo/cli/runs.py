@@ -60,7 +60,7 @@ class WhichRuns:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
+class Printing:
     """What is printed, and which code may run that only a folder names."""
 
     trust: bool = False
@@ -72,7 +72,7 @@ class Shown:
 
 
 RUN_OPTIONS = [
-    option for cls in (WhichRuns, RunOptions, Shown) for option in flags.class_fields(cls)
+    option for cls in (WhichRuns, RunOptions, Printing) for option in flags.class_fields(cls)
 ]
 """Of every command that runs agents."""
 COMPARE_OPTIONS = [
@@ -83,7 +83,7 @@ COMPARE_OPTIONS = [
 NO_RUNS = {"--steps"} | {
     option.flag
     for option in (
-        *flags.class_fields(RunOptions), *flags.class_fields(Shown), *COMPARE_OPTIONS
+        *flags.class_fields(RunOptions), *flags.class_fields(Printing), *COMPARE_OPTIONS
     )
 }  # fmt: skip
 """Options that do not say which runs are meant. (Steps may be more than before.)"""

@@ -26,7 +26,7 @@ MAX_BYTES = 2**29
 SWITCH = "LCPO_COMPILE_CACHE"
 
 
-class Folder:
+class CacheFolder:
     """Entries by key, as JAX asks for them (its `CacheInterface`)."""
 
     def __init__(self, path: Path) -> None:
@@ -133,7 +133,7 @@ def use() -> None:
         from jax._src import compilation_cache
 
         assert callable(compilation_cache.get_file_cache)
-        compilation_cache.get_file_cache = lambda _: (Folder(path), str(path))  # pyright: ignore
+        compilation_cache.get_file_cache = lambda _: (CacheFolder(path), str(path))  # pyright: ignore
         jax.config.update("jax_compilation_cache_dir", str(path))
         if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
             jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)

@@ -96,7 +96,7 @@ MEASURES = (
 """What every comparison on the task shows."""
 
 
-class Part(NamedTuple):
+class WorkloadRuns(NamedTuple):
     """The runs on one workload."""
 
     workload: str
@@ -121,7 +121,7 @@ class Part(NamedTuple):
         return {r.job.seed: by_hour(r.record, self.num_hours) for r in self.runs(name)}
 
 
-def best_fixed(part: Part) -> str | None:
+def best_fixed(part: WorkloadRuns) -> str | None:
     """The fixed timeout with the lowest mean after the first pass, chosen in hindsight."""
     means = {
         name: np.mean([mean_latency(r.record, part.windows) for r in part.runs(name)])
@@ -131,7 +131,7 @@ def best_fixed(part: Part) -> str | None:
     return min(means, key=lambda name: means[name]) if means else None
 
 
-def hindsight(part: Part) -> Estimate | None:
+def hindsight(part: WorkloadRuns) -> Estimate | None:
     """Mean over hours of the lowest latency of any fixed timeout, by seed."""
     fixed = [part.hours(name) for name in part.groups if name in FIXED]
     if len(fixed) < 2:
@@ -142,7 +142,7 @@ def hindsight(part: Part) -> Estimate | None:
     return stats.mean_ci(means) if means else None
 
 
-def draw(parts: Sequence[Part]) -> figures.Picture:
+def draw(parts: Sequence[WorkloadRuns]) -> figures.Picture:
     """Latency over time, a panel per workload: means of 2 hours.
 
     The axis is logarithmic: curves are geometric means over seeds, bands Student's intervals of the

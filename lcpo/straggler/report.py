@@ -16,7 +16,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.straggler import latency
-from lcpo.straggler.latency import FIXED, NEVER, ORACLE, Part, best_fixed, hindsight
+from lcpo.straggler.latency import FIXED, NEVER, ORACLE, WorkloadRuns, best_fixed, hindsight
 from lcpo.straggler.task import Straggler
 from lcpo.study.costs import Steps, gradient_steps
 from lcpo.study.measure import stats
@@ -53,7 +53,7 @@ class Judged(NamedTuple):
     model_budget: float | None  # the same for a learned model
 
 
-def judge(part: Part, result: Result, best: str | None) -> Judged:
+def judge(part: WorkloadRuns, result: Result, best: str | None) -> Judged:
     """One finished run; what needs a run of another agent with its seed is NaN without that."""
     record, after, first = result.record, part.windows, part.pass_hours
     mine, unknown = latency.by_hour(record, part.num_hours), np.full(part.num_hours, stats.NAN)
@@ -86,10 +86,10 @@ def budget(job: Job, steps: int) -> Steps | None:
     return Steps(mine.policy / paper.policy, model)
 
 
-class Line(NamedTuple):
+class AgentLine(NamedTuple):
     """A row of the table: the runs of an agent, or of one of its settings, on a workload."""
 
-    part: Part
+    part: WorkloadRuns
     name: str
     runs: Mapping[int, Judged]  # by seed, those that have finished
     best: Mapping[int, Judged]  # of the best fixed timeout
@@ -116,14 +116,14 @@ class Line(NamedTuple):
         return float(np.mean(known)) if known else None
 
 
-def lines_of(part: Part) -> list[Line]:
+def lines_of(part: WorkloadRuns) -> list[AgentLine]:
     """The lowest latency first; those without a finished run last."""
     best = best_fixed(part)
     runs = {
         name: {r.job.seed: judge(part, r, best) for r in part.runs(name)} for name in part.groups
     }
     fixed, oracle = (runs.get(name or "", {}) for name in (best, ORACLE))
-    lines = [Line(part, name, mine, fixed, oracle) for name, mine in runs.items()]
+    lines = [AgentLine(part, name, mine, fixed, oracle) for name, mine in runs.items()]
     return sorted(lines, key=lambda line: _p95(line.runs) if line.runs else math.inf)
 
 
@@ -131,7 +131,7 @@ def _p95(runs: Mapping[int, Judged]) -> float:
     return float(np.mean([run.p95 for run in runs.values()])) if runs else stats.NAN
 
 
-def _way(line: Line) -> float | None:
+def _way(line: AgentLine) -> float | None:
     """Percent of the way from the best fixed timeout to the hourly plan."""
     start, goal = _p95(line.best), _p95(line.oracle)
     if line.name in FIXED or start == goal:
@@ -139,7 +139,7 @@ def _way(line: Line) -> float | None:
     return 100.0 * (start - _p95(line.runs)) / (start - goal)
 
 
-def _until(line: Line) -> float | str | None:
+def _until(line: AgentLine) -> float | str | None:
     known = [run.hours_until for run in line.runs.values() if not math.isnan(run.hours_until)]
     median = float(np.median(known)) if known else None
     return "never" if median == math.inf else median
@@ -153,11 +153,11 @@ def printed(workload: str, name: str) -> Printed | None:
     return paper_numbers.printed(PAPER, agent, "straggler", trace, variant)
 
 
-def _mean(title: str, field: str) -> tuple[Column, Callable[[Line], Cell]]:
+def _mean(title: str, field: str) -> tuple[Column, Callable[[AgentLine], Cell]]:
     return Column(title), lambda line: line.mean(field)
 
 
-FIELDS: tuple[tuple[Column, Callable[[Line], Cell]], ...] = (
+FIELDS: tuple[tuple[Column, Callable[[AgentLine], Cell]], ...] = (
     (Column("workload", side="l"), lambda line: line.part.workload),
     (Column("agent", side="l"), lambda line: line.name + " (best fixed)" * line.is_best),
     (Column("seeds"), lambda x: count_of(len(x.runs), len(x.part.groups[x.name]))),
@@ -189,7 +189,9 @@ NOTES = (
 )
 
 
-def make_report(parts: Sequence[Part], results: Sequence[Result], published: bool) -> Report:
+def make_report(
+    parts: Sequence[WorkloadRuns], results: Sequence[Result], published: bool
+) -> Report:
     """All of it."""
     lines = [line for part in parts for line in lines_of(part)]
     runs = {
@@ -209,7 +211,7 @@ def make_report(parts: Sequence[Part], results: Sequence[Result], published: boo
     )
 
 
-def _table(parts: Sequence[Part], lines: Sequence[Line], published: bool) -> Table:
+def _table(parts: Sequence[WorkloadRuns], lines: Sequence[AgentLine], published: bool) -> Table:
     """A row per line. Columns without a value are left out."""
     found = [(column, [cell(line) for line in lines]) for column, cell in FIELDS]
     found = [(c, cells) for c, cells in found if any(c.text(cell) != NONE for cell in cells)]
@@ -231,7 +233,7 @@ def _table(parts: Sequence[Part], lines: Sequence[Line], published: bool) -> Tab
     )
 
 
-def _pairs(parts: Sequence[Part], lines: Sequence[Line]) -> Table:
+def _pairs(parts: Sequence[WorkloadRuns], lines: Sequence[AgentLine]) -> Table:
     """Every agent minus each reference on its workload, where they share a seed.
 
     The agents of a seed meet the same requests: differences vary less than latencies do. Of the

@@ -85,7 +85,7 @@ class StragglerOptions(Options):
         return float(1 / self.fraction)
 
 
-class Case(NamedTuple):
+class StragglerCase(NamedTuple):
     """A workload as the study has it."""
 
     name: str  # of the workload, short enough for the name of a folder
@@ -103,12 +103,12 @@ class Case(NamedTuple):
         return round(self.windows / self.hours)
 
 
-def make_case(workload: str, options: StragglerOptions) -> Case:
+def make_case(workload: str, options: StragglerOptions) -> StragglerCase:
     """The workload with the options applied."""
     given = {"shorten": options.shorten, "rate": options.rate, "size": options.size}
     env: dict[str, Any] = {"workload": workload, **given}
     found = workloads.get(workload, **given)
-    return Case(Path(workload).stem.replace(":", "."), env, int(found.length / WINDOW_MS))
+    return StragglerCase(Path(workload).stem.replace(":", "."), env, int(found.length / WINDOW_MS))
 
 
 def plan_runs(options: StragglerOptions) -> list[Job]:
@@ -209,14 +209,16 @@ def replayed(
 
 def make_report(options: StragglerOptions, results: Sequence[Result]) -> Report:
     """The table, beside the paper's, and latencies over time."""
-    cases: Mapping[str, Case] = {w: make_case(w, options) for w in names(options.workloads)}
+    cases: Mapping[str, StragglerCase] = {
+        w: make_case(w, options) for w in names(options.workloads)
+    }
     groups: dict[str, dict[str, list[Result]]] = {workload: {} for workload in cases}
     for result in results:
         workload = result.job.env_config["workload"]
         name = result.job.agent + result.job.variant.removeprefix(cases[workload].name)
         groups[workload].setdefault(name, []).append(result)
     parts = [
-        report.Part(cases[w].name, cases[w].windows, options.passes, found)
+        report.WorkloadRuns(cases[w].name, cases[w].windows, options.passes, found)
         for w, found in groups.items()
         if found
     ]

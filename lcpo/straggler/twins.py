@@ -69,7 +69,7 @@ def report(options: WorkloadOptions, results: Sequence[Result]) -> Report:
     )
 
 
-class Line(NamedTuple):
+class TwinLine(NamedTuple):
     """A curve, in the columns of the figure: [P] each."""
 
     low: np.ndarray
@@ -82,12 +82,12 @@ class Line(NamedTuple):
         return float(np.median(self.high - self.low))
 
 
-class Curves(NamedTuple):
+class TwinCurves(NamedTuple):
     """A workload as the figure shows it, or would."""
 
     hours: np.ndarray  # [P]
-    rate: Line  # jobs per second
-    size: Line  # ms
+    rate: TwinLine  # jobs per second
+    size: TwinLine  # ms
     mean_size: float  # of all jobs
 
     @property
@@ -96,14 +96,14 @@ class Curves(NamedTuple):
         return self.rate.middle * self.size.middle / SECOND * INFLATION / SERVERS
 
 
-def read(workload: int) -> Curves:
+def read(workload: int) -> TwinCurves:
     """From the figure."""
     found: Figure = read_figure(workload)
-    rate, size = (Line(*values.T) for values in (found.rate, found.size))
-    return Curves(found.hours, rate, size, float(np.average(size.middle, weights=rate.middle)))
+    rate, size = (TwinLine(*values.T) for values in (found.rate, found.size))
+    return TwinCurves(found.hours, rate, size, float(np.average(size.middle, weights=rate.middle)))
 
 
-def measure(workload: int, seed: int, shorten: float = 1.0) -> Curves:
+def measure(workload: int, seed: int, shorten: float = 1.0) -> TwinCurves:
     """From one pass over the jobs of a twin."""
     from scipy.signal import lfilter
 
@@ -116,18 +116,18 @@ def measure(workload: int, seed: int, shorten: float = 1.0) -> Curves:
     def smooth(values: np.ndarray) -> np.ndarray:
         return np.asarray(lfilter([1.0], [1.0, -DECAY], values))
 
-    def line(values: np.ndarray, pixel: float) -> Line:
+    def line(values: np.ndarray, pixel: float) -> TwinLine:
         curve = smooth(values) / smooth(np.ones(len(values)))
         mean = np.add.reduceat(curve, edges) / np.diff(edges, append=len(curve))
         ends = np.minimum.reduceat(curve, edges), np.maximum.reduceat(curve, edges)
-        return with_pen(Line(ends[0], mean, ends[1]), pixel)
+        return with_pen(TwinLine(ends[0], mean, ends[1]), pixel)
 
     rate = line(count / (BIN / SECOND), PIXELS[workload][0])
     size = line(total / np.maximum(count, 1.0), PIXELS[workload][1])
-    return Curves(hours, rate, size, float(total.sum() / count.sum()))
+    return TwinCurves(hours, rate, size, float(total.sum() / count.sum()))
 
 
-def with_pen(line: Line, pixel: float) -> Line:
+def with_pen(line: TwinLine, pixel: float) -> TwinLine:
     """A line as the figure shows it: what is narrower than the pen between two peaks is filled.
 
     The pen is a disc, whose radius was subtracted again when the figure was read.
@@ -143,7 +143,7 @@ def with_pen(line: Line, pixel: float) -> Line:
         inked = (windows(edge) + disc).max(1)
         return (windows(inked) - disc).min(1)
 
-    return Line(-close(-line.low), line.middle, close(line.high))
+    return TwinLine(-close(-line.low), line.middle, close(line.high))
 
 
 def bin_jobs(source: workloads.Workload, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -167,14 +167,14 @@ def bin_jobs(source: workloads.Workload, seed: int) -> tuple[np.ndarray, np.ndar
 MISFIT = "jobs per second, 20-hour means: rms difference"
 
 
-def misfit(found: Curves, wanted: Curves, span: float = 20.0) -> float:
+def misfit(found: TwinCurves, wanted: TwinCurves, span: float = 20.0) -> float:
     """How far the mean rates of 20 hours are from the figure's: root mean square."""
     part = (wanted.hours / span).astype(np.int64)
     means = [np.bincount(part, c.rate.middle) / np.bincount(part) for c in (found, wanted)]
     return float(np.sqrt(np.mean((means[0] - means[1]) ** 2)))
 
 
-MEASURES: dict[str, Callable[[Curves], float]] = {
+MEASURES: dict[str, Callable[[TwinCurves], float]] = {
     "jobs per second": lambda c: float(c.rate.middle.mean()),
     "jobs per second, lowest column": lambda c: float(c.rate.middle.min()),
     "jobs per second, highest column": lambda c: float(c.rate.middle.max()),
@@ -188,7 +188,7 @@ MEASURES: dict[str, Callable[[Curves], float]] = {
 }
 
 
-def seeds(drawn: Mapping[int, Sequence[Curves]]) -> Table:
+def seeds(drawn: Mapping[int, Sequence[TwinCurves]]) -> Table:
     """A row per workload and seed, for seeds.csv."""
     rows = [
         [NAMES[n], seed, *(f(c) for f in MEASURES.values()), misfit(c, read(n))]
@@ -198,11 +198,11 @@ def seeds(drawn: Mapping[int, Sequence[Curves]]) -> Table:
     return data_table(["trace", "seed", *MEASURES, MISFIT], rows)
 
 
-def summary(drawn: Mapping[int, Sequence[Curves]]) -> Table:
+def summary(drawn: Mapping[int, Sequence[TwinCurves]]) -> Table:
     """The figure beside the twins, which are means over seeds."""
     wanted = {n: read(n) for n in drawn}
 
-    def mean(n: int, get: Callable[[Curves], float]) -> float:
+    def mean(n: int, get: Callable[[TwinCurves], float]) -> float:
         return float(np.mean([get(curves) for curves in drawn[n]]))
 
     rows: list[list[Cell]] = [
@@ -215,7 +215,7 @@ def summary(drawn: Mapping[int, Sequence[Curves]]) -> Table:
     return Table(["", *(Column(name, "g", decimals=3) for name in columns)], rows)
 
 
-def figure(drawn: Mapping[int, Sequence[Curves]]) -> figures.Picture:
+def figure(drawn: Mapping[int, Sequence[TwinCurves]]) -> figures.Picture:
     """Rate above, size below; the twin's line is filled, the figure's has an outline."""
     shape = figures.new_figure(10.5, 5.2)
     axes = shape.subplots(2, len(drawn), sharex="col", squeeze=False)

@@ -12,7 +12,7 @@ import pytest
 from stopping import assert_same_results
 
 from lcpo.run import compile_cache
-from lcpo.run.compile_cache import Folder
+from lcpo.run.compile_cache import CacheFolder
 
 SMALL = """
 import sys
@@ -84,7 +84,7 @@ def test_a_second_process_compiles_nothing_and_gives_the_same(tmp_path: Path) ->
 
 
 def test_entries_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Folder(tmp_path)
+    cache = CacheFolder(tmp_path)
     cache.put("a/b", b"program")
     assert cache.get("a/b") == b"program"
     assert cache.get("b") is None
@@ -99,13 +99,13 @@ def test_entries_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(compile_cache.os, "replace", full)
     cache.put("c", b"program")
     assert not list(tmp_path.iterdir()), "nothing half-written stays"
-    Folder(tmp_path / "gone").put("c", b"program")
-    assert Folder(tmp_path / "gone").get("c") is None
+    CacheFolder(tmp_path / "gone").put("c", b"program")
+    assert CacheFolder(tmp_path / "gone").get("c") is None
 
 
 def test_a_program_under_the_name_of_another_is_not_run(tmp_path: Path) -> None:
     """As it was found: two entries that were swapped fail the runs that find them."""
-    cache = Folder(tmp_path)
+    cache = CacheFolder(tmp_path)
     cache.put("a", b"one program")
     cache.put("b", b"another")
     cache._file("a").replace(tmp_path / "c")
@@ -118,7 +118,7 @@ def test_a_program_under_the_name_of_another_is_not_run(tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Folder(tmp_path / "cache")
+    cache = CacheFolder(tmp_path / "cache")
     (tmp_path / "cache").mkdir()
     os.mkfifo(cache._file("pipe"))
     cache._file("folder").mkdir()
@@ -136,7 +136,7 @@ def test_what_was_not_used_for_long_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile_cache, "MAX_BYTES", 300)
-    cache = Folder(tmp_path)
+    cache = CacheFolder(tmp_path)
     for number, key in enumerate("abc"):
         cache.put(key, bytes(68))  # and 32 of its digest
         os.utime(cache._file(key), (number, number))

@@ -22,7 +22,7 @@ from lcpo.study.paper import find_study
 from lcpo.study.report import html_table
 from lcpo.study.report.cells import Column
 from lcpo.study.report.document import seeds_table
-from lcpo.study.report.html_folder import Run
+from lcpo.study.report.html_folder import PageRun
 from lcpo.study.study import Picture
 
 SMALL = DrawnOptions(drawn=2, seeds=2)
@@ -160,7 +160,7 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert past[0].startswith("-120 ± ")
     assert past[1::2] == ["0 of 4", "0 of 4"]
     assert report.figures["cost"].png.startswith(b"\x89PNG")
-    settings = html_table.find_settings([Run(r.job, r.status) for r in results])
+    settings = html_table.find_settings([PageRun(r.job, r.status) for r in results])
     commands = html_table.row_commands(report.tables["table"], settings)
     rows = [tuple(row[:3]) for row in report.tables["table"].texts()]
     mine = commands[rows.index(("burst", "sac", "updates per rollout 10"))]

@@ -16,7 +16,7 @@ from lcpo.run.store.results import Result
 from lcpo.straggler import study as straggler
 from lcpo.straggler import timeouts as hedging
 from lcpo.straggler.report import (
-    Part,
+    WorkloadRuns,
     best_fixed,
     budget,
     hindsight,
@@ -53,7 +53,7 @@ def result(agent: str, hours: list[float], seed: int = 0, workload: str = "workl
     return Result(job, "finished", None, record, 1.0, {}, Path())
 
 
-def part() -> Part:
+def part() -> WorkloadRuns:
     first = [9.0] * HOURS
     runs = {
         "never-hedge": [result("never-hedge", [*first, 10, 10, 10, 10], s) for s in (0, 1)],
@@ -61,7 +61,7 @@ def part() -> Part:
         "hedge-hourly": [result("hedge-hourly", [*first, 2, 6, 10, 10], s) for s in (0, 1)],
         "a2c": [result("a2c", [*first, 4, 8, 12, 10], s) for s in (0, 1)],
     }
-    return Part("workload-1", HOURS * HOUR, 2, runs)
+    return WorkloadRuns("workload-1", HOURS * HOUR, 2, runs)
 
 
 def test_what_is_made_of_records():

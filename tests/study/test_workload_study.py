@@ -24,7 +24,7 @@ def test_jobs_are_counted_in_half_seconds() -> None:
 def test_a_pen_fills_narrow_valleys_and_keeps_peaks() -> None:
     high = np.zeros(40)
     high[[10, 14, 30]] = 100.0
-    line = workloads.with_pen(workloads.Line(-high, 0 * high, high), pixel=1.0)
+    line = workloads.with_pen(workloads.TwinLine(-high, 0 * high, high), pixel=1.0)
     np.testing.assert_array_equal(line.low, -line.high)
     np.testing.assert_allclose(line.high[[10, 14, 20, 30, 35]], [100, 100, 0, 100, 0], atol=1e-9)
     assert line.high[12] > 90  # between two peaks nearer than the pen is wide

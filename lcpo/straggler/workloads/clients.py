@@ -35,7 +35,7 @@ class Histograms(NamedTuple):
         return self.value[entries][np.searchsorted(upto, rng.integers(0, upto[-1], count), "right")]
 
 
-class Rows(NamedTuple):
+class ClientRows(NamedTuple):
     """Clients in windows, sorted by window; all are [R]."""
 
     window: np.ndarray
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
     histogram: np.ndarray  # of their sizes
 
 
-def expect(rows: Rows, histograms: Histograms, num_windows: int, window: float) -> Profile:
+def expect(rows: ClientRows, histograms: Histograms, num_windows: int, window: float) -> Profile:
     """Jobs and mean size of each window, of all clients together."""
     jobs = np.bincount(rows.window, rows.jobs, num_windows)
     work = rows.jobs * histograms.means()[rows.histogram]
@@ -57,7 +57,7 @@ def expect(rows: Rows, histograms: Histograms, num_windows: int, window: float) 
 class Clients(Drawn):
     """Jobs of clients. A block is a window, a cell is a row."""
 
-    rows: Rows
+    rows: ClientRows
     histograms: Histograms
 
     @property

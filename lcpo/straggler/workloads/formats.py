@@ -15,7 +15,7 @@ from lcpo.archives import read_archive
 from lcpo.contexts import files
 from lcpo.errors import InputError, message
 from lcpo.straggler.workloads.base import SECOND, Given, Profile, Workload
-from lcpo.straggler.workloads.clients import Clients, Histograms, Rows, expect
+from lcpo.straggler.workloads.clients import ClientRows, Clients, Histograms, expect
 from lcpo.straggler.workloads.drawn import Poisson, alike, lognormal
 from lcpo.values import whole
 
@@ -194,14 +194,14 @@ def servegen(path: Path, tokens: Path | None = None) -> Clients:
             f"workload file {path}: its windows must be numbered from 0 to {num_windows - 1}"
         )
     order = np.argsort(window, kind="stable")
-    rows = Rows(
+    rows = ClientRows(
         window,
         arrays["n_requests"].astype(np.float64),
         arrays["shape"].astype(np.float64),
         arrays["family"] == 1,
         _rows_histograms(arrays, lengths, path),
     )
-    rows = Rows(*(values[order] for values in rows))
+    rows = ClientRows(*(values[order] for values in rows))
     histograms = _histograms(lengths, tokens)
     expected = expect(rows, histograms, num_windows, window_s * SECOND)
     return Clients(str(path), expected, rows, histograms)

@@ -14,7 +14,7 @@ from typing import Any
 
 from lcpo.study.cases import Case
 from lcpo.study.controls import drawn_tables
-from lcpo.study.controls.drawn import Key, Run, drawn_study, points_of
+from lcpo.study.controls.drawn import DrawnRun, Key, drawn_study, points_of
 from lcpo.study.report import figures
 from lcpo.study.report.tables import Table
 
@@ -34,7 +34,7 @@ LIMIT: dict[Key, float] = {key: next(iter(at.values())) for key, at in points_of
 """Of each case, whichever field it is."""
 
 
-def summary(runs: Sequence[Run]) -> Table:
+def summary(runs: Sequence[DrawnRun]) -> Table:
     """A row per family, kind of anchors and limit."""
     columns = ["anchors", "agent", "limit"]
     return drawn_tables.summary(runs, columns, describe, paper_s_anchors, "OOD anchors")
@@ -50,7 +50,7 @@ def paper_s_anchors(key: Key) -> Key:
     return next(k for k, limit in LIMIT.items() if k[0] == "lcpo" and limit == LIMIT[key])
 
 
-def draw(runs: Sequence[Run]) -> dict[str, figures.Picture]:
+def draw(runs: Sequence[DrawnRun]) -> dict[str, figures.Picture]:
     """A point per trace: the return with OOD anchors, and with another kind or none, a row each."""
     there = {run.key[0] for run in runs}
     others = [agent for agent in WORDS if agent != "lcpo" and agent in there]
@@ -68,7 +68,7 @@ def draw(runs: Sequence[Run]) -> dict[str, figures.Picture]:
     return {"traces": figures.to_picture(figure)}
 
 
-def _draw_traces(axes: Any, runs: Sequence[Run], other: str) -> None:
+def _draw_traces(axes: Any, runs: Sequence[DrawnRun], other: str) -> None:
     for kind in dict.fromkeys(run.kind for run in runs):
         ood, mine = (
             drawn_tables.returns([r for r in runs if (r.kind, r.key[0]) == (kind, agent)], "whole")

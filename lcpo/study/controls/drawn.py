@@ -59,7 +59,7 @@ Key = tuple[str, str]
 """Agent, and its point of a sweep as in `Case.points`."""
 
 
-class Run(NamedTuple):
+class DrawnRun(NamedTuple):
     """A run that has ended; returns are None if it failed."""
 
     key: Key
@@ -113,7 +113,7 @@ class DrawnOptions(Options):
 def drawn_study(
     help: str,
     cases: Sequence[Case],
-    report: Callable[[list[Run]], tuple[Mapping[str, Table], Mapping[str, Picture]]],
+    report: Callable[[list[DrawnRun]], tuple[Mapping[str, Table], Mapping[str, Picture]]],
 ) -> Study[DrawnOptions]:
     """A study of these cases; `report` makes tables and figures of the runs."""
 
@@ -154,7 +154,7 @@ def seed_numbers(result: Result) -> dict[str, float | None]:
     }
 
 
-def runs_of(table: Table) -> list[Run]:
+def runs_of(table: Table) -> list[DrawnRun]:
     """The runs of a table of seeds."""
     found = []
     for cells in table.rows:
@@ -162,7 +162,7 @@ def runs_of(table: Table) -> list[Run]:
         returns = (row["return_after_warmup"], row["whole_run"])
         known = (x if x == x else None for x in returns)
         where = row["env"], row["trace"], row["seed"], row["steps"] or 0
-        found.append(Run(_key(row), *where, *known))
+        found.append(DrawnRun(_key(row), *where, *known))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lcpo.study.controls.drawn import LATE, Key, Run
+from lcpo.study.controls.drawn import LATE, DrawnRun, Key
 from lcpo.study.costs import short_count
 from lcpo.study.measure import stats
 from lcpo.study.measure.stats import Estimate
@@ -15,7 +15,7 @@ Returns = dict[str, dict[int, float]]
 """By trace and seed."""
 
 
-def returns(runs: Sequence[Run], field: str) -> Returns:
+def returns(runs: Sequence[DrawnRun], field: str) -> Returns:
     """Of the finished runs."""
     found: Returns = {}
     for run in runs:
@@ -32,10 +32,10 @@ def estimate(found: Returns) -> Estimate:
     return stats.hierarchical_ci({trace: list(seeds.values()) for trace, seeds in found.items()})
 
 
-def parts(runs: Sequence[Run]) -> dict[str, dict[Key, list[Run]]]:
+def parts(runs: Sequence[DrawnRun]) -> dict[str, dict[Key, list[DrawnRun]]]:
     """The runs of each case, by family or undrawn trace; then all, if there are several."""
     several = len({run.env for run in runs}) > 1
-    found: dict[str, list[Run]] = {}
+    found: dict[str, list[DrawnRun]] = {}
     for run in runs:
         found.setdefault(f"{run.env}, {run.kind}" if several else run.kind, []).append(run)
     if not several and len(found) > 1:
@@ -43,16 +43,16 @@ def parts(runs: Sequence[Run]) -> dict[str, dict[Key, list[Run]]]:
     return {name: groups(mine) for name, mine in found.items()}
 
 
-def groups(runs: Sequence[Run]) -> dict[Key, list[Run]]:
+def groups(runs: Sequence[DrawnRun]) -> dict[Key, list[DrawnRun]]:
     """The runs of each case."""
-    found: dict[Key, list[Run]] = {}
+    found: dict[Key, list[DrawnRun]] = {}
     for run in runs:
         found.setdefault(run.key, []).append(run)
     return found
 
 
 def summary(
-    runs: Sequence[Run],
+    runs: Sequence[DrawnRun],
     columns: Sequence[Column | str],
     cells: Callable[[Key], Sequence[Cell]],
     reference: Callable[[Key], Key],
@@ -85,7 +85,7 @@ def gain(a: Returns, b: Returns) -> Estimate:
     return stats.hierarchical_difference(a, b)
 
 
-def gains(cases: Mapping[Key, Sequence[Run]], a: Key, b: Key, field: str) -> list[Cell]:
+def gains(cases: Mapping[Key, Sequence[DrawnRun]], a: Key, b: Key, field: str) -> list[Cell]:
     """a - b with its interval, and on how many traces a is better."""
     mine, other = (returns(cases.get(key, []), field) for key in (a, b))
     shared = _shared(mine, other)
@@ -99,7 +99,7 @@ def _shared(a: Returns, b: Returns) -> list[str]:
     return [trace for trace in a if trace in b and a[trace].keys() & b[trace].keys()]
 
 
-def title(runs: Sequence[Run]) -> str:
+def title(runs: Sequence[DrawnRun]) -> str:
     """Of a table."""
     envs, traces = (dict.fromkeys(getattr(run, name) for run in runs) for name in ("env", "trace"))
     drawn = any(run.kind != run.trace for run in runs)

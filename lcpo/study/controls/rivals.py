@@ -15,7 +15,7 @@ from typing import Any
 
 from lcpo.study.cases import Case
 from lcpo.study.controls import drawn_tables
-from lcpo.study.controls.drawn import Key, Run, drawn_study, points_of
+from lcpo.study.controls.drawn import DrawnRun, Key, drawn_study, points_of
 from lcpo.study.controls.drawn_tables import Returns, gains
 from lcpo.study.report import figures
 from lcpo.study.report.cells import Cell, Column
@@ -38,7 +38,7 @@ RECOMMENDED: Key = ("lcpo-uniform", "c_anchor=0.001-value_steps=5")
 """The best of those that cost about as much as the paper's LCPO (docs/which_agent.md)."""
 
 
-def report(runs: Sequence[Run]) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
+def report(runs: Sequence[DrawnRun]) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
     """The tables, and returns against cost."""
     shown = {"table": summary(runs), "work": more_work(runs)}
     best = best_of(runs)
@@ -48,7 +48,7 @@ def report(runs: Sequence[Run]) -> tuple[dict[str, Table], dict[str, figures.Pic
     return shown, {"cost": draw(runs)}
 
 
-def summary(runs: Sequence[Run]) -> Table:
+def summary(runs: Sequence[DrawnRun]) -> Table:
     """A row per family and case, with what it costs."""
     note = "microseconds of one core per interaction on the Pendulum, by benchmarks/rivals_cost.py"
     if any(run.env != "pendulum" for run in runs):
@@ -64,7 +64,7 @@ def describe(key: Key) -> tuple[str, str, float | None]:
     return key[0], ", ".join(words), costs().get(key)
 
 
-def more_work(runs: Sequence[Run]) -> Table:
+def more_work(runs: Sequence[DrawnRun]) -> Table:
     """What more gradient steps per rollout do: a row per family and line of the figure."""
     rows: list[list[Cell]] = []
     for part, cases in drawn_tables.parts(runs).items():
@@ -80,7 +80,7 @@ def more_work(runs: Sequence[Run]) -> Table:
     return Table(["trace", "agent", "steps per rollout", *columns], rows, title=title)
 
 
-def best_of(runs: Sequence[Run]) -> Key:
+def best_of(runs: Sequence[DrawnRun]) -> Key:
     """The case that is best over all whole runs. It need not be the best on each family."""
     cases = drawn_tables.groups(runs).items()
     found = {key: drawn_tables.returns(mine, "whole") for key, mine in cases}
@@ -88,7 +88,7 @@ def best_of(runs: Sequence[Run]) -> Key:
     return max(means, key=lambda key: means[key], default=PAPER)
 
 
-def beside(runs: Sequence[Run], chosen: Key, words: str) -> Table:
+def beside(runs: Sequence[DrawnRun], chosen: Key, words: str) -> Table:
     """A case minus each other one: a row per family and case; `words`: why this case."""
     rows: list[list[Cell]] = []
     for part, cases in drawn_tables.parts(runs).items():
@@ -121,7 +121,7 @@ ROWS = (
 TICKS = (4, 8, 16, 32, 64)
 
 
-def draw(runs: Sequence[Run]) -> figures.Picture:
+def draw(runs: Sequence[DrawnRun]) -> figures.Picture:
     """Return against cost, a column per family.
 
     A line joins an agent with little work per rollout to the same with more (the filled point).

@@ -18,7 +18,7 @@ from lcpo.run.store import outputs
 from lcpo.study.report.cells import Column
 from lcpo.study.report.html_folder import Folder, read_folder
 from lcpo.study.report.html_table import (
-    Setting,
+    PageSetting,
     beside_paper,
     command_cell,
     find_settings,
@@ -151,7 +151,7 @@ def _in_rows(values: list[Any]) -> list[Any]:
     return found
 
 
-def _table(out: Path, name: str, table: Table, settings: list[Setting]) -> str:
+def _table(out: Path, name: str, table: Table, settings: list[PageSetting]) -> str:
     columns, rows, notes = beside_paper(table)
     commands = row_commands(table, settings)
     if any(commands):
@@ -166,7 +166,7 @@ def _table(out: Path, name: str, table: Table, settings: list[Setting]) -> str:
     )
 
 
-def _runs(settings: list[Setting]) -> str:
+def _runs(settings: list[PageSetting]) -> str:
     if not settings:
         return ""
     total = sum(len(setting.runs) for setting in settings)

@@ -25,7 +25,7 @@ PICTURES = {"svg": ("image/svg+xml", b"<svg"), "png": ("image/png", b"\x89PNG")}
 """By suffix, in order of preference: media type, and a mark in the first bytes."""
 
 
-class Run(NamedTuple):
+class PageRun(NamedTuple):
     """A run that was planned or has ended."""
 
     job: Job
@@ -46,7 +46,7 @@ class Folder(NamedTuple):
     """By name, as data URLs."""
     seeds: Table | None
     """The numbers of every run."""
-    runs: list[Run]
+    runs: list[PageRun]
 
 
 def read_folder(path: Path) -> Folder:
@@ -119,9 +119,9 @@ def _figures(path: Path) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _runs(path: Path) -> list[Run]:
+def _runs(path: Path) -> list[PageRun]:
     """In the order of the plan, including planned runs that have not ended."""
-    found = {job.name: Run(job, "not ended") for job in planned_jobs(path)}
+    found = {job.name: PageRun(job, "not ended") for job in planned_jobs(path)}
     for files in layout.ended_runs(path):
         outcome = load_outcome(files)
         assert outcome is not None, "its manifest was found"
@@ -129,7 +129,7 @@ def _runs(path: Path) -> list[Run]:
         if isinstance(failure, dict):
             failure = ", ".join(f"{name} {value}" for name, value in failure.items())
         status += f": {failure}" if failure else ""
-        found[job.name] = Run(job, status, outcome["seconds"], outcome["provenance"])
+        found[job.name] = PageRun(job, status, outcome["seconds"], outcome["provenance"])
     return list(found.values())
 
 

@@ -12,7 +12,7 @@ from lcpo.study.commands import train_command
 from lcpo.study.measure.compare import source_of
 from lcpo.study.report import document
 from lcpo.study.report.cells import NONE, Cell, Column, Printed, sort_number
-from lcpo.study.report.html_folder import Run
+from lcpo.study.report.html_folder import PageRun
 from lcpo.study.report.tables import Table
 
 DIFFERENCE = "minus paper"
@@ -110,15 +110,15 @@ def _cell(cell: Cell | Shown, column: Column, side: str) -> str:
     return f'<td class="{side}"{sort}>{inner}</td>'
 
 
-class Setting(NamedTuple):
+class PageSetting(NamedTuple):
     """Runs that differ only in the seed."""
 
     job: Job
     """Of the first run."""
-    runs: list[Run]
+    runs: list[PageRun]
 
 
-def command_of(runs: Sequence[Run]) -> str:
+def command_of(runs: Sequence[PageRun]) -> str:
     """The command that makes runs of one setting; for imported runs, what their file says."""
     source = source_of(runs[0].provenance)
     if source is not None:
@@ -126,17 +126,17 @@ def command_of(runs: Sequence[Run]) -> str:
     return train_command(runs[0].job, [run.job.seed for run in runs])
 
 
-def find_settings(runs: Sequence[Run]) -> list[Setting]:
+def find_settings(runs: Sequence[PageRun]) -> list[PageSetting]:
     """In the order of the runs."""
-    found: dict[str, Setting] = {}
+    found: dict[str, PageSetting] = {}
     for run in runs:
         same = {**run.job.to_json(), "name": None, "seed": None}
         key = json.dumps(same, sort_keys=True)
-        found.setdefault(key, Setting(run.job, [])).runs.append(run)
+        found.setdefault(key, PageSetting(run.job, [])).runs.append(run)
     return list(found.values())
 
 
-def settings_table(settings: Sequence[Setting]) -> str:
+def settings_table(settings: Sequence[PageSetting]) -> str:
     """A row per setting, with all of its values."""
     rows: list[list[Cell | Shown]] = []
     for i, (job, runs) in enumerate(settings, start=1):
@@ -153,7 +153,7 @@ def settings_table(settings: Sequence[Setting]) -> str:
     return render([Column("no."), *names], rows)
 
 
-def runs_table(settings: Sequence[Setting]) -> str:
+def runs_table(settings: Sequence[PageSetting]) -> str:
     """A row per run; `no.` is the number of its setting."""
     rows: list[list[Cell | Shown]] = []
     for i, setting in enumerate(settings, start=1):
@@ -175,7 +175,7 @@ def command_cell(commands: Sequence[str]) -> Shown:
     return Shown("show", [*known[:MOST_COMMANDS], *more]) if known else Shown(NONE)
 
 
-def row_commands(table: Table, settings: Sequence[Setting]) -> list[list[str]]:
+def row_commands(table: Table, settings: Sequence[PageSetting]) -> list[list[str]]:
     """Per row of a table, the commands of the settings whose names are in its cells.
 
     The column agent holds the label of a setting, its variant or point of a sweep, or its agent,

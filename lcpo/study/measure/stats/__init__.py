@@ -9,7 +9,7 @@ and say so, or, where only the order counts, pass -inf. Fewer than three values 
 """
 
 from lcpo.study.measure.stats.bootstrap import (
-    Profile,
+    PerformanceProfile,
     hierarchical_ci,
     hierarchical_difference,
     improvement_over_tasks,
@@ -29,7 +29,8 @@ from lcpo.study.measure.stats.intervals import (
 from lcpo.study.measure.stats.scores import aggregate, bounds, iqm, normalised
 
 __all__ = [
-    "FEWEST", "NAN", "Estimate", "Profile", "aggregate", "bounds", "half_width", "hierarchical_ci",
+    "FEWEST", "NAN", "Estimate", "PerformanceProfile", "aggregate", "bounds", "half_width",
+    "hierarchical_ci",
     "hierarchical_difference", "improvement_over_tasks", "iqm", "mean_ci", "normalised",
     "paired_difference", "performance_profile", "probability_of_improvement", "share_bounds",
     "stratified_ci",

@@ -115,7 +115,7 @@ def improvement_over_tasks(
     return Estimate(float(np.mean(means)) if means else NAN, float(low), float(high), n)
 
 
-class Profile(NamedTuple):
+class PerformanceProfile(NamedTuple):
     """The share of runs above each threshold, with a pointwise band."""
 
     threshold: np.ndarray
@@ -131,7 +131,7 @@ def performance_profile(
     level: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> Profile:
+) -> PerformanceProfile:
     """The share of all runs whose score is greater than each threshold.
 
     `draw_tasks`: a hierarchical band instead of a stratified one. A failed run may be -inf.
@@ -145,7 +145,7 @@ def performance_profile(
 
     found = _resampled(scores, shares, draw_tasks, level, resamples, seed) or (NAN, NAN, NAN)
     share, low, high = (np.broadcast_to(x, at.shape) for x in found)
-    return Profile(at, share, low, high)
+    return PerformanceProfile(at, share, low, high)
 
 
 Function = Callable[[np.ndarray], np.ndarray]
