@@ -61,7 +61,7 @@ class State(NamedTuple):
     memory: replay.Replay
 
 
-class Blocks(NamedTuple):
+class TwoBlocks(NamedTuple):
     """What the losses read, of both blocks; B = 2 * T * N."""
 
     obs: Array  # [B, D]
@@ -136,7 +136,7 @@ def step(
 
 def estimate(
     config: Config, spec: Spec, learner: on_policy.State, fresh: Transition, past: Transition
-) -> tuple[Blocks, Array]:
+) -> tuple[TwoBlocks, Array]:
     """Targets and advantages of the steps of both blocks [T, N, ...], and pi / mu, [B]."""
     networks = on_policy.make_networks(config, spec)
     # Side by side, as worlds of their own; with the fault, one after the other.
@@ -160,11 +160,11 @@ def estimate(
     steps = (reward, values[0], values[1], discount, terminated, truncated)
     target, advantage = returns.vtrace(*steps, ratio, config.max_rho, config.max_c)
     value_mu = both.extra[..., -1]
-    data = Blocks(both.obs, both.action, advantage, target, both.weight, mu, value_mu, is_past)
+    data = TwoBlocks(both.obs, both.action, advantage, target, both.weight, mu, value_mu, is_past)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (data, ratio))
 
 
-def value_loss(params: Any, config: Config, networks: Networks, data: Blocks) -> Array:
+def value_loss(params: Any, config: Config, networks: Networks, data: TwoBlocks) -> Array:
     """L(phi)."""
     value = networks.value.apply(params, data.obs)[:, 0]
     moved = stats.weighted_mean((value - data.value_mu) ** 2, data.is_past)
@@ -172,7 +172,7 @@ def value_loss(params: Any, config: Config, networks: Networks, data: Blocks) ->
 
 
 def policy_loss(
-    params: Any, config: Config, spec: Spec, networks: Networks, data: Blocks, coefficient: Array
+    params: Any, config: Config, spec: Spec, networks: Networks, data: TwoBlocks, coefficient: Array
 ) -> tuple[Array, Array]:
     """L(theta), and the part of it that clones the past policy, without its weight."""
     actions, pi = spec.actions, networks.policy.apply(params, data.obs)
