@@ -39,11 +39,11 @@ def write(docs: Path) -> None:
     """Write generated/cli.md and generated/api."""
     folder = docs / "generated" / "api"
     folder.mkdir(parents=True, exist_ok=True)
-    _save(docs / "generated" / "cli.md", command_line())
+    save(docs / "generated" / "cli.md", command_line())
     shown: set[int] = set()
     for name in _modules():
-        _save(folder / f"{name}.md", module_page(name, shown))
-    _save(docs / "generated" / "api.md", index())
+        save(folder / f"{name}.md", module_page(name, shown))
+    save(docs / "generated" / "api.md", index())
 
 
 def command_line() -> str:
@@ -102,7 +102,7 @@ def module_page(name: str, shown: set[int]) -> str:
     return "\n".join([*parts, "```", ""])
 
 
-def _save(path: Path, text: str) -> None:
+def save(path: Path, text: str) -> None:
     """Write a page if it has changed, so that an unchanged page is not built again."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)

@@ -11,6 +11,8 @@ import os
 import re
 from pathlib import Path
 
+from reference_pages import save
+
 LINK = re.compile(r"\]\(((?:\.\./)+[^)#\s]*)(#[^)\s]*)?\)")
 NOT_SHOWN = {"versions", "files", "by", "imported"}
 
@@ -20,10 +22,10 @@ def write(docs: Path) -> None:
     results, out = docs.parent / "results", docs / "generated" / "results"
     out.mkdir(parents=True, exist_ok=True)
     for folder in sorted(path for path in results.iterdir() if path.is_dir()):
-        _save(out / f"{folder.name}.md", folder_page(folder, out))
+        save(out / f"{folder.name}.md", folder_page(folder, out))
     index = relink((results / "README.md").read_text(), results, docs, out)
     pages = "\n".join(sorted(path.stem for path in out.glob("*.md") if path.stem != "index"))
-    _save(out / "index.md", f"{index}\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n")
+    save(out / "index.md", f"{index}\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n")
 
 
 def folder_page(folder: Path, out: Path) -> str:
@@ -70,9 +72,3 @@ def relink(text: str, here: Path, docs: Path, out: Path) -> str:
 
 def _relative(path: Path, folder: Path) -> str:
     return os.path.relpath(path, folder)
-
-
-def _save(path: Path, text: str) -> None:
-    """Write a page if it has changed, so that an unchanged page is not built again."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
