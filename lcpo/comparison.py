@@ -185,8 +185,8 @@ def gather(
     if not finished:
         return None
     summary = rows.summarise(results, warmup=warmup)
-    files: list[Path] = []
+    warnings, files = tuple(run_findings(finished)), []
     if write:
-        files = [*report.write_report(summary, results, out, command)]
+        files = [*report.write_report(summary, results, out, command, warnings)]
         files.append(html.write_page(out, by="lcpo compare"))
-    return Comparison(results, summary, tuple(run_findings(finished)), out, tuple(files))
+    return Comparison(results, summary, warnings, out, tuple(files))

@@ -164,9 +164,12 @@ class _Chosen(NamedTuple):
             return
         by = f"lcpo reproduce {self.name}"
         report = self.study.report(self.options, results)
-        written = write_files(report, results, out, self.command, by=by)
+        warnings = self.options.warnings if self.jobs else []
+        written = write_files(report, results, out, self.command, by=by, warnings=warnings)
         for table in report.tables.values():
-            show.line(table.to_text())  # whole: the paper's numbers stand at its end
+            show.table(table)
+        for text in warnings:
+            show.warning(text)
         for text in report.text:
             show.line(text)
         for path in written:

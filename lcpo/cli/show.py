@@ -13,6 +13,9 @@ from lcpo.errors import printable
 if TYPE_CHECKING:
     from lcpo.study.report.tables import Table
 
+WHOLE = 10_000
+"""Columns where there is no terminal."""
+
 
 def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = False) -> None:
     """Print `text` after a coloured label, or in the colour where there is no label."""
@@ -32,5 +35,5 @@ def warning(text: str, *, stderr: bool = False) -> None:
 
 
 def table(found: Table) -> None:
-    """Print a table as wide as the terminal is; where there is none, $COLUMNS or 80 wide."""
-    line(found.to_text(shutil.get_terminal_size().columns))
+    """Print a table that fits the terminal, or $COLUMNS; whole into a file or a pipe."""
+    line(found.to_text(shutil.get_terminal_size(fallback=(WHOLE, 24)).columns))

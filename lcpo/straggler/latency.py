@@ -90,8 +90,23 @@ def _middle(record: Record) -> np.ndarray:
 
 
 MEASURES = (
-    Measure("latency", "p95 ms", mean_latency, P95, "p95_ms"),
-    Measure("extra_load", "extra load %", extra_load, "work_ms", "extra_load", factor=100.0),
+    Measure(
+        "latency",
+        "p95 ms",
+        mean_latency,
+        P95,
+        "p95_ms",
+        about="95th percentile of latency, mean over 5-minute buckets after the warm-up",
+    ),
+    Measure(
+        "extra_load",
+        "extra load %",
+        extra_load,
+        "work_ms",
+        "extra_load",
+        factor=100.0,
+        about="work for duplicated requests, relative to the others, after the warm-up",
+    ),
 )
 """What every comparison on the task shows."""
 
@@ -179,7 +194,12 @@ def draw(parts: Sequence[WorkloadRuns]) -> figures.Picture:
     axes[-1].set_xlabel("hours of the run; a line where the workload begins again")
     above = {"loc": "outside upper center", "ncols": 4}
     shape.legend(handles.values(), handles.keys(), frameon=False, fontsize=8, **above)
-    return figures.to_picture(shape)
+    return figures.to_picture(
+        shape,
+        "Latency over the run",
+        "95th percentile of latency, means over 2 hours. Lines are geometric means over seeds, "
+        "bands 95 % intervals. Vertical lines: the workload begins again.",
+    )
 
 
 def _pair_means(hours: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from lcpo.study.measure.stats import Estimate
 from lcpo.study.report import paper_numbers
 from lcpo.study.report.cells import NONE, Cell, Column, Count, Printed, count_of
 from lcpo.study.report.document import seeds_table
+from lcpo.study.report.report import SEEDS
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Report
 
@@ -139,10 +140,9 @@ def _way(line: AgentLine) -> float | None:
     return 100.0 * (start - _p95(line.runs)) / (start - goal)
 
 
-def _until(line: AgentLine) -> float | str | None:
+def _until(line: AgentLine) -> float | None:
     known = [run.hours_until for run in line.runs.values() if not math.isnan(run.hours_until)]
-    median = float(np.median(known)) if known else None
-    return "never" if median == math.inf else median
+    return float(np.median(known)) if known else None
 
 
 def printed(workload: str, name: str) -> Printed | None:
@@ -153,40 +153,37 @@ def printed(workload: str, name: str) -> Printed | None:
     return paper_numbers.printed(PAPER, agent, "straggler", trace, variant)
 
 
-def _mean(title: str, field: str) -> tuple[Column, Callable[[AgentLine], Cell]]:
-    return Column(title), lambda line: line.mean(field)
+def _mean(title: str, field: str, about: str) -> tuple[Column, Callable[[AgentLine], Cell]]:
+    return Column(title, about=about), lambda line: line.mean(field)
 
 
 FIELDS: tuple[tuple[Column, Callable[[AgentLine], Cell]], ...] = (
     (Column("workload", side="l"), lambda line: line.part.workload),
     (Column("agent", side="l"), lambda line: line.name + " (best fixed)" * line.is_best),
-    (Column("seeds"), lambda x: count_of(len(x.runs), len(x.part.groups[x.name]))),
-    _mean("p95", "p95"),
-    (Column("minus best fixed", "+"), lambda x: None if x.is_best else x.minus(x.best)),
-    _mean("p99", "p99"),
-    _mean("p99.9", "p999"),
-    _mean("extra load %", "extra_load"),
-    _mean("worst hour", "worst_hour"),
-    _mean("worse hours %", "worse_hours"),
-    (Column("hours until", decimals=0), _until),
-    (Column("of the way %"), _way),
-    _mean("active %", "active"),
-    _mean("OOD %", "ood"),
-    (Column("budget %"), lambda line: line.share("budget")),
-    (Column("model %"), lambda line: line.share("model_budget")),
-    (Column("paper"), lambda line: printed(line.part.workload, line.name)),
-)
-NOTES = (
-    "worst hour: the largest ratio to never-hedge with the same requests, of hours after the "
-    f"first pass; worse hours: share with a ratio above {latency.WORSE:g}",
-    "hours until: median over seeds of the first hour from which on a whole pass is better "
-    "than with the best fixed timeout",
-    "of the way: from the best fixed timeout to the hourly plan, which was made by simulation "
-    "with other seeds",
-    "budget: gradient steps in percent of those that the agent takes in the paper; model: the "
-    "same of its model of the environment",
-    "paper: its workloads are private, these are twins; to be compared in order, not in value",
-)
+    _mean("p95", "p95", "95th percentile of latency in ms"),
+    (Column("minus best fixed", "+", about="p95 less that of the best fixed timeout, by seed"),
+     lambda x: None if x.is_best else x.minus(x.best)),
+    (Column("paper", about="what the paper prints: its workloads are private, these are twins; "
+            "compare the order, not the values"),
+     lambda line: printed(line.part.workload, line.name)),
+    _mean("p99", "p99", "99th percentile of latency in ms"),
+    _mean("p99.9", "p999", "99.9th percentile of latency in ms"),
+    _mean("extra load %", "extra_load", "work for duplicated requests, relative to the others"),
+    _mean("worst hour", "worst_hour",
+          "largest ratio to never-hedge with the same requests, of hours after the first pass"),
+    _mean("worse hours %", "worse_hours", f"hours whose ratio is above {latency.WORSE:g}"),
+    (Column("hours until", "until", about="median over seeds of the first hour from which on a "
+            "whole pass is better than with the best fixed timeout"), _until),
+    (Column("of the way %", about="from the best fixed timeout to the hourly plan, which was made "
+            "by simulation with other seeds"), _way),
+    _mean("active %", "active", "updates in which the constraint was active"),
+    _mean("OOD %", "ood", "share of the reservoir's samples that are out of distribution"),
+    (Column("budget %", about="gradient steps, relative to those that the agent takes in the "
+            "paper"), lambda line: line.share("budget")),
+    (Column("model %", about="the same of its model of the environment"),
+     lambda line: line.share("model_budget")),
+    (SEEDS, lambda x: count_of(len(x.runs), len(x.part.groups[x.name]))),
+)  # fmt: skip
 
 
 def make_report(
@@ -228,8 +225,9 @@ def _table(parts: Sequence[WorkloadRuns], lines: Sequence[AgentLine], published:
         list(zip(*cells, strict=True)),
         title=f"{parts[0].passes} passes of {parts[0].windows:,} windows, the first left out, "
         f"{setting}; means over 5-minute buckets in ms; 95 % intervals over seeds",
-        notes=[*hourly, *NOTES],
+        notes=hourly,
         compared=("p95", "paper") if "paper" in {c.name for c in columns} else None,
+        heading="Latency of each agent",
     )
 
 
@@ -253,8 +251,13 @@ def _pairs(parts: Sequence[WorkloadRuns], lines: Sequence[AgentLine]) -> Table:
             count = Count(lower, len(shared))
             rows.append([part.workload, line.name, other.name, *gaps, count])
     return Table(
-        ["workload", "agent", "minus", Column("p95", "+"), Column("p99", "+"), Column("p99.9", "+"),
-         Column("lower p95 on")],
+        [
+            "workload", "agent", "minus",
+            *(Column(name, "+", about=f"mean difference in {name} by seed")
+              for name in ("p95", "p99", "p99.9")),
+            Column("lower p95 on", about="seeds on which the agent has the lower p95"),
+        ],
         rows,
         title="differences by seed in ms, with 95 % intervals; below 0: the agent has less latency",
+        heading="Each agent minus the variants of LCPO",
     )  # fmt: skip

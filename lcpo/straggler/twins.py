@@ -211,8 +211,14 @@ def summary(drawn: Mapping[int, Sequence[TwinCurves]]) -> Table:
     ]
     far = (mean(n, functools.partial(misfit, wanted=wanted[n])) for n in drawn)
     rows.append([MISFIT, *(cell for value in far for cell in (None, value))])
-    columns = (f"workload {n}: {what}" for n in drawn for what in ("figure", "twin"))
-    return Table(["", *(Column(name, "g", decimals=3) for name in columns)], rows)
+    words = {"figure": "read from the paper's figure", "twin": "of the synthetic workload"}
+    columns = [(f"workload {n}: {what}", words[what]) for n in drawn for what in words]
+    return Table(
+        ["", *(Column(name, "g", decimals=3, about=about) for name, about in columns)],
+        rows,
+        title=f"means over {len(next(iter(drawn.values())))} draws of each twin",
+        heading="The paper's workloads and their twins",
+    )
 
 
 def figure(drawn: Mapping[int, Sequence[TwinCurves]]) -> figures.Picture:
@@ -234,7 +240,12 @@ def figure(drawn: Mapping[int, Sequence[TwinCurves]]) -> figures.Picture:
     axes[0, 0].set(ylabel="jobs per second")
     axes[1, 0].set(ylabel="mean size (ms)")
     axes[0, 0].legend(frameon=False, loc="upper left")
-    return figures.to_picture(shape)
+    return figures.to_picture(
+        shape,
+        "Arrivals and sizes over time",
+        "Above: jobs per second; below: mean size. Filled: a draw of the twin. Outline: the "
+        "paper's figure.",
+    )
 
 
 study = Study(

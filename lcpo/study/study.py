@@ -45,6 +45,8 @@ SCALES = {
     "smoke": (Fraction(1, 400), 1),
 }
 """The share of the paper's steps, and the largest number of seeds (None: the paper's), by name."""
+SMOKE = Fraction(1, 100)
+"""In runs of at most this share of the paper's steps, agents have hardly learned anything."""
 
 
 def read_scale(text: str) -> tuple[Fraction, int | None]:
@@ -105,6 +107,15 @@ class Options:
         """The length of runs as a share of the paper's."""
         return read_scale(self.scale)[0]
 
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader of a shortened study must know first."""
+        words = f"runs have {self.fraction} of the paper's steps"
+        if self.fraction <= SMOKE:
+            return [f"Smoke test: {words}. It shows that the experiment runs. Its numbers say "
+                    "nothing about the agents."]  # fmt: skip
+        return [f"Shortened: {words}."] if self.fraction < 1 else []
+
     def num_seeds(self, paper: int = 25) -> int:
         """The number of seeds: the option, or that of the scale; `paper`: the paper's."""
         if self.seeds is not None:
@@ -153,6 +164,10 @@ class Picture(NamedTuple):
 
     png: bytes
     svg: bytes
+    heading: str = ""
+    """What it shows; on the page."""
+    caption: str = ""
+    """How to read it: axes, lines, bands."""
 
 
 class Report(NamedTuple):

@@ -334,10 +334,10 @@ def test_report(out: Path) -> None:
 
 GOLDEN_REPORT = """\
 pendulum, trace revisit, 100,000 steps; 95 % intervals over seeds
-agent             seeds  return after 10,000  whole run      minus lcpo          P(better)  active  accepted step  anchor KL  seconds
------  ----------------  -------------------  ---------  --------------  -----------------  ------  -------------  ---------  -------
-lcpo                  4             -298 ± 2   -308 ± 2               -                  -  25.0 %           0.50    1.0e-05     20.0
-a2c    3 of 4, 1 failed             -399 ± 2   -409 ± 2  -100 ± 0 (n=3)  0.00 [0.00, 0.60]       -              -          -     20.0
+agent  return after 10,000      minus lcpo          P(better)             seeds  whole run  active  accepted step  anchor KL  seconds
+-----  -------------------  --------------  -----------------  ----------------  ---------  ------  -------------  ---------  -------
+lcpo              -298 ± 2               -                  -                 4   -308 ± 2  25.0 %           0.50    1.0e-05     20.0
+a2c               -399 ± 2  -100 ± 0 (n=3)  0.00 [0.00, 0.60]  3 of 4, 1 failed   -409 ± 2       -              -          -     20.0
 a2c: failed: seed 3 at step 40,000 (policy_loss = nan)
 failed runs: not in the means; worse than all others in P(better)
 """  # noqa: E501

@@ -54,13 +54,13 @@ def test_policies_seeds_and_intervals(runs: Path) -> None:
     values = [list(policy.earned.values()) for policy in found.policies]
     assert len(np.unique(values)) == 4, "every policy and every seed counts"
     (row,) = found.table.texts()
-    assert row[:2] == ["prescient-a2c", "2 x 2"]
+    assert (row[0], *row[3:]) == ("prescient-a2c", "2", "2")
     over = stats.mean_ci(np.mean(values, axis=1))
-    assert row[2].startswith(f"{over.mean:.0f} ±")
+    assert row[1].startswith(f"{over.mean:.0f} ±")
     alone = evaluate(runs, find_runs(runs)[1].job.name, seeds=[6, 5])
     assert alone.policies[0].earned == pytest.approx(found.policies[1].earned, rel=1e-3)
     over = stats.mean_ci(values[1])
-    assert alone.table.texts()[0][2].startswith(f"{over.mean:.0f} ±"), "over the seeds of the one"
+    assert alone.table.texts()[0][1].startswith(f"{over.mean:.0f} ±"), "over the seeds of the one"
 
 
 def test_the_command_writes_what_it_prints(
@@ -132,18 +132,52 @@ def test_the_video_shows_every_step(runs: Path, tmp_path: Path) -> None:
     with PIL.Image.open(path) as picture:
         assert picture.n_frames == 4  # pyright: ignore[reportAttributeAccessIssue]
         assert picture.info["duration"] == 100
-        assert picture.size == (600, 540)
+        assert picture.size == (600, 720)
     setup, agent = frozen.load_agent(find_runs(runs)[0])
     there = frozen.elsewhere(setup, steps=20)
     shots = list(video.play(there, agent, seed=0, start=7, steps=4))
     np.testing.assert_allclose([shot.context for shot in shots], there.trace()[8:12])
     assert shots[3].total == pytest.approx(sum(shot.reward for shot in shots))
-    frames = [np.asarray(frame) for frame in video.make_frames("x", shots)]
+    strips = video.strips_of(there, shots)
+    frames = [np.asarray(frame) for frame in video.make_frames("x", shots, strips)]
     moved = (frames[0] != frames[3]).any(axis=-1)
     assert moved[:300, :300].any(), "the pendulum"
     assert moved[:300, 320:].any(), "the numbers"
-    assert moved[300:420].any(), "the context"
-    assert moved[420:].any(), "the reward"
+    for place, strip in enumerate(strips):
+        assert moved[300 + 84 * place : 384 + 84 * place].any(), strip.name
+
+
+def test_a_strip_for_each_channel_the_state_the_action_and_the_reward(
+    runs: Path, tmp_path: Path
+) -> None:
+    """With the names of a file's columns; torques, not indices."""
+    file = tmp_path / "wind.csv"
+    file.write_text("gust,draft\n" + "\n".join(f"{t / 100},{-t / 50}" for t in range(30)))
+    setup, agent = frozen.load_agent(find_runs(runs)[0])
+    there = frozen.elsewhere(setup, str(file), steps=20)
+    shots = list(video.play(there, agent, seed=0, start=7, steps=4))
+    gust, draft, state, action, reward = video.strips_of(there, shots)
+    assert (gust.name, draft.name) == ("context: gust", "context: draft")
+    np.testing.assert_allclose(gust.lines[:, 0], there.trace()[8:12, 0])
+    np.testing.assert_allclose(draft.lines[:, 0], there.trace()[8:12, 1])
+    assert (state.name, len(state.names), state.lines.shape) == ("state", 3, (4, 3))
+    np.testing.assert_allclose(np.hypot(state.lines[:, 0], state.lines[:, 1]), 1.0, rtol=1e-5)
+    torques = np.linspace(-2.0, 2.0, 15)
+    assert np.isclose(action.lines[:, [0]], torques).any(axis=1).all()
+    assert reward.lines[:, 0].tolist() == [shot.reward for shot in shots]
+
+
+def test_more_lines_than_colours_are_counted() -> None:
+    """Hopper's state has 11 entries, and a context of a user's may have more channels."""
+    shots = [
+        video.Shot(t, np.arange(12.0), np.arange(20.0) * t, np.zeros(2), 0.0, 0.0, False, None)
+        for t in (1, 2)
+    ]
+    job = plan("a2c", "pendulum", trace="ou", steps=400, seeds=1)[0]
+    strips = video.strips_of(frozen.Setup(job), shots)
+    assert [strip.name for strip in strips][8:] == ["state", "action", "reward"]
+    assert len(list(video.make_frames("x", shots, strips))) == 2
+    assert "4 more channels" in video._texts("x", shots[0])
 
 
 def test_an_episode_ends_and_another_begins() -> None:

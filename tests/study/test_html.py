@@ -23,9 +23,10 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store.plans import planned_jobs, save_plan
 from lcpo.study.commands import train_command
 from lcpo.study.measure.stats import Estimate
-from lcpo.study.report import earlier, html, html_folder, html_table
+from lcpo.study.report import earlier, html, html_folder, html_table, output
 from lcpo.study.report.cells import Cell, Column, Count, Noted, Printed, columns, sort_number
 from lcpo.study.report.tables import Table
+from lcpo.study.study import Picture, Report
 
 RESULTS = Path(__file__).parents[2] / "results"
 EVIL = "<script>alert(1)</script>\"><img src=x onerror='alert(2)'>&amp;"
@@ -111,14 +112,55 @@ def test_what_files_say_is_text(tmp_path: Path) -> None:
     assert "".join(page.texts).count(EVIL) > 12
 
 
+def small_report(out: Path, *warnings: str) -> str:
+    """The page of a table with its heading, caption and meanings, and of a figure with its own."""
+    columns = ["agent", "env", Column("return", about="higher is better"), Column("seeds")]
+    rows = [["lcpo-value_steps=5-sigma=2", "hopper", -1.5, 3], ["a2c", "hopper", -2.5, 3]]
+    table = Table(columns, rows, title="trace 3; 95 % intervals", heading="Return of each agent")
+    curves = Picture(b"\x89PNG", b"<svg/>", "Learning curves", "Bands are intervals.")
+    report = Report(Table(["seed"], [["0"]]), {"table": table}, {"curves": curves})
+    output.write_files(report, [], out, "lcpo compare", by="lcpo compare", warnings=warnings)
+    return html.write_page(out, by="lcpo compare").read_text()
+
+
+def test_results_come_first_and_say_what_they_are(tmp_path: Path) -> None:
+    text = small_report(tmp_path)
+    check_safe(text)
+    order = [
+        "<p class=\"by\">Written by lcpo compare on 20", "<h2>Return of each agent</h2>",
+        'class="caption">env hopper; trace 3; 95 % intervals</p>', "<table>",
+        "<dt>return</dt><dd>higher is better</dd>", "<figure><h2>Learning curves</h2>",
+        "<figcaption>Bands are intervals.</figcaption>",
+        '<details class="folded"><summary><h2>How this report was made</h2></summary>\n<dl',
+        "<h2>Numbers of every run (1)</h2>",
+    ]  # fmt: skip
+    places = [text.find(part) for part in order]
+    assert -1 not in places, order[places.index(-1)]
+    assert places == sorted(places)
+    assert '<th scope="col" class="r" title="higher is better">' in text
+    assert '<td class="l">hopper</td>' not in text, "it is the same in all rows"
+    assert "lcpo-<wbr>value_<wbr>steps=<wbr>5-<wbr>sigma=<wbr>2" in text, "a long name is wrapped"
+    assert 'class="warning"' not in text
+
+
+def test_warnings_stand_at_the_top(tmp_path: Path) -> None:
+    text = small_report(tmp_path, f"Smoke test: {EVIL}")
+    page = check_safe(text)
+    assert f"Smoke test: {EVIL}" in page.texts
+    assert text.index('<div class="warning"') < text.index("<h2>")
+    several = small_report(tmp_path, "one", "two")
+    assert "<details><summary>2 warnings about the runs</summary><ul><li>one</li>" in several
+
+
 def test_an_svg_comes_before_its_png(tmp_path: Path) -> None:
     (tmp_path / "made.json").write_text("{}")
     (tmp_path / "figure.png").write_bytes(b"\x89PNG")
-    (address,) = html_folder.read_folder(tmp_path).figures.values()
-    assert address.startswith("data:image/png")
+    (figure,) = html_folder.read_folder(tmp_path).figures.values()
+    assert figure.address.startswith("data:image/png")
+    assert figure.heading == "Figure"
     (tmp_path / "figure.svg").write_text("<svg/>")
-    (address,) = html_folder.read_folder(tmp_path).figures.values()
-    assert address == f"data:image/svg+xml;base64,{base64.b64encode(b'<svg/>').decode()}"
+    (figure,) = html_folder.read_folder(tmp_path).figures.values()
+    assert figure.address == f"data:image/svg+xml;base64,{base64.b64encode(b'<svg/>').decode()}"
 
 
 def test_differences_to_the_paper() -> None:
@@ -142,7 +184,7 @@ def test_differences_to_the_paper() -> None:
         ],
         compared=("return after 6M", "paper"),
     )  # fmt: skip
-    shown_columns, arranged, notes = html_table.beside_paper(table)
+    shown_columns, arranged = html_table.beside_paper(table)
     rows: Any = arranged
     header = [column.name for column in shown_columns]
     assert header[2:6] == ["return after 6M", "paper", "minus paper", "seeds"]
@@ -156,7 +198,7 @@ def test_differences_to_the_paper() -> None:
         ("+8", ""),
         ("+9", "apart"),
     ]
-    assert "return after 6M less the paper's number" in notes[-1]
+    assert shown_columns[4].about.startswith("return after 6M less the paper's number")
     unnamed = dataclasses.replace(table, compared=None)
     assert [column.name for column in html_table.beside_paper(unnamed)[0]] == table.header
 

@@ -78,16 +78,16 @@ def test_best_prescient_by_mean_and_by_seed(out: Path) -> None:
     table = prescient.summary(load_results(out), "gym-all")
     cells = {row[2]: list(row[3:]) for row in table.texts()}
     assert cells["prescient-a2c"] == [
-        "3 of 4",
-        "-391 ± 2",
         "-381 ± 2",
         "-380 (seed 0)",
         "-383",
+        "-391 ± 2",
+        "3 of 4",
     ]
     best = cells["best prescient"]
-    assert best[2] == f"{cells['prescient-a2c'][2]} (a2c)"
-    assert best[3] == "-360 (sac)"
-    assert best[4] == "-357 (sac)", "of the four that the paper prints"
+    assert best[0] == f"{cells['prescient-a2c'][0]} (a2c)"
+    assert best[1] == "-360 (sac)"
+    assert best[2] == "-357 (sac)", "of the four that the paper prints"
     text = table.to_text()
     assert "return after 6M" in text
     assert "prescient-a2c: failed: seed 3 at step 6,400 of the training (value_loss = nan)" in text

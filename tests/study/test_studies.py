@@ -14,6 +14,7 @@ from commands import run
 from each import for_each
 
 from lcpo import bench
+from lcpo.cli import reproduce
 from lcpo.cli.flags import class_fields
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.plan.job import Job
@@ -28,7 +29,7 @@ from lcpo.study.paper import STUDIES, find_study, grid_world, runtime
 from lcpo.study.report import document, output
 from lcpo.study.report.cells import Column
 from lcpo.study.report.tables import Table
-from lcpo.study.study import Options, Picture, Report
+from lcpo.study.study import Options, Picture, Report, Study
 
 SPEED = Path(__file__).parents[2] / "results" / "speed"
 SHARED = {option[0] for option in class_fields(Options)}
@@ -320,13 +321,33 @@ def test_grid_world_report() -> None:
     found[0] = found[0]._replace(status="failed")
     report = grid_world.study.report(grid_world.GridWorldOptions(), found)
     cells = {row[0]: list(row[1:]) for row in report.tables["table"].texts()}
-    assert cells["A2C"] == ["2 of 2", "-5.50 (-6.00)", "20 (20)", "0.25 (0.25)"]
-    assert cells["LCPO"][0] == "1 of 2"
+    assert cells["A2C"] == ["20 (20 .. 20)", "0.25 (0.25 .. 0.25)", "-5.50 (-6.00 .. -5.00)", "2"]
+    assert cells["LCPO"][-1] == "1 of 2"
+    (first, *_) = csv.DictReader(report.tables["table"].to_csv().splitlines())
+    assert (first["return_with_trap_median"], first["return_with_trap_low"]) == ("-5.5", "-6.0")
+    never = [result(job)._replace(record=grid_record(-5.0 - job.seed)) for job in jobs[2:3]]
+    never[0].record["epoch_return"][:] = -5.0
+    assert grid_world.summary(never).texts()[0][1] == "never (never .. never)"
     assert report.figures["figure"].png.startswith(b"\x89PNG")
     rows = list(csv.DictReader(report.seeds.to_csv().splitlines()))
     assert (rows[1]["return_with_trap"], rows[1]["worst_tv_trap"]) == ("-6.0", "0.25")
     assert rows[0]["return_with_trap"] == ""
-    assert any("TV: largest distance" in line for line in report.text)
+    assert any("TV: largest distance" in line for line in report.tables["table"].notes)
+
+
+def test_shortened_studies_warn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the terminal and at the top of the page; those that make no runs have nothing to say."""
+    assert Options().warnings == Options(scale="1").warnings == []
+    assert Options(scale="short").warnings == ["Shortened: runs have 1/20 of the paper's steps."]
+    study = Study("", Options, lambda options: [], lambda options, results: Report(OTHER))
+    (text,) = Options(scale="smoke").warnings
+    assert text.startswith("Smoke test: runs have 1/400 of the paper's steps.")
+    for jobs, count in (([one.job for one in results()], 1), ([], 0)):
+        chosen = reproduce._Chosen("windy", study, Options(scale="smoke"), jobs, "lcpo reproduce")
+        chosen._report(results() if jobs else [], tmp_path)
+        assert capsys.readouterr().out.count(f"warning: {text}") == count
+        page = (tmp_path / "report.html").read_text()
+        assert page.count("Smoke test: runs have 1/400") == count
 
 
 def test_stats_need_scipy_only_where_they_use_it(monkeypatch: pytest.MonkeyPatch) -> None:

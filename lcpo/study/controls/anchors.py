@@ -65,7 +65,12 @@ def draw(runs: Sequence[DrawnRun]) -> dict[str, figures.Picture]:
             if column == 0:
                 axes.set_ylabel(f"return, anchors: {WORDS[other]}")
                 axes.legend(frameon=False)
-    return {"traces": figures.to_picture(figure)}
+    picture = figures.to_picture(
+        figure,
+        "Return on each trace: OOD anchors against others",
+        "A point per trace, mean over seeds. Above the grey line, OOD anchors are worse.",
+    )
+    return {"traces": picture}
 
 
 def _draw_traces(axes: Any, runs: Sequence[DrawnRun], other: str) -> None:

@@ -9,8 +9,11 @@ from lcpo.study.costs import short_count
 from lcpo.study.measure import stats
 from lcpo.study.measure.stats import Estimate
 from lcpo.study.report.cells import Cell, Column, Count, count_of
+from lcpo.study.report.report import WHOLE_RUN, late_column
 from lcpo.study.report.tables import Table
 
+DIFFERENCE = "mean difference by trace and seed"
+BETTER = Column("better on", about="traces with a higher mean over seeds")
 Returns = dict[str, dict[int, float]]
 """By trace and seed."""
 
@@ -70,11 +73,17 @@ def summary(
             other = reference(key)
             gained = [None, None] if other == key else gains(cases, key, other, "whole")
             total = count_of(sum(run.whole is not None for run in members), len(members))
-            rows.append([part, *cells(key), total, estimate(late), estimate(whole), *gained])
-    late = f"return after {short_count(max(run.steps for run in runs) // LATE)}"
-    last = [*map(Column, ("runs", late, "whole run")),
-            Column(f"minus {against}, whole run", "+"), Column("better on")]  # fmt: skip
-    return Table(["trace", *columns, *last], rows, title=title(runs), notes=notes)
+            rows.append([part, *cells(key), estimate(whole), *gained, estimate(late), total])
+    warmup = short_count(max(run.steps for run in runs) // LATE)
+    last = [
+        WHOLE_RUN,
+        Column(f"minus {against}, whole run", "+", about=f"{DIFFERENCE} from {against}"),
+        BETTER,
+        late_column(warmup)._replace(key=""),
+        Column("runs", about="that finished, on all traces and with all seeds"),
+    ]
+    heading = "Return of each agent on each family of traces"
+    return Table(["trace", *columns, *last], rows, title=title(runs), notes=notes, heading=heading)
 
 
 def gain(a: Returns, b: Returns) -> Estimate:

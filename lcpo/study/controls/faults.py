@@ -100,20 +100,30 @@ study = column_study(
         columns.PLAYED,
         columns.AGENT,
         (Column("fault", side="l"), in_words),
-        (Column("seeds"), lambda line: line.row.finished),
-        columns.LATE,
-        columns.WHOLE,
         (
-            Column("minus corrected, return after {warmup}", "+", key="after_warmup_difference"),
+            Column(
+                "minus corrected, return after {warmup}",
+                "+",
+                key="after_warmup_difference",
+                about="what the fault changes: mean difference from the corrected agent by seed",
+            ),
             lambda line: minus_corrected(line, line.part.comparison.warmup),
         ),
         (
-            Column("minus corrected, whole run", "+", key="whole_run_difference"),
+            Column(
+                "minus corrected, whole run",
+                "+",
+                key="whole_run_difference",
+                about="the same from the first step on",
+            ),
             lambda line: minus_corrected(line, 0),
         ),
+        columns.LATE,
+        columns.WHOLE,
+        (columns.SEEDS[0], lambda line: line.row.finished),
     ],
-    title="pendulum, {longest} steps: each fault of the published code alone, and all; 95 % "
-    "intervals over seeds",
+    heading="What each fault of the published code changes",
+    title="pendulum, {longest} steps: each fault of the published code alone, and all; {intervals}",
     notes=[
         "faults of environments are not among them: lcpo train --env.faults (docs/deviations.md)"
     ],

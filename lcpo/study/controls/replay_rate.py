@@ -62,14 +62,14 @@ def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
     }
 
 
-def mean_field(title: str, name: str) -> Field:
+def mean_field(title: str, name: str, about: str) -> Field:
     """One of the numbers, over seeds."""
 
     def cell(line: Line) -> Estimate:
         found = [numbers(line.part.comparison, run)[name] for run in line.finished]
         return stats.mean_ci([value for value in found if value is not None])
 
-    return Column(title), cell
+    return Column(title, about=about), cell
 
 
 study = column_study(
@@ -82,12 +82,16 @@ study = column_study(
     marked=False,
     fields=[
         columns.AGENT,
-        (Column("steps per rollout"), lambda line: line.job.config.get("updates_per_rollout")),
+        (
+            Column("steps per rollout", about="gradient steps after each rollout"),
+            lambda line: line.job.config.get("updates_per_rollout"),
+        ),
+        mean_field("last {quarter}", "last_quarter", "return over the last {quarter} steps"),
+        mean_field("whole run", "whole_run", columns.WHOLE[0].about),
+        mean_field("first {quarter}", "first_quarter", "return over the first {quarter} steps"),
         columns.ENDED,
-        mean_field("first {quarter}", "first_quarter"),
-        mean_field("last {quarter}", "last_quarter"),
-        mean_field("whole run", "whole_run"),
     ],
-    title="pendulum, trace {trace}, {longest} steps: return; 95 % intervals over seeds",
+    heading="Return by the number of gradient steps per rollout",
+    title="pendulum, trace {trace}, {longest} steps: return; {intervals}",
     numbers=numbers,
 )

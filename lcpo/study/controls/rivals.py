@@ -16,9 +16,9 @@ from typing import Any
 from lcpo.study.cases import Case
 from lcpo.study.controls import drawn_tables
 from lcpo.study.controls.drawn import DrawnRun, Key, drawn_study, points_of
-from lcpo.study.controls.drawn_tables import Returns, gains
+from lcpo.study.controls.drawn_tables import BETTER, DIFFERENCE, Returns, gains
 from lcpo.study.report import figures
-from lcpo.study.report.cells import Cell, Column
+from lcpo.study.report.cells import Cell, Change, Column
 from lcpo.study.report.tables import Table
 
 VALUE_STEPS = {"value_steps": (1, 5)}
@@ -36,6 +36,10 @@ POINTS = points_of(CASES)
 PAPER: Key = ("lcpo", "c_anchor=0.0001-value_steps=1")
 RECOMMENDED: Key = ("lcpo-uniform", "c_anchor=0.001-value_steps=5")
 """The best of those that cost about as much as the paper's LCPO (docs/which_agent.md)."""
+COST = Column(
+    "microseconds",
+    about="of one core per interaction on the Pendulum, by benchmarks/rivals_cost.py",
+)
 
 
 def report(runs: Sequence[DrawnRun]) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
@@ -50,10 +54,10 @@ def report(runs: Sequence[DrawnRun]) -> tuple[dict[str, Table], dict[str, figure
 
 def summary(runs: Sequence[DrawnRun]) -> Table:
     """A row per family and case, with what it costs."""
-    note = "microseconds of one core per interaction on the Pendulum, by benchmarks/rivals_cost.py"
+    note = f"microseconds: {COST.about}"
     if any(run.env != "pendulum" for run in runs):
         note += "; another environment adds the same to all agents"
-    columns = ["agent", "setting", Column("microseconds", side="l")]
+    columns = ["agent", "setting", COST._replace(side="l", about="")]
     against = "the paper's LCPO"
     return drawn_tables.summary(runs, columns, describe, lambda key: PAPER, against, [note])
 
@@ -71,13 +75,18 @@ def more_work(runs: Sequence[DrawnRun]) -> Table:
         for name, (less, more) in lines().items():
             if less in cases and more in cases:
                 late, whole = (gains(cases, more, less, field) for field in ("after", "whole"))
-                steps = " to ".join(str(list(POINTS[key].values())[-1]) for key in (less, more))
-                cost = " to ".join(Column("").text(costs().get(key)) for key in (less, more))
+                steps = Change(*(list(POINTS[key].values())[-1] for key in (less, more)))
+                cost = Change(*map(costs().get, (less, more)))
                 rows.append([part, name, steps, cost, late[0], *whole])
-    columns = [Column("microseconds"), Column("gain after warm-up", "+"),
-               Column("gain, whole run", "+"), Column("better on")]  # fmt: skip
+    columns = [
+        Column("steps per rollout", side="l", about="gradient steps, of less and of more work"),
+        COST,
+        Column("gain after warm-up", "+", about=DIFFERENCE),
+        Column("gain, whole run", "+", about=DIFFERENCE),
+        BETTER,
+    ]
     title = f"{drawn_tables.title(runs)}: what more gradient steps change"
-    return Table(["trace", "agent", "steps per rollout", *columns], rows, title=title)
+    return Table(["trace", "agent", *columns], rows, title=title, heading="Return for more work")
 
 
 def best_of(runs: Sequence[DrawnRun]) -> Key:
@@ -97,10 +106,16 @@ def beside(runs: Sequence[DrawnRun], chosen: Key, words: str) -> Table:
                 whole, late = (gains(cases, chosen, key, field) for field in ("whole", "after"))
                 rows.append([part, *describe(key), *whole, *late])
     agent, setting, _ = describe(chosen)
-    columns = [Column("microseconds"), Column("whole run", "+"), Column("better on"),
-               Column("after warm-up", "+"), Column("better then on")]  # fmt: skip
+    columns = [
+        COST,
+        Column("whole run", "+", about=DIFFERENCE),
+        BETTER,
+        Column("after warm-up", "+", about=DIFFERENCE),
+        Column("better then on", about=BETTER.about),
+    ]
     title = f"{drawn_tables.title(runs)}: {agent}, {setting}, {words}, minus others"
-    return Table(["trace", "minus", "setting", *columns], rows, title=title)
+    heading = f"{agent}, {setting}, minus each other agent"
+    return Table(["trace", "minus", "setting", *columns], rows, title=title, heading=heading)
 
 
 @functools.cache
@@ -145,7 +160,12 @@ def draw(runs: Sequence[DrawnRun]) -> figures.Picture:
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", frameon=False, ncols=4)
     figure.supxlabel("open: one gradient step per rollout; filled: five, with replay ten")
-    return figures.to_picture(figure)
+    return figures.to_picture(
+        figure,
+        "Return of each agent against its cost",
+        "A column per family of traces. A line joins an agent with one gradient step per rollout "
+        "(open) to the same agent with more (filled). Bars are 95 % intervals.",
+    )
 
 
 def lines() -> dict[str, list[Key]]:

@@ -25,7 +25,7 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.results import Result
 from lcpo.study.report import figures
-from lcpo.study.report.cells import Cell, Column, Count, Noted
+from lcpo.study.report.cells import Cell, Column, Count, Median
 from lcpo.study.report.document import seeds_table
 from lcpo.study.report.figures import COLOURS, STYLES
 from lcpo.study.report.tables import Table
@@ -223,13 +223,19 @@ def summary(found: dict[str, Curves]) -> Table:
     rows: list[list[Cell]] = []
     for name, curves in found.items():
         error, regret = curves.error[-1].max(-1), curves.regret[-1].max(-1)
-        spreads = (Noted(float(np.median(x)), f"{x.max():.3f}") for x in (error, regret))
+        spreads = map(Median.of, (error, regret))
         optimal = Count(int(np.sum(regret < 1e-9)), len(regret))
         rows.append([SETTINGS[name].label, *spreads, optimal])
     steps = int(next(iter(found.values())).step[-1])
-    names = ("max |Q - Q*| (worst)", "max V* - V (worst)", "best policy everywhere")
-    title = f"after {steps:,} steps, in the worst context; median over seeds (worst seed)"
-    return Table(["setting", *(Column(name, decimals=3) for name in names)], rows, title=title)
+    about = {
+        "max |Q - Q*|": "distance of the learned values to the optimum",
+        "max V* - V": "what the greedy policy loses",
+        "best policy everywhere": "seeds whose greedy policy is optimal in every context",
+    }
+    columns = [Column(name, decimals=3, about=words) for name, words in about.items()]
+    title = f"after {steps:,} steps, in the worst context; median over seeds (lowest .. highest)"
+    heading = "Distance of tabular Q-learning to the optimum"
+    return Table(["setting", *columns], rows, title=title, heading=heading)
 
 
 WINDOW = 5
@@ -281,7 +287,13 @@ def draw(found: dict[str, Curves]) -> figures.Picture:
         axis.spines[["top", "right"]].set_visible(False)
     errors.legend(frameon=False, fontsize=8, loc="lower left")
     sums.legend(frameon=False, fontsize=8, loc="upper left")
-    return figures.to_picture(shape, dpi=130)
+    return figures.to_picture(
+        shape,
+        "Distance to the optimum over time, and sums of learning rates",
+        "Left and middle: the worst context, median over seeds with the range as a band. Right: "
+        "the sums of learning rates along subsequences, which Lemma B.1 is about.",
+        dpi=130,
+    )
 
 
 HELP = "Theorem B.2: tabular Q-learning in every context, and what breaks it"

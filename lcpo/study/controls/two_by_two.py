@@ -36,9 +36,14 @@ def effects(found: Found) -> tuple[dict[str, Table], dict]:
         late, whole = (_effects(part.lines, after) for after in (part.comparison.warmup, 0))
         trace = str(part.comparison.trace)
         rows += [[trace, name, late[name], whole[name]] for name in late]
-    header = ["trace", "effect", Column("return after warm-up", "+"), Column("whole run", "+")]
-    title = "differences by seed; 95 % intervals over seeds"
-    return {"effects": Table(header, rows, title=title)}, {}
+    header = [
+        "trace", "effect",
+        Column("return after warm-up", "+", about="mean difference by seed"),
+        Column("whole run", "+", about="the same from the first step on"),
+    ]  # fmt: skip
+    title, heading = "differences by seed; {intervals}", "What each part contributes"
+    title = title.format(**found.words())
+    return {"effects": Table(header, rows, title=title, heading=heading)}, {}
 
 
 def _effects(lines: Sequence[Line], after: int) -> dict[str, Estimate]:
@@ -58,8 +63,8 @@ study = column_study(
     "Not in the paper: LCPO's constraint and its entropy bonus, each without the other",
     PendulumOptions,
     lambda options: agent_cases(AGENTS if options.agents is None else options.agents),
-    fields=[columns.PLAYED, columns.TITLED, *columns.RETURNS],
-    title="pendulum, {steps} steps; 95 % intervals over seeds",
+    fields=[columns.PLAYED, columns.TITLED, columns.LATE, columns.WHOLE, columns.SEEDS],
+    title="pendulum, {steps} steps; {intervals}",
     seeds=8,
     more=effects,
 )

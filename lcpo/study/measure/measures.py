@@ -32,6 +32,8 @@ class Measure(NamedTuple):
     """In seeds.csv."""
     factor: float = 1.0
     """100: tables show a share as a percentage."""
+    about: str = ""
+    """What its column means."""
 
     def known(self, record: Record) -> bool:
         return TOTAL + self.reading in record

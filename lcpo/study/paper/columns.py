@@ -15,7 +15,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case, plan_cases
 from lcpo.study.costs import short_count
-from lcpo.study.measure import compare
+from lcpo.study.measure import compare, stats
 from lcpo.study.measure.compare import AgentRow, Summary
 from lcpo.study.report import report
 from lcpo.study.report.cells import Cell, Column, Printed, count_of
@@ -101,6 +101,7 @@ class Found(NamedTuple):
         comparisons = [part.comparison for part in self.parts]
         longest = max(one.steps for one in comparisons)
         share = jobs[0].trace.fraction if jobs[0].trace else 1
+        enough = any(row.finished >= stats.FEWEST for one in comparisons for row in one.rows)
         faults = any(job.config.get("faults") for job in jobs)
         return {
             "steps": " or ".join(dict.fromkeys(f"{one.steps:,}" for one in comparisons)),
@@ -111,20 +112,24 @@ class Found(NamedTuple):
             "trace": str(jobs[0].trace),
             "scale": "" if share == 1 else f" ({share} of the paper's)",
             "setting": "as published, with its faults" if faults else "faults corrected",
+            "intervals": "95 % intervals over seeds" if enough else "too few seeds for intervals",
         }
 
 
-TITLE = "{steps} steps{scale}, {setting}; 95 % intervals over seeds"
-PENDULUM_TITLE = "pendulum, {steps} steps, {setting}; 95 % intervals over seeds"
+TITLE = "{steps} steps{scale}, {setting}; {intervals}"
+PENDULUM_TITLE = "pendulum, {steps} steps, {setting}; {intervals}"
 Field = tuple[Column, Callable[[Line], Cell]]
 """A column, whose name may have placeholders of `Found.words`, and its cells."""
 Numbers = Callable[[Summary, Result], Mapping[str, float | None]]
 """Of a finished run."""
 
 
+PAPER = Column("paper", about="what the paper prints")
+
+
 def paper_field(table: str) -> Field:
     """The paper's number."""
-    return Column("paper"), lambda line: line.printed(table)
+    return PAPER, lambda line: line.printed(table)
 
 
 def text_field(name: str, cell: Callable[[Line], Cell]) -> Field:
@@ -138,15 +143,11 @@ PLAYED = text_field("trace", lambda line: line.job.trace_name)
 """With the fraction at which it is played."""
 TITLED = text_field("agent", lambda line: line.title)
 AGENT = text_field("agent", lambda line: line.job.agent)
-ENDED: Field = (Column("seeds"), lambda line: count_of(len(line.finished), len(line.runs)))
-SEEDS: Field = (Column("seeds"), lambda line: report.seeds_cell(line.row))
-LATE: Field = (
-    Column("return after {warmup}", key="after_warmup"),
-    lambda line: line.row.after_warmup,
-)
-WHOLE: Field = (Column("whole run"), lambda line: line.row.whole_run)
-RETURNS = (SEEDS, LATE, WHOLE)
-ACTIVE: Field = (Column("active", decimals=1, unit="%"), lambda line: line.row.measured["activity"])
+ENDED: Field = (report.SEEDS, lambda line: count_of(len(line.finished), len(line.runs)))
+SEEDS: Field = (report.SEEDS, lambda line: report.seeds_cell(line.row))
+LATE: Field = (report.late_column("{warmup}"), lambda line: line.row.after_warmup)
+WHOLE: Field = (report.WHOLE_RUN, lambda line: line.row.whole_run)
+ACTIVE: Field = (report.ACTIVE, lambda line: line.row.measured["activity"])
 
 
 OptionsT = TypeVar("OptionsT", bound=Options)
@@ -169,6 +170,7 @@ def column_study(
     paper: str = "",
     fields: Sequence[Field] = (),
     title: str = TITLE,
+    heading: str = "Return of each agent",
     notes: Sequence[str] = (),
     numbers: Numbers = report.seed_numbers,
     more: Callable[[Found], tuple[Mapping[str, Table], Mapping[str, Picture]]] | None = None,
@@ -189,8 +191,10 @@ def column_study(
     def make_report(options: OptionsT, results: Sequence[Result]) -> Report:
         found = find_parts(results, paper)
         known = {(p.env, p.results[0].job.trace): p.comparison for p in found.parts}
-        every = (ENV, TRACE, TITLED, *RETURNS, paper_field(paper), ACTIVE)
-        table = make_table(found, fields or every, title, notes, None if fields else best_rows)
+        every = (ENV, TRACE, TITLED, LATE, paper_field(paper), WHOLE, SEEDS, ACTIVE)
+        below = None if fields else best_rows
+        words = heading if fields else f"{heading}, beside the paper's"
+        table = make_table(found, fields or every, title, notes, below, words)
         tables, figures = more(found) if more else ({}, {})
         return Report(
             seeds_table(results, lambda r: numbers(known[r.job.env, r.job.trace], r)),
@@ -224,13 +228,17 @@ def make_table(
     title: str,
     notes: Sequence[str] = (),
     below: Callable[[Found, Part], list[list[Cell]]] | None = None,
+    heading: str = "",
 ) -> Table:
     """A row per line; `below`: further rows of a part."""
     rows, words = [], found.words()
     for part in found.parts:
         rows += [[cell(line) for _, cell in fields] for line in part.lines]
         rows += below(found, part) if below else []
-    columns = [column._replace(name=column.name.format(**words)) for column, _ in fields]
+    columns = [
+        column._replace(name=column.name.format(**words), about=column.about.format(**words))
+        for column, _ in fields
+    ]
     names = [column.name for column in columns]
     ours = next((name for name in names if name.startswith("return")), None)
     return Table(
@@ -239,6 +247,7 @@ def make_table(
         title=title.format(**words),
         notes=[note.format(**words) for note in notes],
         compared=(ours, "paper") if ours and "paper" in names else None,
+        heading=heading,
     )
 
 
@@ -249,5 +258,5 @@ def best_rows(found: Found, part: Part) -> list[list[Cell]]:
     for (agent, env, trace, variant), cell in read_table(found.paper).items():
         if (env, trace) == (part.env, part.trace) and variant.startswith("best-"):
             title = f"{variant.replace('-', ' ')}: {agent}"
-            rows.append([env, trace, title, "", ours.get(agent), "", cell, ""])
+            rows.append([env, trace, title, ours.get(agent), cell, "", "", ""])
     return rows

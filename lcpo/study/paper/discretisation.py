@@ -50,9 +50,9 @@ def late_returns(line: Line) -> list[float]:
     return [late_return(run) for run in line.finished] or [stats.NAN]
 
 
-def paper_column(name: str, variant: str) -> Field:
+def paper_column(name: str, variant: str, about: str) -> Field:
     """What the paper prints for a variant."""
-    return Column(name), lambda line: printed(
+    return Column(name, about=about), lambda line: printed(
         "discretisation", line.job.agent, "pendulum", variant=variant
     )
 
@@ -67,16 +67,18 @@ study = column_study(
     marked=False,
     fields=[
         columns.TITLED,
+        (Column("return", about="mean over seeds"), lambda line: stats.mean_ci(late_returns(line))),
+        paper_column("paper", "discrete-15", "what the paper prints"),
+        paper_column("paper: SB3, continuous", "sb3-rl-zoo",
+                     "what it prints for Stable-Baselines3 with continuous actions"),
+        (Column("median", about="over seeds"), lambda line: float(np.median(late_returns(line)))),
+        (Column("worst seed", about="the lowest"), lambda line: min(late_returns(line))),
         columns.ENDED,
-        (Column("return"), lambda line: stats.mean_ci(late_returns(line))),
-        (Column("median"), lambda line: float(np.median(late_returns(line)))),
-        (Column("worst seed"), lambda line: min(late_returns(line))),
-        paper_column("paper", "discrete-15"),
-        paper_column("paper: SB3, continuous", "sb3-rl-zoo"),
         (Column("faults repeated", side="l"),
          lambda line: ", ".join(line.job.config.get("faults", ())) or "none"),
     ],
     title="Pendulum-v1, 15 torques, {longest} steps: mean return in training from 80 % to 90 % of "
-    "the run; 95 % intervals over seeds",
+    "the run; {intervals}",
+    heading="Return of each agent with discrete torques, beside the paper's",
     numbers=lambda comparison, result: {"return": late_return(result)},
 )  # fmt: skip

@@ -96,7 +96,13 @@ def draw(found: Found) -> tuple[dict[str, Any], dict[str, figures.Picture]]:
     axes[-1].set_xlabel("alpha, and below it 1/beta in interactions")
     lines, labels = axes[0].get_legend_handles_labels()
     shape.legend(lines, labels, loc="outside upper center", frameon=False, fontsize=8, ncols=4)
-    return {}, {"figure": figures.to_picture(shape)}
+    picture = figures.to_picture(
+        shape,
+        "Return of online EWC by its hyper-parameters, beside other agents",
+        "A panel per trace. Points are online EWC after warm-up, with 95 % intervals over seeds; "
+        "circles are the paper's numbers. Lines and bands are the other agents.",
+    )
+    return {}, {"figure": picture}
 
 
 study = column_study(
@@ -106,12 +112,15 @@ study = column_study(
     fields=[
         columns.TRACE,
         columns.AGENT,
-        (Column("alpha"), alpha),
-        (Column("1/beta"), averaged_over),
-        *columns.RETURNS,
-        (Column("paper"), theirs),
+        (Column("alpha", about="strength of the penalty"), alpha),
+        (Column("1/beta", about="interactions that the penalty averages over"), averaged_over),
+        columns.LATE,
+        (columns.PAPER, theirs),
+        columns.WHOLE,
+        columns.SEEDS,
     ],
     title=columns.PENDULUM_TITLE,
+    heading="Return of online EWC by its hyper-parameters",
     notes=["paper: the columns of its table may be permuted (docs/agents/online-ewc.md)"],
     more=draw,
 )

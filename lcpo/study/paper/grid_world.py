@@ -17,8 +17,9 @@ from lcpo.run.store.record import Record
 from lcpo.run.store.results import Result
 from lcpo.study.cases import agent_cases, plan_cases
 from lcpo.study.report import figures
-from lcpo.study.report.cells import Cell, Column, Count, Noted
+from lcpo.study.report.cells import Cell, Column, Median, count_of
 from lcpo.study.report.document import seeds_table
+from lcpo.study.report.report import SEEDS
 from lcpo.study.report.tables import Table
 from lcpo.study.study import Options, Report, Study
 
@@ -31,6 +32,7 @@ MEANING = (
     "back: epochs after it left until ten epochs average -3.3 or better.",
     "TV: largest distance to the best action beside the start, with the trap's context, after the "
     "trap left: 0 remembers it, 1 has forgotten it.",
+    "return with trap: mean over the last 5 % of the run before the trap leaves.",
 )
 
 
@@ -54,7 +56,6 @@ def report(options: GridWorldOptions, results: Sequence[Result]) -> Report:
         seeds=seeds_table(results, seed_numbers),
         tables={"table": summary(results)},
         figures={"figure": draw(results)},
-        text=MEANING,
     )
 
 
@@ -81,30 +82,21 @@ def seed_numbers(result: Result) -> dict[str, float]:
 
 
 def summary(results: Sequence[Result]) -> Table:
-    """Median over all seeds, and the worst one."""
-
-    def epochs(value: float) -> str:
-        return "never" if np.isinf(value) else f"{value:.0f}"
-
+    """Median over all seeds, and their range."""
     rows: list[list[Cell]] = []
     for agent, title in AGENTS.items():
         runs = [r for r in results if r.job.agent == agent]
         mine = [seed_numbers(r) for r in runs if r.status == "finished"]
         if not mine:
             continue
-        returns, back, distance = ([x[name] for x in mine] for name in mine[0])
-        rows.append(
-            [
-                title,
-                Count(len(mine), len(runs)),
-                Noted(float(np.median(returns)), f"{min(returns):.2f}"),
-                f"{epochs(float(np.median(back)))} ({epochs(max(back))})",
-                Noted(float(np.median(distance)), f"{max(distance):.2f}"),
-            ]
-        )
-    numbers = ("return with trap (worst)", "back (worst)", "TV (worst)")
-    columns = [Column("seeds"), *(Column(name, decimals=2) for name in numbers)]
-    return Table(["agent", *columns], rows)
+        returns, back, distance = (Median.of([x[name] for x in mine]) for name in mine[0])
+        rows.append([title, back, distance, returns, count_of(len(mine), len(runs))])
+    columns = [Column("back", "until"), Column("TV", decimals=2),
+               Column("return with trap", decimals=2), SEEDS]  # fmt: skip
+    steps = max(r.job.steps for r in results)
+    title = f"grid world, {steps:,} steps; median over seeds (lowest .. highest)"
+    heading = "How fast each agent returns to the direct way after the trap left"
+    return Table(["agent", *columns], rows, title=title, notes=MEANING, heading=heading)
 
 
 def draw(results: Sequence[Result]) -> figures.Picture:
@@ -133,7 +125,14 @@ def draw(results: Sequence[Result]) -> figures.Picture:
         axis.spines[["top", "right"]].set_visible(False)
     for axis in (no_trap, trap):
         axis.set_ylim(-0.03, 1.03)
-    return figures.to_picture(shape, dpi=130)
+    return figures.to_picture(
+        shape,
+        "Return, and distance to the best action, over the run",
+        "Lines are means over seeds, bands their range; grey: the trap is there. Left: the best "
+        "path without and with the trap. Below: total variation distance of the policy to the best "
+        "action beside the start, in the context without (left) and with the trap (right).",
+        dpi=130,
+    )
 
 
 def _curve(axis: Any, records: list[Record], column: str, colour: str, label: str) -> None:

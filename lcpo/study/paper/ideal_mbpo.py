@@ -19,11 +19,15 @@ from lcpo.study.paper.columns import Field, Line, PendulumOptions, column_study
 from lcpo.study.report import report
 from lcpo.study.report.cells import Column
 
+UNEXPLAINED = "share of the variance that the learned model does not predict, one step ahead"
 METRICS = {
-    "model_reward_error": "reward unexplained",
-    "model_obs_error": "obs unexplained",
-    "sample_age": "sample age",
-}
+    "model_reward_error": ("reward unexplained", f"of rewards: {UNEXPLAINED}, after warm-up"),
+    "model_obs_error": ("obs unexplained", f"of observations: {UNEXPLAINED}, after warm-up"),
+    "sample_age": (
+        "sample age", "of the states that SAC learns from, as a share of the run so far"
+    ),
+}  # fmt: skip
+"""The names of their columns, and what they mean."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +51,8 @@ def metric_field(metric: str) -> Field:
         known = [value for value in found if value is not None]
         return float(np.mean(known)) if known else None
 
-    return Column(METRICS[metric], "g", decimals=3, unit="%"), cell
+    name, about = METRICS[metric]
+    return Column(name, "g", decimals=3, unit="%", about=about), cell
 
 
 study = column_study(
@@ -57,17 +62,15 @@ study = column_study(
     fields=[
         columns.TRACE,
         columns.TITLED,
-        *columns.RETURNS,
+        columns.LATE,
         columns.paper_field("ideal-mbpo"),
+        columns.WHOLE,
+        columns.SEEDS,
         *map(metric_field, METRICS),
     ],
     title=columns.PENDULUM_TITLE,
-    notes=[
-        "unexplained: share of the variance that the learned model does not predict, one step "
-        "ahead; age: of the states that SAC learns from, as a share of the run so far; both "
-        "after warm-up",
-        "MBPO's first {random_steps} interactions are random",
-    ],
+    heading="Return of MBPO with a learned model and with the true one",
+    notes=["MBPO's first {random_steps} interactions are random"],
     numbers=lambda comparison, result: {
         **report.seed_numbers(comparison, result), **late_metrics(comparison, result)
     },

@@ -67,13 +67,19 @@ def summary(mine: Scores, paper: Scores) -> Table:
         printed = [value[0] for value in paper.get(title, [])]
         theirs = float(np.mean(printed)) if printed else None
         if means:
-            rows.append([title, len(means), np.mean(means), np.median(means), min(means), theirs])
-    rows.sort(key=lambda row: -round(row[2], 2))
-    names = ("mean", "median", "worst", "paper")
+            rows.append([title, np.mean(means), np.median(means), min(means), theirs, len(means)])
+    rows.sort(key=lambda row: -round(row[1], 2))
+    cells = "environments and traces with a return of the agent"
+    about = {
+        "mean": "over environments and traces", "median": "over environments and traces",
+        "worst": "the lowest", "paper": "mean of the paper's returns, normalized in the same way",
+    }  # fmt: skip
+    numbers = (Column(name, decimals=2, about=words) for name, words in about.items())
     return Table(
-        ["agent", Column("cells"), *(Column(name, decimals=2) for name in names)],
+        ["agent", *numbers, Column("cells", about=cells)],
         rows,
-        title="normalised return: 0 and 1 are the lowest and highest of the agents here",
+        title="0 and 1 are the lowest and highest return of the agents here",
+        heading="Normalized return of each agent",
     )
 
 
@@ -86,12 +92,18 @@ def draw(mine: Scores, paper: Scores) -> figures.Picture:
         for number, (name, values) in enumerate(found.items()):
             if values:
                 _curve(axis, values, name, number)
-        axis.set(xlabel="normalised return", title=title, xlim=(-0.02, 1.02), ylim=(0, 1.02))
+        axis.set(xlabel="normalized return", title=title, xlim=(-0.02, 1.02), ylim=(0, 1.02))
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("share of environments and traces")
     lines, labels = axes[0].get_legend_handles_labels()
     shape.legend(lines, labels, loc="outside right upper", frameon=False, fontsize=7)
-    return figures.to_picture(shape)
+    return figures.to_picture(
+        shape,
+        "Normalized returns: ours and the paper's",
+        "For each agent, the share of environments and traces (vertical) in which its normalized "
+        "return is at most the value on the horizontal axis: lines further right are better. "
+        "Bands are between the ends of the intervals over seeds, if there are any.",
+    )
 
 
 def _curve(axis: Any, values: Sequence[Interval], name: str, number: int) -> None:

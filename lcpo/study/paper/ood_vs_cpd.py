@@ -22,7 +22,7 @@ from lcpo.core.changepoint import ChangePoints, find_changes
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.report import figures
-from lcpo.study.report.cells import Cell, Column
+from lcpo.study.report.cells import Cell, Column, Median
 from lcpo.study.report.document import data_table
 from lcpo.study.report.tables import Table
 from lcpo.study.report.trace_figure import COLOURS, block_means
@@ -106,23 +106,27 @@ def summary(draws: Sequence[Draw], control: Draw) -> Table:
     rows: list[list[Cell]] = []
     for sigmas in SIGMAS:
         counts = [len(draw.changes[sigmas]) for draw in draws]
-        first = ", ".join(f"{place / 1e6:.3f}" for place in draws[0].changes[sigmas][:4])
+        first = ", ".join(f"{x / 1e6:.3f}" for x in draws[0].changes[sigmas][:4]) or None
         label = f"change points, sigmas = {sigmas:.1f}"
-        last = [PAPER.get(sigmas), len(control.changes[sigmas])]
-        rows.append([label, counts[0], first or None, _spread(counts, "{:g}"), *last])
+        control_count = len(control.changes[sigmas])
+        rows.append([label, counts[0], PAPER.get(sigmas), Median.of(counts), control_count, first])
     shares = [100 * float(draw.ood.mean()) for draw in draws]
-    label = f"share of the past with |z_i - z_j| > {RADIUS:g}"
-    cells = [f"{shares[0]:.1f} %", None, _spread(shares, "{:.1f} %")]
-    rows.append([label, *cells, None, f"{100 * control.ood.mean():.1f} %"])
-    spread = f"{len(draws)} draws: median (range)"
-    columns = ("trace 2", "first at (million)", spread, "paper", "trace 3 (jumps)")
+    label = f"share of the past with |z_i - z_j| > {RADIUS:g}, in %"
+    last = [Median.of(shares), 100 * float(control.ood.mean()), None]
+    rows.append([label, shares[0], None, *last])
+    columns = [
+        Column(name, "g", decimals=3, about=about)
+        for name, about in (
+            ("trace 2", "the paper's trace"),
+            ("paper", "what the paper reports for it"),
+            (f"{len(draws)} draws", "median over trace 2 with other fine noise (range)"),
+            ("trace 3", "for comparison: a trace with jumps"),
+        )
+    ]
+    columns.append(Column("first at", about="in trace 2, in million steps"))
     title = f"wind along y, {draws[0].rows:,} steps; a draw is trace 2 with other fine noise"
-    return Table(["found", *map(Column, columns)], rows, title=title)
-
-
-def _spread(values: Sequence[float], form: str) -> str:
-    low, middle, high = (form.format(f(values)) for f in (min, np.median, max))
-    return f"{middle} ({low} .. {high})"
+    heading = "Change points, and the share of the past that is out of distribution"
+    return Table(["found", *columns], rows, title=title, heading=heading)
 
 
 def figure(draws: Sequence[Draw]) -> figures.Picture:
@@ -140,7 +144,15 @@ def figure(draws: Sequence[Draw]) -> figures.Picture:
             _draw_changes(axis, draw, sigmas)
         column[0].set_title(f"{name}\n{column[0].get_title(loc='left')}", loc="left")
         _draw_shares(column[-1], draw)
-    return figures.to_picture(shape)
+    caption = (
+        "Above: the wind along y, with a vertical line at each change point found, for two "
+        f"sensitivities. Below: the share of the past that is more than {RADIUS:g} away."
+    )
+    if len(chosen) > 1:
+        caption += " Right: the draw of the noise on which the two sensitivities disagree most."
+    return figures.to_picture(
+        shape, "Change points depend on the sensitivity; distances do not", caption
+    )
 
 
 def _draw_changes(axis: Any, draw: Draw, sigmas: float) -> None:

@@ -23,6 +23,7 @@ from lcpo.study.report.paper_numbers import printed
 from lcpo.study.report.tables import Table
 
 AGENTS = ("prescient-a2c", "prescient-trpo", "prescient-ddqn", "prescient-sac")
+REGRET = "reward per step of the best prescient agent, less an agent's own"
 LABEL = text_field("agent", lambda line: line.row.label)
 BEST = (
     "best prescient: by the mean over seeds, and by the best seed; the paper does not say which it "
@@ -63,14 +64,16 @@ def summary(results: Sequence[Result], paper: str) -> Table:
 
     found = columns.find_parts(results, paper)
     fields = (
-        columns.ENV, columns.TRACE, LABEL, columns.ENDED,
-        (Column("end of training"), training),
-        (Column("return after {warmup}"), lambda line: line.row.after_warmup),
-        (Column("best seed"), best),
+        columns.ENV, columns.TRACE, LABEL,
+        (columns.LATE[0]._replace(key=""), columns.LATE[1]),
+        (Column("best seed", about="the same of the best seed"), best),
         columns.paper_field(paper),
+        (Column("end of training", about="return over the last tenth of the training"), training),
+        columns.ENDED,
     )  # fmt: skip
     notes = dict.fromkeys(note for part in found.parts for note in part.comparison.notes)
-    return make_table(found, fields, f"{TITLE}, after training", [*notes, BEST], _best)
+    title, heading = f"{TITLE}, after training", "Agents trained on the whole trace beforehand"
+    return make_table(found, fields, title, [*notes, BEST], _best, heading)
 
 
 def _best(found: Found, part: Part) -> list[list[Cell]]:
@@ -88,7 +91,7 @@ def _best(found: Found, part: Part) -> list[list[Cell]]:
         known = [label for label in values if mean(label) == mean(label)]
         label = max(known, key=mean, default=None)
         best.append(label and Noted(values[label], label.removeprefix("prescient-")))
-    return [[part.env, part.trace, "best prescient", "", "", *best]]
+    return [[part.env, part.trace, "best prescient", *best, "", ""]]
 
 
 def regret_table(found: Found) -> Table | None:
@@ -116,13 +119,16 @@ def regret_table(found: Found) -> Table | None:
 
     fields = (
         columns.ENV, columns.TRACE, LABEL,
-        (Column("seeds"), lambda line: len(line.finished)),
+        (Column("regret per step", about=f"{REGRET}, over the whole run"),
+         lambda line: regret(line, 0)),
+        (Column("after warm-up", about="the same without the first {warmup} steps"),
+         lambda line: regret(line, line.part.comparison.warmup)),
         text_field("against", lambda line: against(line).row.label),
-        (Column("regret per step"), lambda line: regret(line, 0)),
-        (Column("after warm-up"), lambda line: regret(line, line.part.comparison.warmup)),
+        (columns.SEEDS[0], lambda line: len(line.finished)),
     )  # fmt: skip
-    title = f"{TITLE}: reward per step of the best prescient agent, less an agent's own"
-    return make_table(found._replace(parts=parts), fields, title.format(**found.words()))
+    title = f"{TITLE}: {REGRET}".format(**found.words())
+    heading = "Regret: what not knowing the future cost"
+    return make_table(found._replace(parts=parts), fields, title, heading=heading)
 
 
 def _regret(run: Result, best: Line, after: int) -> float:

@@ -70,14 +70,17 @@ def summary(measured: dict[str, float]) -> Table:
             ratio = cell.mean / theirs["a2c"].mean
         ours = us / measured["a2c"] if "a2c" in measured else None
         rows.append([agent, us, paper, ours, ratio])
-    numbers = ("microseconds", "paper", "over A2C", "paper: over A2C")
+    about = {
+        "microseconds": "per interaction, learning included", "paper": "what the paper prints",
+        "over A2C": "ours, as a multiple of A2C's", "paper: over A2C": "the same of the paper's",
+    }  # fmt: skip
     return Table(
-        ["agent", *(Column(name, decimals=1) for name in numbers)],
+        ["agent", *(Column(name, decimals=1, about=words) for name, words in about.items())],
         rows,
-        title="time per interaction: ours on the Pendulum, one core; the paper's over its "
-        "environments",
+        title="ours on the Pendulum, one core; the paper's over its environments",
         notes=["paper: its caption says microseconds, its numbers are milliseconds"],
         compared=("microseconds", "paper"),
+        heading="Time per interaction of each agent",
     )
 
 

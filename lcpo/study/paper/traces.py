@@ -51,10 +51,16 @@ def report(options: TraceOptions, results: Sequence[Result]) -> Report:
         found = trace_figure.trace_summary(name)
         for channel in range(found["channels"]):
             numbers = [found[key][channel] for key in NUMBERS]
-            rows.append([str(name), str(channel), found["rows"], *numbers])
-    columns = [Column("rows", ","), *(Column(name, decimals=2) for name in NUMBERS)]
-    table = Table(["trace", "channel", *columns], rows, title="contexts of the traces")
-    picture = to_picture(trace_figure.plot_traces(shown(options))[0].figure)
+            rows.append([str(name), str(channel), *numbers, found["rows"]])
+    columns = [Column(name, decimals=2, about=f"{name} over all rows") for name in NUMBERS]
+    columns.append(Column("rows", ",", about="one per step, or per episode in the grid world"))
+    title = "one row per channel of a trace"
+    table = Table(["trace", "channel", *columns], rows, title=title, heading="Context traces")
+    picture = to_picture(
+        trace_figure.plot_traces(shown(options))[0].figure,
+        "Context traces over time",
+        "A line per channel, as means over blocks of 200 steps; short traces show every row.",
+    )
     return Report(table, {"table": table}, figures={"figure": picture},
                   made={"traces": [*map(str, shown(options))], "seeds": 1})  # fmt: skip
 

@@ -122,12 +122,19 @@ def _table(policies: Sequence[Frozen], where: str, endless: bool) -> Table:
     for label, results in compare.group([policy.result for policy in policies]).items():
         members = [by_run[id(result)] for result in results]
         learning = stats.mean_ci([earned(result.record) for result in results])
-        each = f"{len(members)} x {len(members[0].earned)}"
-        rows.append((label, each, _estimate(members), learning))
+        counts = len(members), len(members[0].earned)
+        rows.append((label, _estimate(members), learning, *counts))
     what = "reward" if endless else "return"
+    about = {
+        f"{what} when frozen": "of the policies, which no longer learn",
+        "while learning": f"{what} of the runs that trained them",
+        "policies": "trained policies, one per run",
+        "seeds": "with which each policy was evaluated",
+    }
     return Table(
-        ["agent", *map(Column, ("policies x seeds", f"{what} when frozen", "while learning"))],
+        ["agent", *(Column(name, about=words) for name, words in about.items())],
         rows,
+        heading=f"{what.title()} of frozen policies",
         title=f"{where}; frozen policies",
         notes=("95 % intervals over policies where there are several, else over seeds",),
     )

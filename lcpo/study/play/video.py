@@ -1,4 +1,5 @@
-"""A GIF of a frozen policy, with its context and a picture where the environment has one.
+"""A GIF of a frozen policy: a picture where the environment has one, and below it a strip for each
+channel of the context, the state, the action and the reward.
 
 `lcpo watch` writes it, with Pillow: no other program is needed.
 """
@@ -29,14 +30,16 @@ from lcpo.policy import find_runs
 from lcpo.run.drive import frozen
 from lcpo.run.plan.job import Setup, check_trust
 from lcpo.run.store import outputs
+from lcpo.study.play.strips import HEIGHT, MARGIN, WIDTH, Strip, draw_strip
 from lcpo.study.report.output import write_bytes
 from lcpo.types import Tree
 
 COMMAND = "lcpo watch"
 MOST_STEPS = 2000
-WIDTH, TOP, STRIP, MARGIN = 600, 300, 120, 10
-COLOURS = ((31, 119, 180), (255, 127, 14), (44, 160, 44), (148, 103, 189))
-GREY, PALE = (110, 110, 110), (225, 225, 225)
+MOST_CHANNELS = 8
+"""Of the context that have a strip; further ones are counted."""
+TOP = 300
+"""Pixels above the strips."""
 Draw = Callable[[Any, np.ndarray], np.ndarray | None]
 """(worlds, context) -> a picture [height, width, 3] of the first world."""
 
@@ -46,7 +49,8 @@ class Shot(NamedTuple):
 
     step: int
     context: np.ndarray  # [channels], as the observation after the step shows it
-    action: str
+    state: np.ndarray  # [features], the rest of that observation
+    action: np.ndarray  # motor inputs where actions are such, else indices
     reward: float
     total: float
     """Of the episode so far."""
@@ -92,7 +96,7 @@ def watch(
     if there.env.advance != "own" and start >= len(there.trace()):
         raise InputError(f"start = {start:,}: the trace has {len(there.trace()):,} rows")
     shots = list(play(there, agent, seed, start, steps))
-    write_bytes(path, to_gif(result.job.agent, shots, fps))
+    write_bytes(path, to_gif(result.job.agent, shots, strips_of(there, shots), fps))
     return path
 
 
@@ -117,9 +121,10 @@ def play(setup: Setup, agent: Tree, seed: int, start: int, steps: int) -> Iterat
             ended = np.asarray(step.terminated | step.truncated)
             total, obs = total + float(step.reward[0]), observe(np.asarray(step.obs))
             context = np.asarray(spec.context.newest(obs[0]))  # pyright: ignore[reportArgumentType]
-            text = action_text(env, action[0] if step.action is None else step.action[0])
-            picture = draw(worlds, context)
-            yield Shot(t + 1, context, text, float(step.reward[0]), total, bool(ended[0]), picture)
+            state = np.asarray(spec.context.remove(obs[0]))  # pyright: ignore[reportArgumentType]
+            taken = as_inputs(env, action[0] if step.action is None else step.action[0])
+            reward, picture = float(step.reward[0]), draw(worlds, context)
+            yield Shot(t + 1, context, state, taken, reward, total, bool(ended[0]), picture)
             if ended.any():
                 total = 0.0 if ended[0] else total
                 cursor = cursor + ended * (env.advance == "episode")
@@ -130,14 +135,12 @@ def play(setup: Setup, agent: Tree, seed: int, start: int, steps: int) -> Iterat
         worlds.close()
 
 
-def action_text(env: AnyEnv, action: Any) -> str:
+def as_inputs(env: AnyEnv, action: Any) -> np.ndarray:
     """The indices of an action, as motor inputs where they are such."""
-    high, indices = max_input_of(env), [int(index) for index in action]
+    high, indices = max_input_of(env), np.asarray(action, np.float64)
     if high is None:
-        return " ".join(map(str, indices))
-    counts = env.spec.num_actions
-    inputs = [2 * high * i / (n - 1) - high for i, n in zip(indices, counts, strict=True)]
-    return " ".join(f"{value:+.2f}" for value in inputs)
+        return indices
+    return 2 * high * indices / (np.array(env.spec.num_actions) - 1) - high
 
 
 def find_artist(env: AnyEnv) -> tuple[AnyEnv, Draw]:
@@ -181,27 +184,24 @@ def _with_pictures(env: GymnasiumEnv) -> tuple[AnyEnv, Draw]:
     return drawn, draw
 
 
-def to_gif(title: str, shots: Sequence[Shot], fps: int) -> bytes:
+def to_gif(title: str, shots: Sequence[Shot], strips: Sequence[Strip], fps: int) -> bytes:
     """All shots as the content of a GIF file."""
     palette, file = _pillow().Image.Palette.ADAPTIVE, io.BytesIO()
     first, *others = (
-        frame.convert("P", palette=palette, colors=64) for frame in make_frames(title, shots)
+        frame.convert("P", palette=palette, colors=64)
+        for frame in make_frames(title, shots, strips)
     )
     how = {"save_all": True, "duration": 1000 // fps, "loop": 0, "comment": outputs.mark(COMMAND)}
     first.save(file, format="GIF", append_images=others, **how)
     return file.getvalue()
 
 
-def make_frames(title: str, shots: Sequence[Shot]) -> Iterator[Any]:
+def make_frames(title: str, shots: Sequence[Shot], strips: Sequence[Strip]) -> Iterator[Any]:
     """A `PIL.Image.Image` per shot: picture, numbers, and below both what has been so far."""
-    contexts = np.stack([shot.context for shot in shots])
-    rewards = np.array([[shot.reward] for shot in shots])
-    strips = [("context", contexts), ("reward", rewards)]
-    strips = [(name, lines) for name, lines in strips if lines.size]
     pillow = _pillow()
     font = pillow.ImageFont.load_default(15)
     for i, shot in enumerate(shots):
-        frame = pillow.Image.new("RGB", (WIDTH, TOP + STRIP * len(strips)), (255, 255, 255))
+        frame = pillow.Image.new("RGB", (WIDTH, TOP + HEIGHT * len(strips)), (255, 255, 255))
         brush = pillow.ImageDraw.Draw(frame)
         left = MARGIN
         if shot.picture is not None:
@@ -211,48 +211,44 @@ def make_frames(title: str, shots: Sequence[Shot]) -> Iterator[Any]:
             left = picture.width + 2 * MARGIN
         for line, text in enumerate(_texts(title, shot)):
             brush.text((left, 20 + 24 * line), text, fill=(0, 0, 0), font=font)
-        for place, (name, lines) in enumerate(strips):
-            _draw_strip(brush, font, TOP + STRIP * place, name, lines, i)
+        for place, strip in enumerate(strips):
+            draw_strip(brush, font, TOP + HEIGHT * place, strip, i)
         yield frame
 
 
+def strips_of(setup: Setup, shots: Sequence[Shot]) -> list[Strip]:
+    """What the GIF shows below the picture."""
+    trace, env = setup.job.trace, setup.env
+    contexts, states, actions = (
+        np.stack([getattr(shot, name) for shot in shots]) for name in ("context", "state", "action")
+    )
+    named = trace.describe().names if trace else ()
+    channels = named or _names(env, "context", contexts.shape[1])
+    found = [
+        Strip(name if name.startswith("context") else f"context: {name}", (), contexts[:, [c]])
+        for c, name in enumerate(channels[:MOST_CHANNELS])
+    ]
+    found.append(Strip("state", _names(env, "feature", states.shape[1]), states))
+    inputs = [f"[{i}]" for i in range(actions.shape[1])] if actions.shape[1] > 1 else ()
+    found.append(Strip("action", inputs, actions))
+    found.append(Strip("reward", (), np.array([[shot.reward] for shot in shots])))
+    return [strip for strip in found if strip.lines.size]
+
+
+def _names(env: AnyEnv, kind: str, count: int) -> Sequence[str]:
+    """The environment's `context_names` or `feature_names`, if it has them, else numbers."""
+    return getattr(env, f"{kind}_names", None) or [f"{kind}[{i}]" for i in range(count)]
+
+
 def _texts(title: str, shot: Shot) -> list[str]:
-    context = "  ".join(f"{value:+.2f}" for value in shot.context[:6])
+    more = len(shot.context) - MOST_CHANNELS
     return [
         f"{title}, frozen",
         f"step {shot.step:,}",
-        *([f"context  {context}"] if context else []),
-        f"action  {shot.action}",
-        f"reward  {shot.reward:+.2f}",
         f"return so far  {shot.total:+.1f}",
+        *([f"{more} more channels"] if more > 0 else []),
         *(["the episode ends"] if shot.ended else []),
     ]
-
-
-def _draw_strip(brush: Any, font: Any, top: int, name: str, lines: np.ndarray, now: int) -> None:
-    """Lines [steps, L] in pale colours, in full ones up to `now`."""
-    low, high = float(lines.min()), float(lines.max())
-    size = max(high - low, 1e-9)
-    left, right, bottom = 70, WIDTH - MARGIN, top + STRIP - MARGIN
-    height = STRIP - 4 * MARGIN
-
-    def place(t: int, value: float) -> tuple[float, float]:
-        x = left + (right - left) * t / max(len(lines) - 1, 1)
-        return x, bottom - height * (value - low) / size
-
-    brush.line([(left, top + 3 * MARGIN), (left, bottom), (right, bottom)], fill=PALE)
-    brush.text((MARGIN, top), name, fill=GREY, font=font)
-    for value in (low, high):
-        brush.text((MARGIN, place(0, value)[1] - 8), f"{value:.3g}", fill=GREY, font=font)
-    for c in range(lines.shape[1]):
-        colour = COLOURS[c % len(COLOURS)]
-        points = [place(t, float(value)) for t, value in enumerate(lines[:, c])]
-        if len(points) > 1:
-            brush.line(points, fill=PALE, width=1)
-        if now:
-            brush.line(points[: now + 1], fill=colour, width=2)
-        x, y = points[now]
-        brush.ellipse([x - 3, y - 3, x + 3, y + 3], fill=colour)
 
 
 def _pillow() -> Any:

@@ -4,6 +4,8 @@
     Printed                         the paper's number    -378 ± 3, with its own digits
     Count(7, 8, "1 failed")         part of a total       7 of 8, 1 failed
     Noted(value, "seed 3")          with a remark         -231 (seed 3)
+    Median(10.0, 5.0, 25.0)         and the range         10 (5 .. 25)
+    Change(14.7, 16.0)              before and after      14.7 to 16.0
     float, int, str, None           as they are           None and NaN are shown as a dash
 
 A column defines how its numbers are shown. Code that needs a number takes it from the value and
@@ -14,8 +16,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from lcpo.study.measure.stats import NAN, Estimate
 
@@ -24,7 +28,7 @@ NONE = "-"
 MOST_DIGITS = 20
 """Decimals that a file may ask for."""
 
-Form = Literal["", "+", "bounds", "full", "e", "g", ","]
+Form = Literal["", "+", "bounds", "full", "e", "g", ",", "until"]
 
 
 class Printed(NamedTuple):
@@ -69,8 +73,27 @@ class Noted(NamedTuple):
     note: str
 
 
+class Median(NamedTuple):
+    """The median of several numbers, and the lowest and highest of them."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Median:
+        return cls(*map(float, (np.median(values), min(values), max(values))))
+
+
+class Change(NamedTuple):
+    """A number before and after something."""
+
+    before: float | None
+    after: float | None
+
+
 Plain = float | int | str | None
-Cell = Estimate | Printed | Count | Noted | float | int | str | None
+Cell = Estimate | Printed | Count | Noted | Median | Change | float | int | str | None
 
 
 class Column(NamedTuple):
@@ -79,7 +102,8 @@ class Column(NamedTuple):
     name: str
     form: Form = ""
     """"" plain, "+" with a sign, "bounds" as mean [low, high], "full" with all digits, "e" and "g"
-    as in Python's formats, "," with thousands separators."""
+    as in Python's formats, "," with thousands separators, "until" for the time until something
+    happens, which may be infinite."""
     decimals: int | None = None
     """None: as in the paper, by the size of the number."""
     unit: str = ""
@@ -89,6 +113,8 @@ class Column(NamedTuple):
     """Name in CSV files; default: the words of `name` joined by underscores."""
     hidden: bool = False
     """Only in CSV files and report.json."""
+    about: str = ""
+    """What it means, for readers of the page; empty if the name or a note of the table says it."""
 
     @property
     def code(self) -> str:
@@ -109,6 +135,11 @@ class Column(NamedTuple):
                 shown = f"{cell.some} of {cell.total}{f', {cell.why}' if cell.why else ''}"
             case Estimate():
                 shown = self._interval(cell)
+            case Median():
+                middle, low, high = map(self.text, cell)
+                return f"{middle} ({low} .. {high})"
+            case Change():
+                return " to ".join(map(self.text, cell))
             case int():
                 shown = f"{cell:{self.form}}" if self.form in ("+", ",") else str(cell)
             case _:
@@ -134,6 +165,8 @@ class Column(NamedTuple):
             return "" if self.form == "full" else NONE
         if self.form == "full":
             return str(value)
+        if self.form == "until":
+            return "never" if math.isinf(value) else f"{value:.0f}"
         digits = self._digits(value)
         if self.form in ("e", "g"):
             return f"{value:.{digits}{self.form}}"
@@ -192,6 +225,8 @@ def sort_number(cell: Cell) -> float | None:
             value = cell.mean
         case Count():
             value = cell.some
+        case Median() | Change():
+            return sort_number(cell[0])
         case float() | int():
             value = cell
         case _:
@@ -210,6 +245,8 @@ def parts(cell: Cell) -> dict[str, Plain]:
             return {"_mean": cell.mean, "_half": cell.half}
         case Count():
             return {"": cell.some, "_total": cell.total}
+        case Median() | Change():
+            return {f"_{name}": value for name, value in cell._asdict().items()}
         case None | "":
             return {}
     return {"": cell}
@@ -217,7 +254,7 @@ def parts(cell: Cell) -> dict[str, Plain]:
 
 def to_json(cell: Cell) -> Any:
     """A JSON value: an object with one entry for a record, null for NaN, text for infinity."""
-    if isinstance(cell, (Estimate, Printed, Count, Noted)):
+    if isinstance(cell, (Estimate, Printed, Count, Noted, Median, Change)):
         return {type(cell).__name__.lower(): [to_json(value) for value in cell]}
     if isinstance(cell, float) and not math.isfinite(cell):
         return None if math.isnan(cell) else {"float": str(cell)}
@@ -237,9 +274,13 @@ def from_json(value: Any) -> Cell:
             return Printed(text, _float(mean), None if half is None else _float(half), digits)
         case {"count": [int(some), int(total), str(why)]}:
             return Count(some, total, why)
+        case {"median": [middle, low, high]}:
+            return Median(_float(middle), _float(low), _float(high))
+        case {"change": [before, after]}:
+            return Change(_float(before), _float(after))
         case {"noted": [inner, str(note)]} if not (isinstance(inner, dict) and "noted" in inner):
             found = from_json(inner)
-            if not isinstance(found, (str, Count, Noted)):
+            if isinstance(found, (Estimate, Printed, float, int)) or found is None:
                 return Noted(found, note)
     raise ValueError(f"{value!r} is not a table cell")
 

@@ -18,6 +18,13 @@ REPORT = "report.json"
 SCHEMA = 1
 
 
+class Words(NamedTuple):
+    """What a figure shows."""
+
+    heading: str
+    caption: str
+
+
 class Tables(NamedTuple):
     """The content of report.json."""
 
@@ -25,13 +32,16 @@ class Tables(NamedTuple):
     """By name, in display order."""
     seeds: Table | None
     """The numbers of every run."""
+    figures: Mapping[str, Words] = {}
+    """What each figure shows, by name."""
 
 
 def write(found: Tables) -> bytes:
     """The content of the file."""
     tables = [{"name": name, **_to_json(table)} for name, table in found.tables.items()]
     seeds = None if found.seeds is None else _to_json(found.seeds)
-    return document(SCHEMA, {"tables": tables, "seeds": seeds})
+    figures = {name: list(words) for name, words in found.figures.items()}
+    return document(SCHEMA, {"tables": tables, "seeds": seeds, "figures": figures})
 
 
 def read(path: Path) -> Tables:
@@ -39,8 +49,12 @@ def read(path: Path) -> Tables:
     body = load_document(path, SCHEMA, {"tables": list, "seeds": (dict, type(None))})
     try:
         tables = {str(one["name"]): _from_json(one) for one in body["tables"]}
-        return Tables(tables, _from_json(body["seeds"]) if body["seeds"] else None)
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        words = body.get("figures", {}).items()  # earlier files have none
+        figures = {name: Words(str(heading), str(caption)) for name, (heading, caption) in words}
+        return Tables(tables, _from_json(body["seeds"]) if body["seeds"] else None, figures)
+    except (
+        AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError,
+    ) as error:  # fmt: skip
         raise InputError(f"{path} is not a report of lcpo: {error!r}") from error
 
 
@@ -51,6 +65,7 @@ def _to_json(table: Table) -> dict[str, Any]:
         "rows": [[cells.to_json(cell) for cell in row] for row in table.rows],
         "notes": list(table.notes),
         "compared": table.compared,
+        "heading": table.heading,
     }
 
 
@@ -61,6 +76,7 @@ def _from_json(body: Mapping[str, Any]) -> Table:
         title=str(body["title"]),
         notes=[str(note) for note in body["notes"]],
         compared=None if body["compared"] is None else tuple(body["compared"]),
+        heading=str(body.get("heading", "")),  # earlier files have none
     )
     table.texts()  # raises if a value does not fit its column
     _ = [table.header.index(name) for name in table.compared or ()]
@@ -68,8 +84,9 @@ def _from_json(body: Mapping[str, Any]) -> Table:
 
 
 def _column(values: Mapping[str, Any]) -> Column:
-    column = Column(**{name: values[name] for name in Column._fields})
-    named = all(isinstance(text, str) for text in (column.name, column.unit, column.key))
+    column = Column(**{"about": "", **values})  # earlier files have no `about`
+    texts = (column.name, column.unit, column.key, column.about)
+    named = all(isinstance(text, str) for text in texts)
     digits = column.decimals is None or 0 <= column.decimals <= cells.MOST_DIGITS
     known = column.side in ("l", "r") and column.form in get_args(cells.Form)
     if not (named and digits and known):

@@ -33,12 +33,15 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def to_picture(figure: Figure, dpi: int = 150) -> Picture:
-    """The figure as the content of a PNG and of an SVG file; the same figure, the same bytes."""
+def to_picture(figure: Figure, heading: str = "", caption: str = "", dpi: int = 150) -> Picture:
+    """The figure as the content of a PNG and of an SVG file; the same figure, the same bytes.
+
+    `heading`: what it shows; `caption`: how to read it.
+    """
     png = _render(figure, "png", dpi)
     for artist in figure.findobj(_is_dense):
         artist.set_rasterized(True)
-    return Picture(png, _render(figure, "svg", dpi))
+    return Picture(png, _render(figure, "svg", dpi), heading, caption)
 
 
 def _is_dense(artist: Artist) -> bool:

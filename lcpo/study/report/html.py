@@ -16,7 +16,7 @@ from typing import Any
 
 from lcpo.run.store import outputs
 from lcpo.study.report.cells import Column
-from lcpo.study.report.html_folder import Folder, read_folder
+from lcpo.study.report.html_folder import Folder, PageFigure, read_folder
 from lcpo.study.report.html_table import (
     PageSetting,
     beside_paper,
@@ -26,8 +26,9 @@ from lcpo.study.report.html_table import (
     row_commands,
     runs_table,
     settings_table,
+    without_constants,
 )
-from lcpo.study.report.output import write_bytes
+from lcpo.study.report.output import write_bytes, written_by
 from lcpo.study.report.tables import Table
 
 PAGE = "report.html"
@@ -38,7 +39,9 @@ EARLIER = (
     "style-src 'sha256-"
 )
 """The beginning of pages from earlier versions, which did not name their generator."""
-FIGURE = '<figure><img src="{1}" alt="figure {0}"><figcaption>{0}</figcaption></figure>\n'
+COMMANDS = "what repeats the runs of the row"
+SHOWN_ELSEWHERE = ("by", "files", "warnings")
+"""Entries of made.json: files stand below their tables, warnings at the top."""
 LONGEST = 9
 """Digits of a number in a range of names."""
 
@@ -77,9 +80,10 @@ def make_page(folder: Folder, by: str = "lcpo report") -> str:
     out, name = folder.path, folder.path.resolve().name
     body = "".join(
         [
-            f"<header><h1>{escape(name)}</h1>{_made(folder.made)}</header>\n<main>\n",
+            f"{_head(name, folder.made)}<main>\n",
             *(_table(out, name, table, settings) for name, table in folder.tables.items()),
-            *(FIGURE.format(escape(name), address) for name, address in folder.figures.items()),
+            *map(_figure, folder.figures.values()),
+            _made(folder.made),
             _runs(settings),
             _seeds(folder.seeds),
             "</main>\n",
@@ -110,17 +114,35 @@ def _digest(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
+def _head(name: str, made: Mapping[str, Any]) -> str:
+    """The title, who wrote the report, and what a reader must know first."""
+    by, date, found = written_by(made), made.get("date"), made.get("warnings")
+    words = " on ".join(escape(str(word)) for word in (by, date) if word)
+    texts = [escape(str(text)) for text in (found if isinstance(found, list) else [])]
+    warning = "".join(texts)
+    if len(texts) > 1:
+        items = "".join(f"<li>{text}</li>" for text in texts)
+        title = f"{len(texts)} warnings about the runs"
+        warning = f"<details><summary>{title}</summary><ul>{items}</ul></details>"
+    return (
+        f"<header><h1>{escape(name)}</h1>\n"
+        + (f'<p class="by">Written by {words}</p>\n' if words else "")
+        + (f'<div class="warning" role="note">{warning}</div>\n' if warning else "")
+        + "</header>\n"
+    )
+
+
 def _made(made: Mapping[str, Any]) -> str:
-    """made.json as a list of names and values, without the files: they stand below each table."""
+    """made.json as a list of names and values."""
     items = ""
     for name, value in made.items():
         if name == "command":
             lines = value if isinstance(value, list) else [value]
             shown = "".join(f"<code>{escape(str(line))}</code>" for line in lines)
         else:
-            shown = "" if name in ("by", "files") else _words(value)
+            shown = "" if name in SHOWN_ELSEWHERE else _words(value)
         items += f"<dt>{escape(str(name))}</dt><dd>{shown}</dd>\n" if shown else ""
-    return f'<dl class="made">{items}</dl>' if items else ""
+    return _folded("How this report was made", f'<dl class="made">{items}</dl>') if items else ""
 
 
 def _words(value: Any, between: str = " · ") -> str:
@@ -152,17 +174,37 @@ def _in_rows(values: list[Any]) -> list[Any]:
 
 
 def _table(out: Path, name: str, table: Table, settings: list[PageSetting]) -> str:
-    columns, rows, notes = beside_paper(table)
+    columns, rows = beside_paper(table)
     commands = row_commands(table, settings)
     if any(commands):
-        columns = [*columns, Column("command", side="l")]
+        columns = [*columns, Column("command", side="l", about=COMMANDS)]
         rows = [[*row, command_cell(mine)] for row, mine in zip(rows, commands, strict=True)]
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    meanings = "".join(
+        f"<div><dt>{escape(c.name)}</dt><dd>{escape(c.about)}</dd></div>"
+        for c in columns
+        if c.about
+    )
+    items = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     forms = [f"{name}.{suffix}" for suffix in ("md", "tex", "csv", "txt")]
     files = ", ".join(escape(file) for file in forms if (out / file).exists())
+    columns, rows, shared = without_constants(columns, rows)
+    heading = table.heading or table.title or name
+    caption = "; ".join([*shared, *([table.title] if table.heading and table.title else [])])
     return (
-        f'<section class="table"><h2>{escape(table.title or name)}</h2>\n{render(columns, rows)}'
-        f'<ul class="notes">{items}<li>this table as a file: {files}</li></ul></section>\n'
+        f"<section><h2>{escape(heading)}</h2>\n"
+        + (f'<p class="caption">{escape(caption)}</p>\n' if caption else "")
+        + render(columns, rows)
+        + (f'<dl class="meanings">{meanings}</dl>\n' if meanings else "")
+        + f'<ul class="notes">{items}<li>this table as a file: {files}</li></ul></section>\n'
+    )
+
+
+def _figure(figure: PageFigure) -> str:
+    heading, caption = escape(figure.heading), escape(figure.caption)
+    return (
+        f'<figure><h2>{heading}</h2>\n<div class="scroll" tabindex="0">'
+        f'<img src="{figure.address}" alt="{heading}"></div>'
+        f"<figcaption>{caption}</figcaption></figure>\n"
     )
 
 
@@ -170,22 +212,26 @@ def _runs(settings: list[PageSetting]) -> str:
     if not settings:
         return ""
     total = sum(len(setting.runs) for setting in settings)
-    shown = _folded(f"Settings ({len(settings)})", settings_table(settings))
-    return shown + _folded(f"Runs ({total})", runs_table(settings))
+    shown = _folded(f"Settings ({len(settings)})", FILTER + settings_table(settings))
+    return shown + _folded(f"Runs ({total})", FILTER + runs_table(settings))
 
 
 def _seeds(table: Table | None) -> str:
     if table is None or not table.header:
         return ""
-    columns, rows, _ = beside_paper(table)
-    return _folded(f"Numbers of every run ({len(rows)})", render(columns, rows))
+    columns, rows = beside_paper(table)
+    return _folded(f"Numbers of every run ({len(rows)})", FILTER + render(columns, rows))
 
 
-def _folded(title: str, table: str) -> str:
-    """A table that unfolds and can be filtered."""
+FILTER = (
+    '<label class="filter">only rows with <input type="search" '
+    'placeholder="words, such as lcpo 3"> <output></output></label>\n'
+)
+
+
+def _folded(title: str, content: str) -> str:
+    """What unfolds."""
     return (
         f'<details class="folded"><summary><h2>{escape(title)}</h2></summary>\n'
-        '<label class="filter">only rows with <input type="search" '
-        'placeholder="words, such as lcpo 3"> <output></output></label>\n'
-        f"{table}</details>\n"
+        f"{content}</details>\n"
     )

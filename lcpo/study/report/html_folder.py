@@ -34,6 +34,15 @@ class PageRun(NamedTuple):
     provenance: Mapping[str, Any] = {}
 
 
+class PageFigure(NamedTuple):
+    """A figure of a page."""
+
+    address: str
+    """A data URL."""
+    heading: str
+    caption: str
+
+
 class Folder(NamedTuple):
     """The content of a page."""
 
@@ -42,8 +51,7 @@ class Folder(NamedTuple):
     """made.json; empty if there is none."""
     tables: Mapping[str, Table]
     """By name; the main table comes first."""
-    figures: dict[str, str]
-    """By name, as data URLs."""
+    figures: dict[str, PageFigure]
     seeds: Table | None
     """The numbers of every run."""
     runs: list[PageRun]
@@ -52,10 +60,19 @@ class Folder(NamedTuple):
 def read_folder(path: Path) -> Folder:
     """Read a folder; InputError if it is damaged or holds no results."""
     check(path)
-    tables, seeds = _tables(path)
+    tables, seeds, words = _tables(path)
     order = sorted(tables, key=lambda name: (name != "table", name))
     tables = {name: tables[name] for name in order}
-    return Folder(path, read_made(path), tables, _figures(path), seeds, _runs(path))
+    figures = {
+        name: PageFigure(address, *words.get(name, (_heading(name), "")))
+        for name, address in _figures(path).items()
+    }
+    return Folder(path, read_made(path), tables, figures, seeds, _runs(path))
+
+
+def _heading(name: str) -> str:
+    """Of a figure that does not say what it shows."""
+    return {"curves": "Learning curves"}.get(name, name.replace("-", " ").capitalize())
 
 
 def needs_tables(path: Path) -> bool:
@@ -103,7 +120,7 @@ def _tables(path: Path) -> Tables:
 
 
 def _figures(path: Path) -> dict[str, str]:
-    """NAME.svg, or else NAME.png.
+    """NAME.svg, or else NAME.png, as data URLs.
 
     Images, not elements of the page: an image runs no script, loads nothing, and shares no ids.
     """

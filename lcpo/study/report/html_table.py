@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ from lcpo.study.report.html_folder import PageRun
 from lcpo.study.report.tables import Table
 
 DIFFERENCE = "minus paper"
+BREAK = re.compile(r"(=|[-_,:/](?=[^\d\W]))")
+"""Where long names, such as lcpo-value_steps=5-sigma=2, may continue in the next line."""
 MOST_COMMANDS = 4
 """Commands behind a row of a table; further ones are counted."""
 
@@ -34,21 +37,21 @@ class Shown(NamedTuple):
 
 def beside_paper(
     table: Table,
-) -> tuple[list[Column], Sequence[Sequence[Cell | Shown]], list[str]]:
-    """Columns, cells and notes, with the paper's number and the difference right after ours.
+) -> tuple[list[Column], Sequence[Sequence[Cell | Shown]]]:
+    """Columns and cells, with the paper's number and the difference right after ours.
 
     A table that compares none of its columns with the paper's stays as it is.
     """
-    columns, rows, notes = table.shown, table.values(), list(table.notes)
+    columns, rows = table.shown, table.values()
     if table.compared is None:
-        return columns, rows, notes
+        return columns, rows
     ours, theirs = map(table.header.index, table.compared)
     gaps = [
         difference(columns[ours].printed(row[ours]), columns[theirs].printed(row[theirs]))
         for row in rows
     ]
     if all(gap.text == NONE for gap in gaps):
-        return columns, rows, notes
+        return columns, rows
     order = [i for i in range(len(columns)) if i != theirs]
     at = order.index(ours) + 1
 
@@ -56,12 +59,12 @@ def beside_paper(
         before, after = ([items[i] for i in some] for some in (order[:at], order[at:]))
         return [*before, items[theirs], new, *after]
 
-    note = (
-        f"{DIFFERENCE}: {columns[ours].name} less the paper's number; overlap: both intervals "
-        "share values, apart: they do not"
+    about = (
+        f"{columns[ours].name} less the paper's number; overlap: both intervals share values, "
+        "apart: they do not"
     )
     shown = [arranged(row, gap) for row, gap in zip(rows, gaps, strict=True)]
-    return arranged(columns, Column(DIFFERENCE)), shown, [*notes, note]
+    return arranged(columns, Column(DIFFERENCE, about=about)), shown
 
 
 def difference(ours: Printed | None, theirs: Printed | None) -> Shown:
@@ -76,16 +79,37 @@ def difference(ours: Printed | None, theirs: Printed | None) -> Shown:
     return Shown(f"{gap:+.{places}f}", mark=word, sort=gap)
 
 
+def without_constants(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell | Shown]]
+) -> tuple[list[Column], list[list[Cell | Shown]], list[str]]:
+    """Columns and cells without names that are the same in all rows, and these in words."""
+    key = key_column(columns)
+    same = [
+        i
+        for i, column in enumerate(columns)
+        if column.side == "l" and i != key and len(rows) > 1
+        if isinstance(rows[0][i], str) and all(row[i] == rows[0][i] for row in rows)
+    ]
+    words = [f"{columns[i].name} {rows[0][i]}" for i in same]
+    kept = [i for i in range(len(columns)) if i not in same]
+    return [columns[i] for i in kept], [[row[i] for i in kept] for row in rows], words
+
+
+def key_column(columns: Sequence[Column]) -> int:
+    """The column that names the rows."""
+    names = [column.name for column in columns]
+    return names.index("agent") if "agent" in names else 0
+
+
 def render(columns: Sequence[Column | str], rows: Iterable[Sequence[Cell | Shown]]) -> str:
-    """An HTML element that scrolls on a narrow page; the column `agent` stays visible."""
+    """An HTML element that scrolls on a narrow page; the column that names rows stays visible."""
     columns = [Column(c, side="l") if isinstance(c, str) else c for c in columns]
-    header = [column.name for column in columns]
-    key = header.index("agent") if "agent" in header else 0
+    key = key_column(columns)
     sides = [column.side + " key" * (i == key) for i, column in enumerate(columns)]
     titles = "".join(
-        f'<th scope="col" class="{side}"><button type="button">{escape(name) or "&nbsp;"}'
-        "</button></th>"
-        for name, side in zip(header, sides, strict=True)
+        f'<th scope="col" class="{side}" title="{escape(column.about)}">'
+        f'<button type="button">{escape(column.name) or "&nbsp;"}</button></th>'
+        for column, side in zip(columns, sides, strict=True)
     )
     lines = ""
     for row in rows:
@@ -102,6 +126,8 @@ def _cell(cell: Cell | Shown, column: Column, side: str) -> str:
         cell = Shown(column.text(cell), sort=sort_number(cell))
     sort = "" if cell.sort is None else f' data-n="{cell.sort!r}"'
     inner = escape(cell.text)
+    if column.side == "l":
+        inner = BREAK.sub(r"\1<wbr>", inner)
     if cell.mark:
         inner += f' <span class="mark {escape(cell.mark)}">{escape(cell.mark)}</span>'
     if cell.more:

@@ -22,11 +22,11 @@ from lcpo.run.store.outputs import check_file
 from lcpo.run.store.results import Result, provenance
 from lcpo.study.measure.compare import imported_agents
 from lcpo.study.report import document, tables
-from lcpo.study.report.document import REPORT
-from lcpo.study.study import Picture, Report
+from lcpo.study.report.document import REPORT, Words
+from lcpo.study.study import Report
 
 MADE, SEEDS = "made.json", "seeds.csv"
-SUFFIXES = {f".{suffix}" for suffix in (*tables.FORMATS, *Picture._fields)}
+SUFFIXES = {f".{suffix}" for suffix in (*tables.FORMATS, "png", "svg")}
 PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
 LARGEST, DEEPEST = 2**25, 8
 """Limits on made.json: bytes and nesting."""
@@ -41,27 +41,30 @@ def write_files(
     command: str | None = None,
     *,
     by: str,
+    warnings: Sequence[str] = (),
 ) -> list[Path]:
     """Write a report into a folder: report.json, seeds.csv, made.json, a table as NAME.txt, .md,
     .tex and .csv, a figure as NAME.png and .svg; returns the paths.
 
     `results`: the runs behind it; `command`: the command line that made it; `by`: its command, such
-    as `lcpo compare` or `lcpo reproduce windy`. Files of its earlier report that this one lacks are
-    deleted, so that no page shows them with these runs. InputError, before anything is written, if
-    a file there is not the command's.
+    as `lcpo compare` or `lcpo reproduce windy`; `warnings`: what a
+    reader must know first, at the top of the page. Files of its earlier report that this one lacks
+    are deleted, so that no page shows them with these runs. InputError, before anything is written,
+    if a file there is not the command's.
     """
     contents: dict[str, bytes] = {}
     for name, table in report.tables.items():
         for suffix, render in tables.FORMATS.items():
             contents[f"{name}.{suffix}"] = render(table).encode()
     contents[SEEDS] = report.seeds.to_csv().encode()
-    contents[REPORT] = document.write(document.Tables(report.tables, report.seeds))
+    words = {name: Words(x.heading, x.caption) for name, x in report.figures.items()}
+    contents[REPORT] = document.write(document.Tables(report.tables, report.seeds, words))
     pictures = {
         f"{name}.{suffix}": content
         for name, picture in report.figures.items()
-        for suffix, content in picture._asdict().items()
+        for suffix, content in (("png", picture.png), ("svg", picture.svg))
     }
-    made = {**how_made(results, command), **report.made}
+    made = {**how_made(results, command), **report.made, "warnings": list(warnings)}
     write_made(Path(out), {**contents, **pictures}, made, by)
     return [Path(out) / name for name in (*contents, MADE, *pictures)]
 

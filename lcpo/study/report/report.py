@@ -23,24 +23,63 @@ from lcpo.study.study import Report
 from lcpo.values import file_name
 
 UNKNOWN = Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
+SEEDS = Column("seeds", about="finished runs; 7 of 8: one did not finish")
+WHOLE_RUN = Column("whole run", about="lifelong return from the first step on")
+ACTIVE = Column(
+    "active", decimals=1, unit="%", about="share of updates in which the constraint was active"
+)
 MEASURED = {
-    "revisits": Column("revisits"),
-    "forgetting": Column("forgetting", "+"),
-    "recovery": Column("recovery"),
-    "distance": Column("distance"),
-    "activity": Column("active", decimals=1, unit="%"),
-    "step_fraction": Column("accepted step"),
-    "anchor_kl": Column("anchor KL", "e", decimals=1),
-}
+    "revisits": Column("revisits", about="return right after a context recurs"),
+    "forgetting": Column(
+        "forgetting", "+",
+        about="how much lower the return is after a context recurs than when it was last left",
+    ),
+    "recovery": Column(
+        "recovery",
+        about="steps from a change of context until the return is back at the reference's level",
+    ),
+    "distance": Column(
+        "distance",
+        about="1 - probability of a context's right action, while another context holds",
+    ),
+    "activity": ACTIVE,
+    "step_fraction": Column(
+        "accepted step", about="share of the full step that the line search accepted, if active"
+    ),
+    "anchor_kl": Column(
+        "anchor KL", "e", decimals=1, about="KL divergence on the anchors after the step, if active"
+    ),
+}  # fmt: skip
 """Columns of `AgentRow.measured`."""
 
 
+def late_column(warmup: str, what: str = "return") -> Column:
+    """The return, or reward, after a warm-up of so many steps."""
+    kind = "mean reward per step" if what == "reward" else "lifelong return"
+    about = f"{kind} without the first {warmup} steps"
+    return Column(f"{what} after {warmup}", key="after_warmup", about=about)
+
+
 def to_table(summary: Summary) -> Table:
-    """A row per agent; columns without any value are hidden."""
+    """A row per agent; columns without any value are hidden. The most important come first: a
+    narrow terminal leaves out the last ones."""
     c = summary
     seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
     what = "reward" if c.endless else "return"
-    late = f"{what} after {short_count(c.warmup)}"
+    late = late_column(short_count(c.warmup), what)
+    difference = Column(
+        f"minus {c.reference}",
+        "+",
+        key="difference",
+        about=f"mean difference in {late.name} from {c.reference} with the same seed",
+    )
+    improvement = Column(
+        "P(better)",
+        "bounds",
+        key="improvement",
+        about=f"probability that a run is better than that of {c.reference} with the same seed",
+    )
+    seconds = Column("seconds", about="mean wall time of a run")
     where = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup,
              "reference": c.reference}  # fmt: skip
 
@@ -51,18 +90,18 @@ def to_table(summary: Summary) -> Table:
     fields: list[tuple[Column, Callable[[AgentRow], Cell]]] = [
         *((Column(name, hidden=True), lambda row, x=x: x) for name, x in where.items()),
         (Column("agent", side="l"), lambda row: row.label),
-        (Column("seeds"), seeds_cell),
+        (late, lambda row: row.after_warmup),
+        (difference, paired),
+        (improvement, lambda row: row.improvement or UNKNOWN),
+        (SEEDS, seeds_cell),
         (Column("finished", hidden=True), lambda row: row.finished),
         (Column("failed", hidden=True), lambda row: row.failed),
         (Column("missing", hidden=True), lambda row: row.missing),
-        (Column(late, key="after_warmup"), lambda row: row.after_warmup),
-        (Column("whole run"), lambda row: row.whole_run),
-        *(_measured(m.name, Column(m.title), UNKNOWN) for m in c.measures),
+        *(_measured(m.name, Column(m.title, about=m.about), UNKNOWN) for m in c.measures),
+        (WHOLE_RUN, lambda row: row.whole_run),
         *(_measured(name, MEASURED[name], UNKNOWN) for name in compare.MEMORY),
-        (Column(f"minus {c.reference}", "+", key="difference"), paired),
-        (Column("P(better)", "bounds", key="improvement"), lambda row: row.improvement or UNKNOWN),
         *(_measured(name, MEASURED[name]) for name in compare.CONSTRAINT),
-        (Column("seconds"), lambda row: row.seconds),
+        (seconds, lambda row: row.seconds),
     ]
     rows = [[cell(row) for _, cell in fields] for row in c.rows]
     columns = [
@@ -72,7 +111,7 @@ def to_table(summary: Summary) -> Table:
     place = f"{c.env}, trace {c.trace}" if c.trace else c.env
     enough = any(row.finished >= stats.FEWEST for row in c.rows)
     title = f"{place}, {c.steps:,} steps{'; 95 % intervals over seeds' if enough else ''}"
-    return Table(columns, rows, title=title, notes=c.notes)
+    return Table(columns, rows, title=title, notes=c.notes, heading=f"{what.title()} of each agent")
 
 
 def _measured(
@@ -116,8 +155,21 @@ def make_report(summary: Summary, results: Sequence[Result]) -> Report:
     return Report(
         seeds=seeds_table(results, lambda result: seed_numbers(summary, result)),
         tables={"table": to_table(summary)},
-        figures={"curves": figures.to_picture(plot_curves(summary, results)[0].figure)},
+        figures={"curves": curves(summary, results)},
     )
+
+
+def curves(summary: Summary, results: Sequence[Result]) -> figures.Picture:
+    """The learning curves of a comparison."""
+    axes = plot_curves(summary, results)
+    what = "Mean reward per step" if summary.endless else "Episode return while learning"
+    caption = f"{what}, smoothed over 1 % of the run. Bands are 95 % intervals over seeds, if "
+    caption += f"there are at least {stats.FEWEST}."
+    if len(axes) > 1:
+        caption += f" Below: the difference from {summary.reference} with the same seed."
+    if summary.memory is not None and len(summary.memory.switches.start) > 1:
+        caption += " Vertical lines mark changes of context."
+    return figures.to_picture(axes[0].figure, "Learning curves", caption)
 
 
 def plot_curves(summary: Summary, results: Sequence[Result]) -> list[Any]:
@@ -165,7 +217,12 @@ def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
 
 
 def write_report(
-    summary: Summary, results: Sequence[Result], out: str | Path, command: str | None = None
+    summary: Summary,
+    results: Sequence[Result],
+    out: str | Path,
+    command: str | None = None,
+    warnings: Sequence[str] = (),
 ) -> list[Path]:
     """Write the files of a comparison; returns their paths. `command`: the command line."""
-    return write_files(make_report(summary, results), results, out, command, by="lcpo compare")
+    report = make_report(summary, results)
+    return write_files(report, results, out, command, by="lcpo compare", warnings=warnings)

@@ -3,6 +3,7 @@
     Table(
         ["agent", Column("seeds"), Column("return"), Column("paper")],
         [["lcpo", 8, Estimate(-231.0, -239.0, -223.0, 8), Printed.of("-240", "4")]],
+        heading="Return of each agent",
         title="pendulum, trace 3",
         compared=("return", "paper"),
     )
@@ -18,6 +19,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
@@ -39,9 +41,12 @@ class Table:
     """A name alone is a text column, aligned to the left."""
     rows: Sequence[Sequence[Cell]]
     title: str = ""
+    """Where and over how many steps and seeds; above the table in every format."""
     notes: Sequence[str] = ()
     compared: tuple[str, str] | None = None
     """The names of our column and the paper's that the page compares; None: it compares none."""
+    heading: str = ""
+    """What the table shows: its heading on the page, where the title is the caption."""
 
     def __post_init__(self) -> None:
         columns = tuple(
@@ -80,15 +85,18 @@ class Table:
         ]
 
     def to_text(self, width: int | None = None) -> str:
-        """For a terminal; with a width, the last columns that do not fit are left out."""
-        header, rows, notes = self.header, self.texts(), list(self.notes)
-        if width is not None and _width([header, *rows]) > width:
-            header, rows, kept = _narrowed(header, rows, width)
-            notes += (
-                [f"columns that do not fit: {', '.join(header[kept:])}"] if header[kept:] else []
-            )
-            header, rows = header[:kept], [row[:kept] for row in rows]
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        """For a terminal. With a width, long cells are wrapped; then the last columns that do not
+        fit are left out, but never the first two."""
+        header, rows, notes = [self.header], self.texts(), list(self.notes)
+        if width is not None and _width([*header, *rows]) > width:
+            header, rows = ([line for row in x for line in _wrapped(row)] for x in (header, rows))
+            kept = len(self.shown)
+            while kept > 2 and _width([line[:kept] for line in (*header, *rows)]) > width:
+                kept -= 1
+            header, rows = ([x[:kept] for x in lines if any(x[:kept])] for lines in (header, rows))
+            if left_out := ", ".join(self.header[kept:]):
+                notes.append(f"columns that do not fit: {left_out}")
+        widths = [max(map(len, column)) for column in zip(*header, *rows, strict=True)]
 
         def join(cells: Sequence[str]) -> str:
             padded = (
@@ -99,7 +107,7 @@ class Table:
 
         head = [self.title] if self.title else []
         rule = "  ".join("-" * width for width in widths)
-        return "\n".join([*head, join(header), rule, *map(join, rows), *notes]) + "\n"
+        return "\n".join([*head, *map(join, header), rule, *map(join, rows), *notes]) + "\n"
 
     def to_markdown(self) -> str:
         """A GitHub table with the title above and the notes below it."""
@@ -179,39 +187,28 @@ def plain_text(cell: str) -> str:
     return f"'{cell}" if is_formula else cell
 
 
-NAME_WIDTH, HEADER_WIDTH = 20, 16
-"""Characters of a name and of a header on a terminal that is too narrow for the whole table."""
+CELL_WIDTH = 20
+"""Characters of a cell in a line, on a terminal that is too narrow for the whole table."""
+PIECE = re.compile(rf"[^-, ]{{1,{CELL_WIDTH - 1}}}(?:[-, ](?!\d))?|.")
+"""What a wrapped cell keeps in one line."""
 
 
-def _narrowed(
-    header: list[str], rows: list[list[str]], width: int
-) -> tuple[list[str], list[list[str]], int]:
-    """Header and rows with shorter names, and how many columns fit; the first two always stay."""
-    names = [row[0] for row in rows]
-    for size in range(NAME_WIDTH, max(map(len, names), default=0)):
-        short = [_cut(name, size) for name in names]
-        if len(set(short)) == len(set(names)):  # else two different rows would look the same
-            names = short
-            break
-    header = [_cut(name, HEADER_WIDTH) for name in header]
-    rows = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)]
-    kept = len(header)
-    while kept > 2 and _width([line[:kept] for line in (header, *rows)]) > width:
-        kept -= 1
-    return header, rows, kept
+def _wrapped(row: Sequence[str]) -> list[list[str]]:
+    """The lines of a row whose long cells continue in the next line."""
+    cells = []
+    for text in row:
+        lines = [""]
+        for piece in PIECE.findall(text):
+            if len(lines[-1] + piece) > CELL_WIDTH:
+                lines.append("")
+            lines[-1] += piece
+        cells.append([line.strip() for line in lines])
+    return [list(line) for line in itertools.zip_longest(*cells, fillvalue="")]
 
 
 def _width(lines: Sequence[Sequence[str]]) -> int:
     columns = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return sum(columns) + 2 * (len(columns) - 1)
-
-
-def _cut(text: str, size: int) -> str:
-    """Both ends of a text that is too long."""
-    if len(text) <= size:
-        return text
-    head = (size - 2) // 2
-    return f"{text[:head]}..{text[len(text) - (size - 2 - head) :]}"
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {
