@@ -38,6 +38,7 @@ GOLDEN = "tests/golden/test_golden.py::test_"
 GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
 PLAYED = "tests/run/test_host.py::test_agents_learn_from_what_was_played_and_hear_what_was_read"
 PAGE = "tests/study/test_html.py::test_"
+TABLES = "tests/study/test_tables.py::test_"
 IMPORTS = "tests/study/test_import_results.py::test_"
 OUTPUTS = "tests/study/test_outputs.py::test_"
 LATENCY = "tests/study/test_latency.py::test_"
@@ -1283,6 +1284,50 @@ MUTANTS = (
         "known = None if math.isnan(half) else round(half, digits)",
         "known = None if math.isnan(half) else half",
         (f"{PAGE}differences_to_the_paper",), "the page contradicts the digits that it shows",
+    ),
+    Mutant(
+        "metadata-not-folded", "lcpo/study/report/html.py",
+        'return _folded("How this report was made", ', "return (",
+        (f"{PAGE}results_come_first_and_say_what_they_are",), "metadata hides the results",
+    ),
+    Mutant(
+        "page-without-warnings", "lcpo/study/report/output.py",
+        '"warnings": list(warnings)', '"warnings": []',
+        (f"{PAGE}warnings_stand_at_the_top",), "a smoke test looks like a result",
+    ),
+    Mutant(
+        "smoke-without-warning", "lcpo/study/study.py",
+        "if self.fraction <= SMOKE:", "if self.fraction < 0:",
+        (f"{STUDIES}shortened_studies_warn",), "a smoke test looks like a result",
+    ),
+    Mutant(
+        "long-names-in-one-line", "lcpo/study/report/html_table.py",
+        'inner = BREAK.sub(r"\\1<wbr>", inner)', "pass",
+        (f"{PAGE}results_come_first_and_say_what_they_are",), "a long name hides the numbers",
+    ),
+    Mutant(
+        "long-names-not-wrapped", "lcpo/study/report/tables.py",
+        "if len(lines[-1] + piece) > CELL_WIDTH:", "if False:",
+        (f"{TABLES}a_narrow_terminal_wraps_names_and_leaves_out_the_last_columns",),
+        "a long name leaves no room for numbers on a terminal",
+    ),
+    Mutant(
+        "never-is-a-number", "lcpo/study/report/cells.py",
+        'return "never" if math.isinf(value)', 'return "0" if math.isinf(value)',
+        (f"{STUDIES}grid_world_report",), "an agent that never recovers looks fast",
+    ),
+    Mutant(
+        "no-room-for-the-difference", "lcpo/study/report/report.py",
+        "        (improvement, lambda row: row.improvement or UNKNOWN),\n", "",
+        ("tests/test_comparison.py::test_quiet_and_narrow",),
+        "a narrow terminal hides which agent is better",
+    ),
+    Mutant(
+        "one-channel-in-all-strips", "lcpo/study/play/video.py",
+        "(), contexts[:, [c]])", "(), contexts[:, [0]])",
+        ("tests/study/test_evaluate.py::"
+         "test_a_strip_for_each_channel_the_state_the_action_and_the_reward",),
+        "a strip shows another channel than it names",
     ),
     Mutant(
         "report-of-other-bytes", "lcpo/study/report/html_folder.py",

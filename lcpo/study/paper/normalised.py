@@ -96,7 +96,7 @@ def draw(mine: Scores, paper: Scores) -> figures.Picture:
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("share of environments and traces")
     lines, labels = axes[0].get_legend_handles_labels()
-    shape.legend(lines, labels, loc="outside right upper", frameon=False, fontsize=7)
+    shape.legend(lines, labels, loc="outside right upper", frameon=False, fontsize=9)
     return figures.to_picture(
         shape,
         "Normalized returns: ours and the paper's",
