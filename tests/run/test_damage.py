@@ -182,9 +182,7 @@ def test_three_hundred_damaged_folders(
     noticed = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(base)
-        patch.setattr(
-            figures, "to_picture", lambda *_: Picture(b"", b"")
-        )  # a third of the time
+        patch.setattr(figures, "to_picture", lambda *_: Picture(b"", b""))  # a third of the time
         for seed in range(COUNT):
             out = tmp_path / str(seed) / "o"
             out.parent.mkdir()
