@@ -42,18 +42,22 @@ class AgentRow(NamedTuple):
     difference: Estimate | None
     """Return after warm-up minus the reference's, by seed; None for the reference."""
     improvement: Estimate | None
-    """Probability that a run's return after warm-up exceeds the reference's with that seed."""
+    """Probability that a run's return after warm-up exceeds the reference's with that seed; over
+    several traces: that the mean over seeds does on another trace."""
     seconds: float
     measured: Mapping[str, Estimate | float | None]
     """Numbers of its trace (`MEMORY`), constraint (`CONSTRAINT`) and task (`Measure`), by name;
     None: not available."""
+    won: int | None = None
+    """Traces on which no agent has a higher mean return after warm-up; None: there is one trace."""
 
 
 class Summary(NamedTuple):
-    """Agents side by side on one environment and trace."""
+    """Agents side by side on one environment, and on one trace or several."""
 
     env: str
     trace: str | None
+    """Several are separated by commas."""
     steps: int
     warmup: int
     reference: str
@@ -65,6 +69,12 @@ class Summary(NamedTuple):
     """No episode ended in any run: returns are mean rewards per step."""
     measures: Sequence[Measure]
     """Of the task."""
+    parts: Sequence[Summary] = ()
+    """Of each trace, if there are several (`lcpo.study.measure.traces`)."""
+
+    def of(self, job: Job) -> Summary:
+        """The part with the trace of a run; without parts, all."""
+        return next((part for part in self.parts if part.trace == job.trace_name), self)
 
 
 MEMORY = ("revisits", "forgetting", "recovery", "distance")
@@ -79,12 +89,16 @@ the share of the full step that the line search accepted, and the KL on the anch
 
 
 def summarise(
-    results: Sequence[Result], warmup: int | None = None, reference: str | None = None
+    results: Sequence[Result],
+    warmup: int | None = None,
+    reference: str | None = None,
+    endless: bool | None = None,
 ) -> Summary:
     """Compare the agents of `results`, all on one environment and trace.
 
     `warmup`: steps excluded from the return after warm-up; None: see `default_warmup`. `reference`:
     the agent, by its name in the table, that the others are compared with; None: the first.
+    `endless`: whether returns are mean rewards per step; None: if no episode ended.
     """
     groups = group(results)
     steps = _check(results, groups)
@@ -97,7 +111,7 @@ def summarise(
     finished = finished_runs(results)
     level = [r.record for r in finished_runs(groups[reference])]
     memory = find_memory(results[0], steps, min(map(_update_length, finished)), level)
-    endless = not any(r.record["epochs"].any() for r in finished)
+    endless = is_endless(finished) if endless is None else endless
     found = Summary(
         job.env, job.trace_name, steps, warmup, reference, (), (), memory, endless,
         measures_of(job),
@@ -107,9 +121,17 @@ def summarise(
     return found._replace(rows=rows, notes=tuple(_notes(found, groups, rows)))
 
 
+def is_endless(finished: Iterable[Result]) -> bool:
+    """Whether no episode ended in any run."""
+    return not any(r.record["epochs"].any() for r in finished)
+
+
 def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
     """Raise InputError unless the runs last longer than the warm-up; called before they start."""
-    steps = max(job.steps for job in jobs)
+    longest: dict[TraceRef | None, int] = {}
+    for job in jobs:
+        longest[job.trace] = max(job.steps, longest.get(job.trace, 0))
+    steps = min(longest.values())
     if warmup is not None and whole("warm-up", warmup, 0) >= steps:
         raise InputError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
 
@@ -144,6 +166,11 @@ def returns(results: Iterable[Result], after: int, endless: bool) -> dict[int, f
     return {r.job.seed: run_return(r.record, after, endless) for r in finished_runs(results)}
 
 
+def ranked(runs: Iterable[Result], returns: Mapping[int, float]) -> dict[int, float]:
+    """Returns by seed where only the order counts: a failed run is worse than all others."""
+    return {r.job.seed: returns.get(r.job.seed, -np.inf) for r in runs}
+
+
 def source_of(provenance: Mapping[str, Any]) -> dict[str, Any] | None:
     """What the file of an imported run says about its origin; None: the run is ours."""
     found = provenance.get("imported")
@@ -165,11 +192,8 @@ def _row(summary: Summary, label: str, groups: Mapping[str, list[Result]], seeds
     difference = improvement = None
     if label != summary.reference:
         difference = stats.paired_difference(own, other)
-        # Failed runs are worse than all others; a seed that one side lacks does not count.
-        a, b = (
-            {r.job.seed: known.get(r.job.seed, -np.inf) for r in runs}
-            for runs, known in ((members, own), (others, other))
-        )
+        # A seed that one side lacks does not count.
+        a, b = ranked(members, own), ranked(others, other)
         improvement = stats.probability_of_improvement(a, b)
     kept = [] if memory is None else [memory_numbers(x, memory) for x in found]
     remembered = {
@@ -215,13 +239,9 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
     if not finished:
         ended = f"{len(results)} failed" if results else "none has ended"
         raise InputError(f"no finished run to compare: {ended}")
-    for field in ("env", "trace", "scale"):
+    check_env(results)
+    for field in ("trace", "scale"):
         _same("runs", field, [getattr(r.job, field) for r in results])
-    configs = [r.job.env_config for r in results]
-    if imported_agents(results):  # their files may name only some fields of an outside environment
-        shared = set(configs[0]).intersection(*configs)
-        configs = [{name: values[name] for name in shared} for values in configs]
-    _same("runs", "env_config", configs)
     lengths = [r.job.steps for r in results]
     # Each is rounded down to whole updates, and agents differ in the length of theirs.
     if max(lengths) - min(lengths) >= max(map(_update_length, finished)):
@@ -234,6 +254,16 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
         for field in ("config", "training"):
             _same(f"runs of {label!r}", field, [getattr(r.job, field) for r in members])
     return max(lengths)
+
+
+def check_env(results: Sequence[Result]) -> None:
+    """Raise InputError unless all runs have the same environment."""
+    _same("runs", "env", [r.job.env for r in results])
+    configs = [r.job.env_config for r in results]
+    if imported_agents(results):  # their files may name only some fields of an outside environment
+        shared = set(configs[0]).intersection(*configs)
+        configs = [{name: values[name] for name in shared} for values in configs]
+    _same("runs", "env_config", configs)
 
 
 def _same(what: str, field: str, values: Sequence[Any]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lcpo.contexts import in_short
 from lcpo.errors import InputError
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
@@ -39,10 +40,13 @@ def to_table(summary: Summary) -> Table:
     """A row per agent; columns without any value are hidden."""
     c = summary
     seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
-    what = "reward" if c.endless else "return"
-    late = f"{what} after {short_count(c.warmup)}"
+    what, parts = "reward" if c.endless else "return", c.parts or [c]
+    late = f"{what} after {' or '.join(dict.fromkeys(short_count(p.warmup) for p in parts))}"
     where = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup,
              "reference": c.reference}  # fmt: skip
+
+    def traces_won(row: AgentRow) -> Cell:
+        return None if row.won is None else Count(row.won, len(c.parts))
 
     def paired(row: AgentRow) -> Cell:
         found = row.difference or UNKNOWN
@@ -51,7 +55,7 @@ def to_table(summary: Summary) -> Table:
     fields: list[tuple[Column, Callable[[AgentRow], Cell]]] = [
         *((Column(name, hidden=True), lambda row, x=x: x) for name, x in where.items()),
         (Column("agent", side="l"), lambda row: row.label),
-        (Column("seeds"), seeds_cell),
+        (Column("runs" if c.parts else "seeds", key="seeds"), seeds_cell),
         (Column("finished", hidden=True), lambda row: row.finished),
         (Column("failed", hidden=True), lambda row: row.failed),
         (Column("missing", hidden=True), lambda row: row.missing),
@@ -61,6 +65,7 @@ def to_table(summary: Summary) -> Table:
         *(_measured(name, MEASURED[name], UNKNOWN) for name in compare.MEMORY),
         (Column(f"minus {c.reference}", "+", key="difference"), paired),
         (Column("P(better)", "bounds", key="improvement"), lambda row: row.improvement or UNKNOWN),
+        (Column("traces won", key="won"), traces_won),
         *(_measured(name, MEASURED[name]) for name in compare.CONSTRAINT),
         (Column("seconds"), lambda row: row.seconds),
     ]
@@ -69,10 +74,32 @@ def to_table(summary: Summary) -> Table:
         column._replace(hidden=column.hidden or all(column.text(x) == NONE for x in cells))
         for (column, _), cells in zip(fields, zip(*rows, strict=True), strict=True)
     ]
-    place = f"{c.env}, trace {c.trace}" if c.trace else c.env
-    enough = any(row.finished >= stats.FEWEST for row in c.rows)
-    title = f"{place}, {c.steps:,} steps{'; 95 % intervals over seeds' if enough else ''}"
+    place = f"{c.env}, trace{'s' * bool(c.parts)} {c.trace}" if c.trace else c.env
+    steps = " or ".join(dict.fromkeys(f"{part.steps:,}" for part in parts))
+    over = "traces and their seeds" if c.parts else "seeds"
+    enough = (len(c.parts) or max(row.finished for row in c.rows)) >= stats.FEWEST
+    title = f"{place}, {steps} steps{f'; 95 % intervals over {over}' if enough else ''}"
     return Table(columns, rows, title=title, notes=c.notes)
+
+
+def by_trace(summary: Summary) -> Table:
+    """A row per trace and agent, of a comparison over several traces."""
+    found = [to_table(part) for part in summary.parts]
+    columns = [
+        Column("trace", side="l")
+        if same[0].name == "trace"
+        else same[0]._replace(hidden=all(one.hidden for one in same))
+        for same in zip(*(table.every for table in found), strict=True)
+    ]
+    notes: dict[str, list[str]] = {}
+    for part in summary.parts:
+        for note in part.notes:
+            notes.setdefault(note, []).append(str(part.trace))
+    every = len(summary.parts)
+    shown = [x if len(at) == every else f"{x} (trace {in_short(at)})" for x, at in notes.items()]
+    rows = [row for table in found for row in table.rows]
+    title = f"{summary.env}, by trace; 95 % intervals over seeds"
+    return Table(columns, rows, title=title, notes=shown)
 
 
 def _measured(
@@ -95,6 +122,7 @@ def seeds_cell(row: AgentRow) -> int | Count:
 
 def seed_numbers(summary: Summary, result: Result) -> dict[str, float | None]:
     """A finished run's numbers in seeds.csv."""
+    summary = summary.of(result.job)
     record, memory = result.record, summary.memory
     numbers: dict[str, float | None] = {
         "return_after_warmup": compare.run_return(record, summary.warmup, summary.endless),
@@ -112,10 +140,11 @@ def seed_numbers(summary: Summary, result: Result) -> dict[str, float | None]:
 
 
 def make_report(summary: Summary, results: Sequence[Result]) -> Report:
-    """The table and the learning curves of a comparison of `results`."""
+    """The tables and the learning curves of a comparison of `results`."""
+    tables = {"table": to_table(summary)}
     return Report(
         seeds=seeds_table(results, lambda result: seed_numbers(summary, result)),
-        tables={"table": to_table(summary)},
+        tables={**tables, "by_trace": by_trace(summary)} if summary.parts else tables,
         figures={"curves": figures.to_picture(plot_curves(summary, results)[0].figure)},
     )
 
@@ -123,16 +152,20 @@ def make_report(summary: Summary, results: Sequence[Result]) -> Report:
 def plot_curves(summary: Summary, results: Sequence[Result]) -> list[Any]:
     """The axes of learning curves, in the figure `axes[0].figure`.
 
-    The upper panel has returns; the lower one, with several agents, their differences.
+    The upper panel has returns; the lower one, with several agents, their differences. Bands are
+    over seeds, or over the means of several traces.
     """
-    groups = {
-        label: {r.job.seed: r.record for r in compare.finished_runs(runs)}
-        for label, runs in compare.group(results).items()
-    }
+    groups: dict[str, dict[Any, list[records.Record]]] = {}
+    for label, runs in compare.group(results).items():
+        units = groups.setdefault(label, {})
+        for r in compare.finished_runs(runs):
+            unit = r.job.trace_name if summary.parts else r.job.seed
+            units.setdefault(unit, []).append(r.record)
     memory = summary.memory
     lines = [] if memory is None else memory.switches.start[1:].tolist()
     title = to_table(summary).title
-    return figures.plot_curves(groups, summary.reference, lines, title, summary.endless)
+    unit = "trace" if summary.parts else "seed"
+    return figures.plot_curves(groups, summary.reference, lines, title, unit, summary.endless)
 
 
 def write_tables(out: str | Path, command: str | None = None) -> list[Path]:
