@@ -63,10 +63,10 @@ def several(traces: Traces) -> list[TraceRef]:
 
 
 def in_short(traces: Iterable[str], length: int = 80) -> str:
-    """Several traces in one text, as `several` reads it; their number where it is too long."""
-    traces = list(traces)
-    text = ",".join(ranges(traces))
-    return text if len(text) <= length else f"{len(traces)} traces"
+    """Several traces in one text, as `several` reads it; the first one, if it would be too long."""
+    first, *rest = ranges(traces)
+    text = ",".join([first, *rest])
+    return text if len(text) <= length else f"{first} and {len(rest)} more"
 
 
 def compose(

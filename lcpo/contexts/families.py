@@ -61,16 +61,17 @@ def members(name: str) -> list[str]:
 def ranges(names: Iterable[str]) -> list[str]:
     """The inverse of `members`: members in a row, such as family:drift:0 to 2, as one name."""
     found: list[str] = []
-    first, before, last = "", "", -1
+    first, kind, last = "", ("", ""), -1
     for name in names:
-        start, colon, end = name.rpartition(":")
-        is_member = colon and end.isascii() and end.isdigit() and len(end) <= MOST_DIGITS
-        number = int(end) if is_member else -1
-        if is_member and (start, number) == (before, last + 1):
-            found[-1] = f"{first}..{number}"
+        start, _, end = name.rpartition(":")
+        seed, at, fraction = end.partition("@")
+        is_seed = bool(start) and seed.isascii() and seed.isdigit() and len(seed) <= MOST_DIGITS
+        number = int(seed) if is_seed else -1
+        if is_seed and (start, fraction, number) == (*kind, last + 1):
+            found[-1] = f"{start}:{first}..{number}{at}{fraction}"
         else:
             found.append(name)
-            first, before = name, start
+            first, kind = seed, (start, fraction)
         last = number
     return found
 

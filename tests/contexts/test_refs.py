@@ -68,6 +68,8 @@ def test_rows_are_shared_until_their_file_changes(tmp_path: Path) -> None:
         ("1,3", ["1", "3"]),
         ("family:revisit:8..10", ["family:revisit:8", "family:revisit:9", "family:revisit:10"]),
         ("family:drift:2..2@1/20,4", ["family:drift:2@1/20", "4"]),
+        ("family:iid:0..1@1/20", ["family:iid:0@1/20", "family:iid:1@1/20"]),
+        ("family:iid:0,family:iid:1@1/20", ["family:iid:0", "family:iid:1@1/20"]),
         ("a.csv[x,y]+repeat, b.csv", ["a.csv[x,y]+repeat", "b.csv"]),
         ([Path("a.csv"), "family:iid:0..1"], ["a.csv", "family:iid:0", "family:iid:1"]),
     ],

@@ -144,6 +144,8 @@ def test_traces_may_differ_in_length_and_rows() -> None:
     found = summarise_traces(runs)
     assert found.rows[1].after_warmup.mean == pytest.approx(-400.0 + 1.0 + np.mean(GAIN[:3]))
     assert report.to_table(found).header[2] == "return after 200 or 400"
+    seeds = report.make_report(found, runs).seeds.records()
+    assert seeds[-1]["return_after_warmup"] == pytest.approx(level(runs[-1].job))
     upper, _ = report.plot_curves(found, runs)
     assert upper.lines[0].get_xdata()[-1] == 1900
     np.testing.assert_allclose(upper.lines[0].get_ydata()[3:], -399.0)
