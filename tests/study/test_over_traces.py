@@ -113,11 +113,10 @@ def test_tables_name_what_they_show() -> None:
         "pendulum, traces family:drift:0..6, 2,000 steps; 95 % intervals over traces and their "
         "seeds"
     )
-    assert whole.header[:3] == ["agent", "runs", "return after 200"]
-    assert {"minus lcpo", "P(better)", "traces won"} <= set(whole.header)
+    assert {"runs", "return after 200", "minus lcpo", "P(better)", "traces won"} <= {*whole.header}
     assert whole.records()[1]["won"] == 6
     assert whole.records()[1]["won_total"] == 7
-    assert each.header[:3] == ["trace", "agent", "seeds"]
+    assert each.header[:2] == ["trace", "agent"]
     assert "traces won" not in each.header
     assert [row[0] for row in each.texts()] == [trace for trace in TRACES for _ in range(2)]
     seeds = report.make_report(found, results()).seeds.records()
@@ -143,7 +142,7 @@ def test_traces_may_differ_in_length_and_rows() -> None:
     runs = [*results(TRACES[:2]), *results(TRACES[2:3], steps=4000)]
     found = summarise_traces(runs)
     assert found.rows[1].after_warmup.mean == pytest.approx(-400.0 + 1.0 + np.mean(GAIN[:3]))
-    assert report.to_table(found).header[2] == "return after 200 or 400"
+    assert "return after 200 or 400" in report.to_table(found).header
     seeds = report.make_report(found, runs).seeds.records()
     assert seeds[-1]["return_after_warmup"] == pytest.approx(level(runs[-1].job))
     upper, _ = report.plot_curves(found, runs)
@@ -170,7 +169,7 @@ def test_rewards_where_no_episode_ends_on_some_trace() -> None:
             run.record["epochs"] = np.zeros(10, int)
     found = summarise_traces(runs)
     assert found.rows[0].after_warmup.mean == pytest.approx(1.0)
-    assert report.to_table(found).header[2] == "reward after 200"
+    assert "reward after 200" in report.to_table(found).header
 
 
 def test_the_warm_up_must_end_on_every_trace() -> None:

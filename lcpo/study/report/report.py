@@ -94,7 +94,8 @@ def by_trace(summary: Summary) -> Table:
     notes: dict[str, list[str]] = {}
     for part in summary.parts:
         for note in part.notes:
-            notes.setdefault(note, []).append(str(part.trace))
+            if not note.startswith(compare.MEMORY):  # windows differ by trace
+                notes.setdefault(note, []).append(str(part.trace))
     every = len(summary.parts)
     shown = [x if len(at) == every else f"{x} (trace {in_short(at)})" for x, at in notes.items()]
     rows = [row for table in found for row in table.rows]
