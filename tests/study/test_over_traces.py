@@ -116,6 +116,8 @@ def test_tables_name_what_they_show() -> None:
     assert {"runs", "return after 200", "minus lcpo", "P(better)", "traces won"} <= {*whole.header}
     assert whole.records()[1]["won"] == 6
     assert whole.records()[1]["won_total"] == 7
+    assert each.title == "pendulum, by trace; 95 % intervals over seeds"
+    assert report.by_trace(summarise_traces(results(seeds=2))).title == "pendulum, by trace"
     assert each.header[:2] == ["trace", "agent"]
     assert "traces won" not in each.header
     assert [row[0] for row in each.texts()] == [trace for trace in TRACES for _ in range(2)]

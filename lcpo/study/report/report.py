@@ -99,7 +99,8 @@ def by_trace(summary: Summary) -> Table:
     every = len(summary.parts)
     shown = [x if len(at) == every else f"{x} (trace {in_short(at)})" for x, at in notes.items()]
     rows = [row for table in found for row in table.rows]
-    title = f"{summary.env}, by trace; 95 % intervals over seeds"
+    enough = any(row.finished >= stats.FEWEST for part in summary.parts for row in part.rows)
+    title = f"{summary.env}, by trace{'; 95 % intervals over seeds' if enough else ''}"
     return Table(columns, rows, title=title, notes=shown)
 
 
