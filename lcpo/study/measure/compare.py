@@ -7,7 +7,7 @@ it, and in the probability of improvement it is worse than every finished run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.costs import short_count
-from lcpo.study.measure import stats
+from lcpo.study.measure import comparable, stats
+from lcpo.study.measure.comparable import imported_agents, same
 from lcpo.study.measure.measures import Measure, measures_of
 from lcpo.study.measure.memory import Memory, find_memory, memory_notes, memory_numbers
 from lcpo.study.measure.stats import Estimate
@@ -171,18 +172,6 @@ def ranked(runs: Iterable[Result], returns: Mapping[int, float]) -> dict[int, fl
     return {r.job.seed: returns.get(r.job.seed, -np.inf) for r in runs}
 
 
-def source_of(provenance: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the file of an imported run says about its origin; None: the run is ours."""
-    found = provenance.get("imported")
-    return found if isinstance(found, dict) else None
-
-
-def imported_agents(results: Iterable[Result]) -> dict[str, str]:
-    """The agents of imported runs, and the code that made them."""
-    sources = {r.job.agent: source_of(r.provenance) for r in results}
-    return {agent: str(found.get("code")) for agent, found in sources.items() if found}
-
-
 def _row(summary: Summary, label: str, groups: Mapping[str, list[Result]], seeds: int) -> AgentRow:
     warmup, endless, memory = summary.warmup, summary.endless, summary.memory
     members, others = groups[label], groups[summary.reference]
@@ -239,42 +228,21 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
     if not finished:
         ended = f"{len(results)} failed" if results else "none has ended"
         raise InputError(f"no finished run to compare: {ended}")
-    check_env(results)
+    comparable.check_env(results)
     for field in ("trace", "scale"):
-        _same("runs", field, [getattr(r.job, field) for r in results])
+        same("runs", field, [getattr(r.job, field) for r in results])
     lengths = [r.job.steps for r in results]
     # Each is rounded down to whole updates, and agents differ in the length of theirs.
     if max(lengths) - min(lengths) >= max(map(_update_length, finished)):
-        _same("runs", "steps", lengths)
+        same("runs", "steps", lengths)
     for label, members in groups.items():
         seeds = [r.job.seed for r in members]
         if len(set(seeds)) < len(seeds):
             twice = sorted({s for s in seeds if seeds.count(s) > 1})
             raise InputError(f"two runs of {label!r} with seed {twice[0]}: give each run once")
         for field in ("config", "training"):
-            _same(f"runs of {label!r}", field, [getattr(r.job, field) for r in members])
+            same(f"runs of {label!r}", field, [getattr(r.job, field) for r in members])
     return max(lengths)
-
-
-def check_env(results: Sequence[Result]) -> None:
-    """Raise InputError unless all runs have the same environment."""
-    _same("runs", "env", [r.job.env for r in results])
-    configs = [r.job.env_config for r in results]
-    if imported_agents(results):  # their files may name only some fields of an outside environment
-        shared = set(configs[0]).intersection(*configs)
-        configs = [{name: values[name] for name in shared} for values in configs]
-    _same("runs", "env_config", configs)
-
-
-def _same(what: str, field: str, values: Sequence[Any]) -> None:
-    """Raise InputError that names the field, or its entry, in which the values differ."""
-    if all(value == values[0] for value in values):
-        return
-    if isinstance(values[0], dict):
-        for name in sorted(set().union(*values)):
-            _same(what, f"{field}.{name}", [value.get(name) for value in values])
-    found = ", ".join(dict.fromkeys(repr(value) for value in values))
-    raise InputError(f"{what} differ in {field} ({found}): compare those that agree in it")
 
 
 def _notes(

@@ -16,6 +16,7 @@ from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.store.results import Result
 from lcpo.study.measure import compare, stats
+from lcpo.study.measure.comparable import check_env
 from lcpo.study.measure.compare import AgentRow, Summary
 from lcpo.study.measure.stats import Estimate
 
@@ -34,7 +35,7 @@ def summarise_traces(
     known = {trace: runs for trace, runs in by_trace.items() if compare.finished_runs(runs)}
     if len(by_trace) < 2 or not known:
         return compare.summarise(results, warmup, reference)
-    compare.check_env(results)
+    check_env(results)
     labels = compare.group(results)
     reference = next(iter(labels)) if reference is None else reference
     if reference not in labels:
