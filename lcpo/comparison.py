@@ -1,4 +1,4 @@
-"""`lcpo.compare(...)`: several agents on one environment and trace, and what came out."""
+"""`lcpo.compare(...)`: several agents on one environment, on one trace or several; the results."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from lcpo import api, values
-from lcpo.errors import RunError
+from lcpo.contexts import Traces, in_short, several
+from lcpo.errors import InputError, RunError
 from lcpo.run.events import Event
 from lcpo.run.options import RunOptions
-from lcpo.run.plan.agents import Agents, plan_agents, read_agents
+from lcpo.run.plan.agents import Agents, plan_traces, read_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.store.outputs import check_runs_folder
 from lcpo.run.store.results import Result, load_results
 from lcpo.study.advice.findings import run_findings
 from lcpo.study.measure import compare as rows
+from lcpo.study.measure.traces import summarise_traces
 from lcpo.study.report import html, report
 from lcpo.study.report.document import setting
 from lcpo.study.report.figures import save
 from lcpo.study.report.output import FILES, check_report
-from lcpo.study.report.tables import Table
+from lcpo.study.report.tables import FORMATS, Table
 
 AGENTS = "lcpo,a2c-entropy,a2c"
 
@@ -48,6 +50,11 @@ class Comparison:
         """A row per agent; it has `to_text`, `to_markdown`, `to_latex` and `to_csv`."""
         return report.to_table(self.summary)
 
+    @property
+    def by_trace(self) -> Table:
+        """A row per trace and agent, where there are several traces; else as `table`."""
+        return report.by_trace(self.summary) if self.summary.parts else self.table
+
     def plot(self, path: str | os.PathLike[str] | None = None) -> list[Any]:
         """Learning curves: matplotlib's axes, of the figure `axes[0].figure`; `path`: to write."""
         axes = report.plot_curves(self.summary, self.results)
@@ -67,6 +74,7 @@ class Comparison:
             "reference": c.reference,
             "runs": [self._run(result) for result in self.results],
             "table": self.table.records(),
+            "by_trace": self.by_trace.records(),
             "notes": list(c.notes),
             "warnings": list(self.warnings),
         }
@@ -75,7 +83,8 @@ class Comparison:
     def _run(self, result: Result) -> dict[str, Any]:
         job, finished = result.job, result.status == "finished"
         numbers = report.seed_numbers(self.summary, result) if finished else {}
-        first = {"name": job.name, "agent": job.agent, "setting": setting(job), "seed": job.seed}
+        first = {"name": job.name, "agent": job.agent, "setting": setting(job),
+                 "trace": job.trace_name, "seed": job.seed}  # fmt: skip
         last = {"status": result.status, "failure": result.failure, "seconds": result.seconds}
         return {**first, **last, "folder": str(result.folder), **numbers}
 
@@ -93,6 +102,7 @@ def compare(
     env: str | Any = "pendulum",
     *,
     trace: str | os.PathLike[str] | None = None,
+    traces: Traces | None = None,
     steps: int | None = None,
     seeds: int | Iterable[int] = 4,
     out: str | os.PathLike[str] | None = None,
@@ -110,12 +120,14 @@ def compare(
     callbacks: Sequence[Callable[[Event], Any]] = (),
     track: str | Sequence[str] = (),
 ) -> Comparison:
-    """Train every agent with every seed on the same environment and trace, and compare them.
+    """Train every agent with every seed on the same environment and traces, and compare them.
 
     Args:
       agents: "lcpo,lcpo[sigma=2],a2c[learning_rate=1e-3]", or a list of such names and of pairs
         such as ("lcpo", {"sigma": 2}). The first is the reference. "all": every agent of the
         library that can serve the environment.
+      traces: several contexts instead of `trace`: "1,3", "family:revisit:0..9", or a list. Means
+        and intervals are then over traces and their seeds (docs/compare.md).
       warmup: steps left out of the return after warm-up; default: a tenth of a short run.
       published: with the values and all faults of the published code.
       The others are those of `lcpo.train`; `out` is `out/compare-ENV-TRACE` by default.
@@ -129,12 +141,14 @@ def compare(
     published = values.flag("published", published)
     env, env_config = api.named_env(env, env_config)
     chosen = read_agents(agents)
+    if trace is not None and traces is not None:
+        raise InputError("trace and traces: give one of them")
     how = api.here_if_in_main(how, [env, *(one.name for one in chosen)])
     make = functools.partial(
-        plan_agents,
+        plan_traces,
         chosen,
         env,
-        trace=trace,
+        traces=[trace] if traces is None else several(traces),
         seeds=seeds,
         scale=scale,
         env_overrides=env_config,
@@ -156,13 +170,15 @@ def compare(
 def check_out(out: Path) -> None:
     """Raise InputError unless tables, curves and page of a comparison may be written there."""
     check_runs_folder(out)
-    check_report(out, "lcpo compare", (*FILES, "curves.png", "curves.svg"))
+    by_trace = (f"by_trace.{suffix}" for suffix in FORMATS)
+    check_report(out, "lcpo compare", (*FILES, *by_trace, "curves.png", "curves.svg"))
     html.check_page(out, out / html.PAGE, "lcpo compare")
 
 
 def default_out(jobs: Sequence[Job], published: bool = False) -> Path:
     """The folder for a comparison where none is given."""
-    name = f"compare-{jobs[0].env}-{jobs[0].trace or 'none'}{'-published' if published else ''}"
+    traces = in_short(dict.fromkeys(job.trace_name or "none" for job in jobs)).replace(" ", "-")
+    name = f"compare-{jobs[0].env}-{traces}{'-published' if published else ''}"
     return Path("out") / values.file_name(name)
 
 
@@ -184,7 +200,7 @@ def gather(
     finished = rows.finished_runs(results)
     if not finished:
         return None
-    summary = rows.summarise(results, warmup=warmup)
+    summary = summarise_traces(results, warmup)
     warnings, files = tuple(run_findings(finished)), []
     if write:
         files = [*report.write_report(summary, results, out, command, warnings)]

@@ -99,6 +99,22 @@ def name(what: str, value: Any) -> str:
     return value if isinstance(value, str) and value else refuse(what, value, "a name")
 
 
+def split(what: str, text: str) -> list[str]:
+    """Split at the commas outside brackets: "lcpo[sigma=2,gamma=0.9],a2c" has two parts."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if depth < 0:
+            break
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth != 0:
+        refuse(what, text, "a ] for every [")
+    return [part.strip() for part in parts]
+
+
 def file_name(text: str) -> str:
     """A text as it stands in the name of a file or folder: without slashes and colons."""
     return text.replace("/", "_").replace(":", ".")

@@ -10,6 +10,9 @@ import pytest
 from commands import run
 
 import lcpo
+from lcpo import contexts
+from lcpo.comparison import default_out
+from lcpo.run.plan.agents import plan_traces
 from lcpo.study.advice import calibrate
 
 SMALL = "hidden=[8,8],rollout_length=20"
@@ -134,3 +137,65 @@ def test_a_narrow_table_is_still_one(found: lcpo.Comparison, width: int) -> None
     left_out = {120: "seconds", 80: "whole run", 60: "P(better)"}[width]
     assert f"columns that do not fit: {left_out}" in found.table.to_text(width)
     assert found.table.to_text(500) == found.table.to_text()
+
+
+OWN = "examples.reinforce:agent"
+OVER = ["compare", "--agents", f"lcpo[sigma=2,{SMALL}],{OWN}[{SMALL}]", "--traces",
+        "family:drift:0..2", "--steps", "600", "--env.max-steps", "30", "--seeds", "2",
+        "--workers", "0", "--json"]  # fmt: skip
+
+
+def test_over_traces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent of one's own beside LCPO: runs, tables, page; resumed by its options, or by none."""
+    out = tmp_path / "o"
+    own = (OWN, {"hidden": [8, 8], "rollout_length": 20})
+    found = lcpo.compare(
+        [("lcpo", SETTINGS), own], "pendulum", traces=["family:drift:0", "family:drift:1..2"],
+        env_config={"max_steps": 30}, steps=600, seeds=2, out=out, workers=0, progress=False,
+    )  # fmt: skip
+    assert len(found.results) == 2 * 3 * 2
+    first, second = found.table.records()
+    assert (first["trace"], first["seeds"]) == ("family:drift:0..2", 6)
+    assert first["won"] + second["won"] == 3
+    assert second["difference_n"] == 6
+    assert second["difference_low"] < second["difference_mean"] < second["difference_high"]
+    assert [row["trace"] for row in found.by_trace.records()] == [
+        f"family:drift:{seed}" for seed in (0, 0, 1, 1, 2, 2)
+    ]
+    page = (out / "report.html").read_text()
+    assert "by_trace.csv" in page
+    assert "traces won" in page
+    monkeypatch.chdir(tmp_path)
+    assert run(*OVER, "--out", str(out), "--resume") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document == {**found.to_json(), "problems": []}
+    assert [r["trace"] for r in document["runs"]][::4] == [f"family:drift:{n}" for n in range(3)]
+    assert run("compare", "--resume", "--out", str(out), "--trust", "--json", "--workers", "0") == 0
+    assert json.loads(capsys.readouterr().out) == document
+    assert run(*OVER[:-1], "--out", str(out), "--resume") == 0
+    shown = capsys.readouterr().out
+    assert shown.index("pendulum, by trace") < shown.index("pendulum, traces family:drift:0..2")
+
+
+def test_traces_that_cannot_be_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, says in {
+        ("--trace", "3", "--traces", "1,4"): "--trace and --traces: give one of them",
+        ("--traces", "1,1"): "traces = '1,1': needs traces, separated by commas",
+        ("--traces", "family:drift:0..2"): "can have any length: say how many steps to run",
+        ("--traces", "1,nothing.csv"): "trace file nothing.csv does not exist",
+    }.items():
+        assert run("compare", "--agents", "a2c", *words) == 2
+        assert says in capsys.readouterr().err
+    with pytest.raises(lcpo.InputError, match="trace and traces: give one of them"):
+        lcpo.compare("a2c", trace="3", traces="1,4")
+
+
+def test_the_default_folder_names_all_traces() -> None:
+    jobs = plan_traces("a2c", "pendulum", traces=contexts.several("family:iid:0..2,4"), steps=400,
+                       seeds=1, check=False)  # fmt: skip
+    assert str(default_out(jobs)) == "out/compare-pendulum-family.iid.0..2,4"
+    many = contexts.several([f"family:iid:{n}" for n in range(0, 40, 2)])
+    jobs = plan_traces("a2c", "pendulum", traces=many, steps=400, seeds=1, check=False)
+    assert str(default_out(jobs)) == "out/compare-pendulum-family.iid.0-and-19-more"

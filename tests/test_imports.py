@@ -37,7 +37,7 @@ ALLOWED = {
     "policy": {"run", "agents", "envs"} | BASICS,
     "live": {"live", "policy", "run", "agents", "envs", "core"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
-    "comparison": {"api", "study", "run"} | BASICS,
+    "comparison": {"api", "study", "run", "contexts"} | BASICS,
     "cli": {"cli", "api", "comparison", "policy", "study", "run", "agents", "envs", "gym",
             "contexts", "core", "bench", "lcpo"} | BASICS,
     "__init__": {"api", "comparison", "gym", "errors", "live", "moved", "policy"},

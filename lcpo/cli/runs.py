@@ -20,7 +20,7 @@ from lcpo.errors import InputError
 from lcpo.run.engines.engine import make_engine, plan_only
 from lcpo.run.further import from_plan
 from lcpo.run.options import RunOptions
-from lcpo.run.plan.agents import plan_agents
+from lcpo.run.plan.agents import plan_traces
 from lcpo.run.plan.job import Job, find_env
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.layout import plan_file
@@ -92,6 +92,10 @@ AGENTS_HELP = (
     "Agents, separated by commas, with settings of their own: 'lcpo[sigma=2],a2c'; the first is "
     "the reference. all: every agent that can serve the environment, LCPO first."
 )
+TRACES_HELP = (
+    "Several contexts instead of --trace, separated by commas, as in 1,3 or family:revisit:0..9; "
+    "means and intervals are over traces and their seeds."
+)
 
 
 def train(arguments: list[str]) -> int:
@@ -124,6 +128,7 @@ def train(arguments: list[str]) -> int:
         env_name,
         overrides=flags.config_changes(options, default),
         sweep=flags.read_sweep(options.sweep),
+        trace=trace_of(options, options.trace),
         **_which(options, default_env),
     )
     jobs, how = api.prepare(make, options.steps, _how(options), api.default_out, show.note)
@@ -134,7 +139,7 @@ def train(arguments: list[str]) -> int:
 
 
 def compare(arguments: list[str]) -> int:
-    """Compare agents: the same environment, trace and seeds for each."""
+    """Compare agents: the same environment, traces and seeds for each."""
     if _names_no_runs(arguments):
         return _resume("compare", arguments)
     default_env = configs.make(find_env(flags.peek(arguments, "env", WhichRuns.env)), {})
@@ -143,6 +148,7 @@ def compare(arguments: list[str]) -> int:
         arguments,
         [
             Option("agents", str, AGENTS_HELP, AGENTS),
+            Option("traces", str | None, TRACES_HELP, None),
             *RUN_OPTIONS,
             *COMPARE_OPTIONS,
             Option("published", bool, "With values and all faults of the published code.", False),
@@ -151,9 +157,10 @@ def compare(arguments: list[str]) -> int:
     )
     more = _of_comparison(options, arguments)
     make = functools.partial(
-        plan_agents,
+        plan_traces,
         options.agents,
         options.env,
+        traces=traces_of(options),
         published=options.published,
         note=(lambda text: None) if options.quiet else functools.cache(show.note),
         **_which(options, default_env),
@@ -167,9 +174,8 @@ def compare(arguments: list[str]) -> int:
 
 
 def _which(options: Any, default_env: Any) -> dict[str, Any]:
-    """What both commands plan their runs with, beside agents and steps."""
+    """What both commands plan their runs with, beside agents, traces and steps."""
     return {
-        "trace": trace_of(options),
         "seeds": flags.read_seeds(options.seeds),
         "scale": options.scale,
         "env_overrides": flags.config_changes(options, default_env, "env."),
@@ -212,15 +218,22 @@ def _resume(command: str, arguments: list[str]) -> int:
     return _run(options, jobs, how, **_of_comparison(options, arguments))
 
 
-def trace_of(options: Any) -> contexts.TraceRef | None:
-    """The trace that `--trace`, `--columns`, `--repeat` and `--hold` mean."""
-    if options.trace is None:
+def traces_of(options: Any) -> list[contexts.TraceRef | None]:
+    """The traces of a comparison."""
+    if options.traces is None:
+        return [trace_of(options, options.trace)]
+    if options.trace is not None:
+        raise InputError("--trace and --traces: give one of them")
+    return [trace_of(options, trace) for trace in contexts.several(options.traces)]
+
+
+def trace_of(options: Any, trace: str | contexts.TraceRef | None) -> contexts.TraceRef | None:
+    """A trace with `--columns`, `--repeat` and `--hold`."""
+    if trace is None:
         if options.columns is not None or options.repeat or options.hold:
             raise InputError("--columns, --repeat and --hold need --trace: give it, too")
         return None
-    return contexts.compose(
-        options.trace, options.columns, repeat=options.repeat, hold=options.hold
-    )
+    return contexts.compose(trace, options.columns, repeat=options.repeat, hold=options.hold)
 
 
 def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
@@ -228,7 +241,7 @@ def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
     if options.quiet:
         return
     trace, env = jobs[0].trace, jobs[0].env
-    if options.trace is None and trace is not None:
+    if options.trace is None and getattr(options, "traces", None) is None and trace is not None:
         show.note(f"trace {trace}, {jobs[0].steps:,} steps: the default of {env}; --trace chooses")
     for warning in plan_warnings(jobs):
         show.warning(warning, stderr=True)
@@ -248,11 +261,14 @@ def _run(options: Any, jobs: list[Job], how: RunOptions, **report: Any) -> int:
     found = gather(how.folder, jobs, **report)
     code = flags.RUN_FAILED if problems else 0
     if options.json:
-        empty = {"out": str(how.folder), "runs": [], "table": [], "notes": [], "warnings": []}
+        lists = ("runs", "table", "by_trace", "notes", "warnings")
+        empty = {"out": str(how.folder), **{name: [] for name in lists}}
         document = empty if found is None else found.to_json()
         print(json.dumps({**document, "problems": list(problems)}))
         return code
     if found is not None:
+        if found.summary.parts and not options.quiet:
+            show.table(found.by_trace)
         show.table(found.table)
         for path in () if options.quiet else found.files:
             show.line(f"wrote {path}")

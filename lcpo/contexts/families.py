@@ -6,7 +6,7 @@ All have two channels and any length. Times stand in steps and do not depend on 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from lcpo.values import shown
 Settings = tuple[Callable[..., np.ndarray], dict[str, Any]]
 FAMILY = "family:"
 """What the name of a member begins with."""
+MOST_DIGITS, MOST_MEMBERS = 18, 100_000
+"""Of a seed, and of a range of them."""
 FAMILIES: dict[str, str] = {
     "revisit": "3 to 5 winds, switched at random every 50,000 to 200,000 steps, and revisited",
     "drift": "Ornstein-Uhlenbeck drift with a relaxation time of 0.3 to 5 million steps",
@@ -32,12 +34,46 @@ def parse(name: str) -> tuple[str, int]:
     _, kind, seed = (*name.split(":", 2), "", "")[:3]
     if kind not in FAMILIES:
         raise InputError(unknown("trace family", kind, FAMILIES))
-    if not (seed.isascii() and seed.isdigit()) or len(seed) > 18:
+    if not (seed.isascii() and seed.isdigit()) or len(seed) > MOST_DIGITS:
+        several = f"; `lcpo compare --traces {name}` takes several" if ".." in seed else ""
         raise InputError(
             f"trace {shown(name)}: the seed is {shown(seed)}, needs a whole number from 0, "
-            f"as in 'family:{kind}:0'"
+            f"as in 'family:{kind}:0'{several}"
         )
     return kind, int(seed)
+
+
+def members(name: str) -> list[str]:
+    """family:KIND:0..9 as the names of its ten members; any other name as it is."""
+    family, _, seeds = name.rpartition(":")
+    first, dots, last = seeds.partition("..")
+    if not name.startswith(FAMILY) or not dots:
+        return [name]
+    low, high = (parse(f"{family}:{seed}")[1] for seed in (first, last))
+    if not low <= high < low + MOST_MEMBERS:
+        raise InputError(
+            f"traces {shown(name)}: needs the first and the last seed of at most {MOST_MEMBERS:,} "
+            f"traces, as in '{family}:0..9'"
+        )
+    return [f"{family}:{seed}" for seed in range(low, high + 1)]
+
+
+def ranges(names: Iterable[str]) -> list[str]:
+    """The inverse of `members`: members in a row, such as family:drift:0 to 2, as one name."""
+    found: list[str] = []
+    first, kind, last = "", ("", ""), -1
+    for name in names:
+        start, _, end = name.rpartition(":")
+        seed, at, fraction = end.partition("@")
+        is_seed = bool(start) and seed.isascii() and seed.isdigit() and len(seed) <= MOST_DIGITS
+        number = int(seed) if is_seed else -1
+        if is_seed and (start, fraction, number) == (*kind, last + 1):
+            found[-1] = f"{start}:{first}..{number}{at}{fraction}"
+        else:
+            found.append(name)
+            first, kind = seed, (start, fraction)
+        last = number
+    return found
 
 
 def settings(name: str) -> Settings:

@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lcpo.agents import find_agent
 from lcpo.errors import InputError
 from lcpo.names import unknown
-from lcpo.run.plan.agents import plan_agents
+from lcpo.run.plan.agents import plan_agents, read_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import check_count
 from lcpo.study.study import Options, listed
@@ -44,13 +45,20 @@ def agent_cases(text: str) -> list[Case]:
     return [Case(name) for name in listed("agents", text)]
 
 
-def choose(cases: Sequence[Case], text: str | None, kind: str = "part") -> list[Case]:
+def agent_case(name: str) -> Case:
+    """An agent that a study does not list, perhaps with settings: my_module:agent[gamma=0.9]."""
+    (chosen,) = read_agents(name)
+    find_agent(chosen.name)  # raises if there is none
+    return Case(chosen.name, sweep={field: (value,) for field, value in chosen.config.items()})
+
+
+def choose(cases: Sequence[Case], text: str | None) -> list[Case]:
     """The cases whose titles are asked for, "a,b,c"; None: all."""
     known = {case.title: case for case in cases}
     chosen = list(known) if text is None else listed("agents", text)
     for name in chosen:
         if name not in known:
-            raise InputError(unknown(kind, name, known))
+            raise InputError(unknown("part", name, known))
     return [known[name] for name in chosen]
 
 

@@ -36,7 +36,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import check_seeds
 from lcpo.run.store.results import Result
 from lcpo.study.report.tables import Table
-from lcpo.values import file_name, refuse
+from lcpo.values import file_name, refuse, split
 
 Setting = Literal["corrected", "published"]
 SCALES = {
@@ -140,7 +140,7 @@ NO_RUNS = (
 
 def names(text: str) -> list[str]:
     """The names in an option that holds several, separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return [name for name in split("names", text) if name]
 
 
 def listed(what: str, text: str) -> list[str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from lcpo import contexts
 from lcpo.contexts import TraceRef
+from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 
@@ -57,3 +60,49 @@ def test_rows_are_shared_until_their_file_changes(tmp_path: Path) -> None:
     assert again.load(scale=2.0).tolist() == [[2.0]] * 5
     assert again.digest(None, 2.0) != digest
     assert again.shape() == (5, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("1,3", ["1", "3"]),
+        ("family:revisit:8..10", ["family:revisit:8", "family:revisit:9", "family:revisit:10"]),
+        ("family:drift:2..2@1/20,4", ["family:drift:2@1/20", "4"]),
+        ("family:iid:0..1@1/20", ["family:iid:0@1/20", "family:iid:1@1/20"]),
+        ("family:iid:0,family:iid:1@1/20", ["family:iid:0", "family:iid:1@1/20"]),
+        ("a.csv[x,y]+repeat, b.csv", ["a.csv[x,y]+repeat", "b.csv"]),
+        ([Path("a.csv"), "family:iid:0..1"], ["a.csv", "family:iid:0", "family:iid:1"]),
+    ],
+)
+def test_several_traces(given: Any, names: list[str]) -> None:
+    found = contexts.several(given)
+    assert [str(trace) for trace in found] == names
+    assert contexts.several(contexts.in_short(names)) == found, "what is shown can be given"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("", "traces = ''.*and each once"),
+        ("1,1", "traces = '1,1'.*and each once"),
+        ("family:drift:0..2,family:drift:1", "and each once: 1,3 or family:revisit:0..9"),
+        (7, "traces = 7: needs traces, separated by commas or in a list"),
+        (Path("a.csv"), "needs traces, separated by commas or in a list"),
+        ([7], "trace = 7: needs a name"),
+        ("a.csv[x", r"needs a \] for every \["),
+        ("family:drift:3..1", "needs the first and the last seed of at most 100,000 traces"),
+        ("family:drift:0..999999", "needs the first and the last seed of at most 100,000 traces"),
+        ("family:drift:0..", "trace 'family:drift:': the seed is '', needs a whole number from 0"),
+        ("family:wind:0..3", "unknown trace family 'wind'"),
+    ],
+)
+def test_several_traces_refused(given: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        contexts.several(given)
+
+
+def test_a_range_where_one_trace_is_needed() -> None:
+    with pytest.raises(
+        InputError, match=r"`lcpo compare --traces family:drift:0..3` takes several"
+    ):
+        TraceRef.parse("family:drift:0..3").describe()

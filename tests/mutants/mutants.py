@@ -55,6 +55,7 @@ LOOP = f"{CORE}advantages_and_returns_against_a_loop[plain]"
 CONTEXTS = "tests/contexts/test_contexts.py::test_"
 PINNED = f"{CONTEXTS}the_drawn_traces_of_the_studies_are_pinned"
 PHASES = f"{CONTEXTS}sinusoids_have_drawn_phases"
+OVER_TRACES = "tests/study/test_over_traces.py::test_"
 GAINS = "tests/study/test_drawn.py::test_gains_are_over_traces_in_each_window"
 ROUNDS = f"{ANCHORS}a_batch_of_anchors_is_wanted_from_so_many_draws_each"
 WEIGHTS = (
@@ -1594,6 +1595,46 @@ MUTANTS = (
         "intervals-over-seeds-alone", "lcpo/study/controls/drawn_tables.py",
         "return stats.hierarchical_ci(", "return stats.stratified_ci(",
         (GAINS,), "intervals say nothing of other traces",
+    ),
+    Mutant(
+        "a-range-without-its-end", "lcpo/contexts/families.py",
+        "for seed in range(low, high + 1)]", "for seed in range(low, high)]",
+        ("tests/contexts/test_refs.py::test_several_traces",), "family:drift:0..9 are nine traces",
+    ),
+    Mutant(
+        "means-of-these-traces-alone", "lcpo/study/measure/traces.py",
+        "return stats.hierarchical_ci(", "return stats.stratified_ci(",
+        (f"{OVER_TRACES}intervals_are_over_traces",), "intervals say nothing of other traces",
+    ),
+    Mutant(
+        "reference-minus-the-agent", "lcpo/study/measure/traces.py",
+        "stats.hierarchical_difference(mine.late, other.late)",
+        "stats.hierarchical_difference(other.late, mine.late)",
+        (f"{OVER_TRACES}intervals_are_over_traces",), "differences have the wrong sign",
+    ),
+    Mutant(
+        "failed-runs-do-not-count", "lcpo/study/measure/traces.py",
+        "compare.ranked(mine, late).values()", "late.values()",
+        (f"{OVER_TRACES}a_failed_run_loses_its_trace_and_is_not_in_the_means",),
+        "an agent that fails half of its runs can win a trace",
+    ),
+    Mutant(
+        "warm-up-of-the-longest-trace", "lcpo/study/measure/compare.py",
+        "steps = min(longest.values())", "steps = max(longest.values())",
+        (f"{OVER_TRACES}the_warm_up_must_end_on_every_trace",),
+        "a warm-up as long as a run is refused only after the runs",
+    ),
+    Mutant(
+        "numbers-of-another-trace", "lcpo/study/measure/compare.py",
+        "if part.trace == job.trace_name), self)", "if part.trace), self)",
+        (f"{OVER_TRACES}traces_may_differ_in_length_and_rows",),
+        "runs in seeds.csv have the warm-up of the first trace",
+    ),
+    Mutant(
+        "endless-traces-ask-for-steps", "lcpo/study/paper/columns.py",
+        'if shared["steps"] is None:', 'if shared["steps"] is not None:',
+        ("tests/study/test_drawn.py::test_a_study_beside_the_paper_refuses_traces_without_an_end",),
+        "a study without the option --steps asks for steps",
     ),
     Mutant(
         "gains-over-seeds-alone", "lcpo/study/measure/stats/bootstrap.py",

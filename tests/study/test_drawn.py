@@ -295,3 +295,43 @@ def test_unknown_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         assert run("reproduce", *words) == 2
         assert told in capsys.readouterr().err
     assert drawn.DrawnOptions(traces="2", envs="hopper").contexts() == ["2"]
+
+
+def test_an_agent_of_ones_own_beside_the_others() -> None:
+    """Alone, it has no cost and nothing to be compared with; beside LCPO it has."""
+    own = "examples.reinforce:agent[gamma=0.9,hidden=[8,8]]"
+    few = {"families": "burst", "drawn": 3}
+    (alone,) = {job.label for job in planned("rivals", agents=own, **few)}
+    assert alone == "examples.reinforce:agent-gamma=0.9-hidden=[8, 8]"
+    for name in ("rivals", "anchors"):
+        study = find_study(name)
+        options = study.Options(agents=f"lcpo,{own}", drawn=3, seeds=2, check=False)
+        jobs = planned(name, agents=f"lcpo,{own}", **few)
+        table = study.report(options, made_up(jobs)).tables["table"]
+        row = next(row for row in table.texts() if "examples.reinforce:agent" in row)
+        cells = dict(zip(table.header, row, strict=True))
+        gain = next(text for column, text in cells.items() if column.startswith("minus"))
+        assert gain == "+0.00 ± 0.00", "made up to be as good as LCPO"
+        assert cells["runs"] == "6"
+    report = rivals.study.report(SMALL, made_up(planned("rivals", agents=own, **few)))
+    assert list(report.tables) == ["table"]
+    assert not report.figures
+
+
+def test_traces_of_a_study_are_given_as_ranges() -> None:
+    jobs = planned("rivals", agents="a2c", traces="family:iid:3..4,family:drift:0", steps=2000)
+    traces = ["family:iid:3", "family:iid:4", "family:drift:0"]
+    assert list(dict.fromkeys(job.trace_name for job in jobs)) == traces
+    with pytest.raises(ValueError, match="unknown agent 'lcpoo'"):
+        planned("rivals", agents="lcpoo")
+
+
+def test_a_study_beside_the_paper_refuses_traces_without_an_end(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["reproduce", "windy", "--traces", "family:revisit:0..3", "--out", str(tmp_path / "o")]
+    assert run(*words) == 2
+    error = capsys.readouterr().err
+    assert "trace 'family:revisit:0' has no end, and this study runs each trace to its end" in error
+    assert "`lcpo compare --env ENV --agents lcpo,a2c --traces family:revisit:0..3 --st" in error
+    assert "say how many steps" not in error

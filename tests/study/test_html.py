@@ -88,7 +88,7 @@ def test_traces_that_count_on_are_told_in_short(tmp_path: Path) -> None:
     (tmp_path / "made.json").write_text(json.dumps(made))
     (tmp_path / "table.csv").write_text("agent,return\nlcpo,-1\n")
     page = check_safe(html.write_page(tmp_path, tmp_path / "page.html").read_text())
-    short = "family:revisit:0 to 2 · family:drift:0 to 2 · family:drift:7 · 4"
+    short = "family:revisit:0..2 · family:drift:0..2 · family:drift:7 · 4"
     assert short in page.texts
     assert "files" not in page.texts
 

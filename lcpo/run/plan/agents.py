@@ -9,14 +9,14 @@ Values are JSON, or else text, as in a sweep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lcpo import values as plain_values
 from lcpo.agents import AGENTS, constant, find_agent
 from lcpo.errors import CannotServe, InputError
 from lcpo.run.plan.job import Job
-from lcpo.run.plan.plan import check_count, check_dict, plan
+from lcpo.run.plan.plan import Trace, check_count, check_dict, plan
 
 ALL = "all"
 """Stands for all agents that are judged while they learn."""
@@ -79,6 +79,13 @@ def plan_agents(
     return jobs
 
 
+def plan_traces(agents: Agents, env: str, *, traces: Sequence[Trace], **shared: Any) -> list[Job]:
+    """The jobs of several agents on each of several traces; `shared` goes to `plan_agents`."""
+    jobs = [job for trace in traces for job in plan_agents(agents, env, trace=trace, **shared)]
+    check_count(len(jobs))
+    return jobs
+
+
 def read_agents(agents: Agents) -> list[Choice]:
     """The agents and their settings; InputError for anything else."""
     if isinstance(agents, (bytes, Mapping)) or not isinstance(agents, Iterable):
@@ -95,28 +102,12 @@ def read_agents(agents: Agents) -> list[Choice]:
 def _words(text: str) -> list[str]:
     """The agents in a text; numbers belong to the one before them, as in constant:1,0."""
     words: list[str] = []
-    for part in _split(text.strip().removesuffix(",")):
+    for part in plain_values.split("agents", text.strip().removesuffix(",")):
         if words and constant.is_action(words[-1]) and part.isdigit():
             words[-1] += f",{part}"
         else:
             words.append(part)
     return words
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas outside brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter == "[") - (letter == "]")
-        if depth < 0:
-            break
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    if depth != 0:
-        plain_values.refuse("agents", text, "a ] for every [, as in lcpo[sigma=2],a2c")
-    return [part.strip() for part in parts]
 
 
 def _read(word: Any) -> Choice:
@@ -134,7 +125,7 @@ def _read(word: Any) -> Choice:
     if not end or after:
         plain_values.refuse("agents", word, "settings that end with ], as in lcpo[sigma=2],a2c")
     config: dict[str, Any] = {}
-    for part in _split(inner):
+    for part in plain_values.split("agents", inner):
         field, _, value = part.partition("=")
         field = field.strip().replace("-", "_")
         if not field or not value.strip():

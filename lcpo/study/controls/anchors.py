@@ -16,6 +16,7 @@ from lcpo.study.cases import Case
 from lcpo.study.controls import drawn_tables
 from lcpo.study.controls.drawn import DrawnRun, Key, drawn_study, points_of
 from lcpo.study.report import figures
+from lcpo.study.report.cells import NONE
 from lcpo.study.report.tables import Table
 
 LIMITS = (1e-4, 1e-3)
@@ -42,12 +43,14 @@ def summary(runs: Sequence[DrawnRun]) -> Table:
 
 def describe(key: Key) -> list[str]:
     """Anchors, agent, limit."""
-    return [WORDS[key[0]], key[0], f"{LIMIT[key]:g}"]
+    limit = f"{LIMIT[key]:g}" if key in LIMIT else key[1]
+    return [WORDS.get(key[0], NONE), key[0], limit]
 
 
 def paper_s_anchors(key: Key) -> Key:
-    """OOD anchors with the same limit."""
-    return next(k for k, limit in LIMIT.items() if k[0] == "lcpo" and limit == LIMIT[key])
+    """OOD anchors with the same limit; for an agent that the study does not list, the paper's."""
+    wanted = LIMIT.get(key, LIMITS[0])
+    return next(k for k, limit in LIMIT.items() if k[0] == "lcpo" and limit == wanted)
 
 
 def draw(runs: Sequence[DrawnRun]) -> dict[str, figures.Picture]:
@@ -60,7 +63,7 @@ def draw(runs: Sequence[DrawnRun]) -> dict[str, figures.Picture]:
     for row, other in enumerate(others):
         for column, limit in enumerate(LIMITS):
             axes = figure.add_subplot(len(others), len(LIMITS), row * len(LIMITS) + column + 1)
-            _draw_traces(axes, [run for run in runs if LIMIT[run.key] == limit], other)
+            _draw_traces(axes, [run for run in runs if LIMIT.get(run.key) == limit], other)
             axes.set(title=f"limit {limit:g}", xlabel="return, OOD anchors")
             if column == 0:
                 axes.set_ylabel(f"return, anchors: {WORDS[other]}")

@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lcpo.contexts import TraceRef, families
+from lcpo.contexts import TraceRef, families, several
 from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.outputs import check_own_folder
 from lcpo.run.store.results import Result, load_results
-from lcpo.study.cases import Case, choose, plan_cases
+from lcpo.study.cases import Case, agent_case, plan_cases
 from lcpo.study.report.cells import Cell
 from lcpo.study.report.document import data_table, seeds_table
 from lcpo.study.report.output import (
@@ -80,10 +80,12 @@ class DrawnRun(NamedTuple):
 class DrawnOptions(Options):
     """Options of such a study."""
 
+    agents: str | None = None
+    """Agents, separated by commas: those of the study, or others, as in lcpo,my_module:agent."""
     envs: str = "pendulum"
     """Environments, separated by commas."""
     traces: str | None = None
-    """Contexts, separated by commas; default: drawn ones."""
+    """Contexts, separated by commas, as in 3,4 or family:drift:0..9; default: drawn ones."""
     families: str = "revisit,drift,burst"
     """Families that traces are drawn from, separated by commas."""
     drawn: int = 30
@@ -96,7 +98,7 @@ class DrawnOptions(Options):
     def contexts(self) -> list[str]:
         """The traces."""
         if self.traces is not None:
-            return listed("traces", self.traces)
+            return [str(trace) for trace in several(self.traces)]
         whole("drawn", self.drawn)
         chosen = listed("families", self.families)
         for kind in chosen:
@@ -118,7 +120,9 @@ def drawn_study(
     """A study of these cases; `report` makes tables and figures of the runs."""
 
     def chosen(options: DrawnOptions) -> list[Case]:
-        return choose(cases, options.agents, "agent of this study")
+        known = {case.title: case for case in cases}
+        wanted = list(known) if options.agents is None else listed("agents", options.agents)
+        return [known.get(name) or agent_case(name) for name in wanted]
 
     def plan_runs(options: DrawnOptions) -> list[Job]:
         if options.from_seeds is not None:

@@ -45,11 +45,13 @@ COST = Column(
 def report(runs: Sequence[DrawnRun]) -> tuple[dict[str, Table], dict[str, figures.Picture]]:
     """The tables, and returns against cost."""
     shown = {"table": summary(runs), "work": more_work(runs)}
-    best = best_of(runs)
+    best, cases = best_of(runs), drawn_tables.groups(runs)
     shown["best"] = beside(runs, best, "best over all whole runs")
-    if best != RECOMMENDED and RECOMMENDED in drawn_tables.groups(runs):
+    if best != RECOMMENDED and RECOMMENDED in cases:
         shown["recommended"] = beside(runs, RECOMMENDED, "recommended where time counts")
-    return shown, {"cost": draw(runs)}
+    # An agent that the study does not list has no measured cost, and may be alone.
+    shown = {name: table for name, table in shown.items() if table.rows}
+    return shown, {"cost": draw(runs)} if costs().keys() & cases.keys() else {}
 
 
 def summary(runs: Sequence[DrawnRun]) -> Table:
@@ -64,8 +66,9 @@ def summary(runs: Sequence[DrawnRun]) -> Table:
 
 def describe(key: Key) -> tuple[str, str, float | None]:
     """Agent, setting in words, cost."""
-    words = (f"{field.replace('_', ' ')} {value}" for field, value in POINTS[key].items())
-    return key[0], ", ".join(words), costs().get(key)
+    point = POINTS.get(key)
+    words = (f"{field.replace('_', ' ')} {value}" for field, value in (point or {}).items())
+    return key[0], key[1] if point is None else ", ".join(words), costs().get(key)
 
 
 def more_work(runs: Sequence[DrawnRun]) -> Table:

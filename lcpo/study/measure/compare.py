@@ -7,7 +7,7 @@ it, and in the probability of improvement it is worse than every finished run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result
 from lcpo.study.costs import short_count
-from lcpo.study.measure import stats
+from lcpo.study.measure import comparable, stats
+from lcpo.study.measure.comparable import imported_agents, same
 from lcpo.study.measure.measures import Measure, measures_of
 from lcpo.study.measure.memory import Memory, find_memory, memory_notes, memory_numbers
 from lcpo.study.measure.stats import Estimate
@@ -42,18 +43,22 @@ class AgentRow(NamedTuple):
     difference: Estimate | None
     """Return after warm-up minus the reference's, by seed; None for the reference."""
     improvement: Estimate | None
-    """Probability that a run's return after warm-up exceeds the reference's with that seed."""
+    """Probability that a run's return after warm-up exceeds the reference's with that seed; over
+    several traces: that the mean over seeds does on another trace."""
     seconds: float
     measured: Mapping[str, Estimate | float | None]
     """Numbers of its trace (`MEMORY`), constraint (`CONSTRAINT`) and task (`Measure`), by name;
     None: not available."""
+    won: int | None = None
+    """Traces on which no agent has a higher mean return after warm-up; None: there is one trace."""
 
 
 class Summary(NamedTuple):
-    """Agents side by side on one environment and trace."""
+    """Agents side by side on one environment, and on one trace or several."""
 
     env: str
     trace: str | None
+    """Several are separated by commas."""
     steps: int
     warmup: int
     reference: str
@@ -65,6 +70,12 @@ class Summary(NamedTuple):
     """No episode ended in any run: returns are mean rewards per step."""
     measures: Sequence[Measure]
     """Of the task."""
+    parts: Sequence[Summary] = ()
+    """Of each trace, if there are several (`lcpo.study.measure.traces`)."""
+
+    def of(self, job: Job) -> Summary:
+        """The part with the trace of a run; without parts, all."""
+        return next((part for part in self.parts if part.trace == job.trace_name), self)
 
 
 MEMORY = ("revisits", "forgetting", "recovery", "distance")
@@ -79,12 +90,16 @@ the share of the full step that the line search accepted, and the KL on the anch
 
 
 def summarise(
-    results: Sequence[Result], warmup: int | None = None, reference: str | None = None
+    results: Sequence[Result],
+    warmup: int | None = None,
+    reference: str | None = None,
+    endless: bool | None = None,
 ) -> Summary:
     """Compare the agents of `results`, all on one environment and trace.
 
     `warmup`: steps excluded from the return after warm-up; None: see `default_warmup`. `reference`:
     the agent, by its name in the table, that the others are compared with; None: the first.
+    `endless`: whether returns are mean rewards per step; None: if no episode ended.
     """
     groups = group(results)
     steps = _check(results, groups)
@@ -97,7 +112,7 @@ def summarise(
     finished = finished_runs(results)
     level = [r.record for r in finished_runs(groups[reference])]
     memory = find_memory(results[0], steps, min(map(_update_length, finished)), level)
-    endless = not any(r.record["epochs"].any() for r in finished)
+    endless = is_endless(finished) if endless is None else endless
     found = Summary(
         job.env, job.trace_name, steps, warmup, reference, (), (), memory, endless,
         measures_of(job),
@@ -107,9 +122,17 @@ def summarise(
     return found._replace(rows=rows, notes=tuple(_notes(found, groups, rows)))
 
 
+def is_endless(finished: Iterable[Result]) -> bool:
+    """Whether no episode ended in any run."""
+    return not any(r.record["epochs"].any() for r in finished)
+
+
 def check_warmup(warmup: int | None, jobs: Sequence[Job]) -> None:
     """Raise InputError unless the runs last longer than the warm-up; called before they start."""
-    steps = max(job.steps for job in jobs)
+    longest: dict[TraceRef | None, int] = {}
+    for job in jobs:
+        longest[job.trace] = max(job.steps, longest.get(job.trace, 0))
+    steps = min(longest.values())
     if warmup is not None and whole("warm-up", warmup, 0) >= steps:
         raise InputError(f"warm-up = {warmup:,} steps: needs 0 to {steps - 1:,}, the run's length")
 
@@ -144,16 +167,9 @@ def returns(results: Iterable[Result], after: int, endless: bool) -> dict[int, f
     return {r.job.seed: run_return(r.record, after, endless) for r in finished_runs(results)}
 
 
-def source_of(provenance: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the file of an imported run says about its origin; None: the run is ours."""
-    found = provenance.get("imported")
-    return found if isinstance(found, dict) else None
-
-
-def imported_agents(results: Iterable[Result]) -> dict[str, str]:
-    """The agents of imported runs, and the code that made them."""
-    sources = {r.job.agent: source_of(r.provenance) for r in results}
-    return {agent: str(found.get("code")) for agent, found in sources.items() if found}
+def ranked(runs: Iterable[Result], returns: Mapping[int, float]) -> dict[int, float]:
+    """Returns by seed where only the order counts: a failed run is worse than all others."""
+    return {r.job.seed: returns.get(r.job.seed, -np.inf) for r in runs}
 
 
 def _row(summary: Summary, label: str, groups: Mapping[str, list[Result]], seeds: int) -> AgentRow:
@@ -165,11 +181,8 @@ def _row(summary: Summary, label: str, groups: Mapping[str, list[Result]], seeds
     difference = improvement = None
     if label != summary.reference:
         difference = stats.paired_difference(own, other)
-        # Failed runs are worse than all others; a seed that one side lacks does not count.
-        a, b = (
-            {r.job.seed: known.get(r.job.seed, -np.inf) for r in runs}
-            for runs, known in ((members, own), (others, other))
-        )
+        # A seed that one side lacks does not count.
+        a, b = ranked(members, own), ranked(others, other)
         improvement = stats.probability_of_improvement(a, b)
     kept = [] if memory is None else [memory_numbers(x, memory) for x in found]
     remembered = {
@@ -215,36 +228,21 @@ def _check(results: Sequence[Result], groups: Mapping[str, list[Result]]) -> int
     if not finished:
         ended = f"{len(results)} failed" if results else "none has ended"
         raise InputError(f"no finished run to compare: {ended}")
-    for field in ("env", "trace", "scale"):
-        _same("runs", field, [getattr(r.job, field) for r in results])
-    configs = [r.job.env_config for r in results]
-    if imported_agents(results):  # their files may name only some fields of an outside environment
-        shared = set(configs[0]).intersection(*configs)
-        configs = [{name: values[name] for name in shared} for values in configs]
-    _same("runs", "env_config", configs)
+    comparable.check_env(results)
+    for field in ("trace", "scale"):
+        same("runs", field, [getattr(r.job, field) for r in results])
     lengths = [r.job.steps for r in results]
     # Each is rounded down to whole updates, and agents differ in the length of theirs.
     if max(lengths) - min(lengths) >= max(map(_update_length, finished)):
-        _same("runs", "steps", lengths)
+        same("runs", "steps", lengths)
     for label, members in groups.items():
         seeds = [r.job.seed for r in members]
         if len(set(seeds)) < len(seeds):
             twice = sorted({s for s in seeds if seeds.count(s) > 1})
             raise InputError(f"two runs of {label!r} with seed {twice[0]}: give each run once")
         for field in ("config", "training"):
-            _same(f"runs of {label!r}", field, [getattr(r.job, field) for r in members])
+            same(f"runs of {label!r}", field, [getattr(r.job, field) for r in members])
     return max(lengths)
-
-
-def _same(what: str, field: str, values: Sequence[Any]) -> None:
-    """Raise InputError that names the field, or its entry, in which the values differ."""
-    if all(value == values[0] for value in values):
-        return
-    if isinstance(values[0], dict):
-        for name in sorted(set().union(*values)):
-            _same(what, f"{field}.{name}", [value.get(name) for value in values])
-    found = ", ".join(dict.fromkeys(repr(value) for value in values))
-    raise InputError(f"{what} differ in {field} ({found}): compare those that agree in it")
 
 
 def _notes(

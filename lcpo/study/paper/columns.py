@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
-from lcpo.contexts import TraceRef
+from lcpo.contexts import TraceRef, in_short, several
+from lcpo.errors import InputError
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.cases import Case, plan_cases
@@ -155,7 +156,8 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 
 def named(options: Options) -> tuple[list[str], list[str]]:
     """The environments and traces of the options."""
-    return listed("envs", options.envs or ""), listed("traces", options.traces or "")
+    traces = [str(trace) for trace in several(options.traces or "")]
+    return listed("envs", options.envs or ""), traces
 
 
 def column_study(
@@ -186,6 +188,8 @@ def column_study(
     def plan_runs(options: OptionsT) -> list[Job]:
         envs, traces = where(options)
         shared = {"steps": steps(options), "seeds": seeds, "marked": marked}
+        if shared["steps"] is None:
+            check_ends(traces)
         return plan_cases(options, cases(options), envs, traces, **shared)
 
     def make_report(options: OptionsT, results: Sequence[Result]) -> Report:
@@ -204,6 +208,17 @@ def column_study(
         )
 
     return Study(help, Options, plan_runs, make_report, left_out)
+
+
+def check_ends(traces: Sequence[str | None]) -> None:
+    """Raise InputError for a trace without an end, where runs last as long as their trace."""
+    for trace in traces:
+        if trace is not None and TraceRef.parse(trace).any_length:
+            raise InputError(
+                f"trace {trace!r} has no end, and this study runs each trace to its end, beside "
+                "the paper's numbers: compare agents on it with `lcpo compare --env ENV --agents "
+                f"lcpo,a2c --traces {in_short(filter(None, traces))} --steps 2000000`"
+            )
 
 
 def find_parts(results: Sequence[Result], paper: str = "") -> Found:

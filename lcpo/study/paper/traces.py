@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
-from lcpo.contexts import TraceRef
+from lcpo.contexts import TraceRef, several
 from lcpo.run.plan.job import Job
 from lcpo.run.store.results import Result
 from lcpo.study.paper.columns import TRACES
@@ -14,7 +14,7 @@ from lcpo.study.report import trace_figure
 from lcpo.study.report.cells import Column
 from lcpo.study.report.figures import to_picture
 from lcpo.study.report.tables import Table
-from lcpo.study.study import NO_RUNS, Options, Report, Study, listed
+from lcpo.study.study import NO_RUNS, Options, Report, Study
 
 NUMBERS = ("mean", "std", "min", "max")
 
@@ -40,7 +40,7 @@ def plan_runs(options: TraceOptions) -> list[Job]:
 
 def shown(options: TraceOptions) -> list[TraceRef]:
     """The traces at the scale of the study."""
-    return [TraceRef.parse(t).faster(options.fraction) for t in listed("traces", options.traces)]
+    return [trace.faster(options.fraction) for trace in several(options.traces)]
 
 
 def report(options: TraceOptions, results: Sequence[Result]) -> Report:

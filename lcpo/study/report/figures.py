@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,8 +90,9 @@ def _render(figure: Figure, kind: str, dpi: int, more: Mapping[str, str] | None 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, safe for color-blind readers; further curves repeat them dashed, then dotted."""
 STYLES = ("-", "--", ":")
-LEGEND_WIDTH, LABEL_LENGTH = 100, 24
-"""Characters that fit into a legend's row, lines and gaps included, and beside an axis."""
+LEGEND_WIDTH, TITLE_WIDTH, LABEL_LENGTH = 100, 80, 24
+"""Characters that fit into a legend's row, lines and gaps included, above a panel, and beside an
+axis."""
 
 
 def smooth(record: Record, share: float = 0.01, endless: bool = False) -> np.ndarray:
@@ -107,29 +109,33 @@ def smooth(record: Record, share: float = 0.01, endless: bool = False) -> np.nda
 
 
 def plot_curves(
-    groups: Mapping[str, Mapping[int, Record]],
+    groups: Mapping[str, Mapping[Any, Sequence[Record]]],
     reference: str,
     switches: Sequence[int],
     title: str,
+    unit: str = "seed",
     endless: bool = False,
 ) -> list[Any]:
     """The axes of the mean return of each agent, and below it of its distance to the reference.
 
-    `groups` has the records by label and seed. Bands: Student's 95 % interval at each point, in
-    the lower panel of the differences by seed. Light vertical lines mark the steps `switches`.
+    `groups` has the records by label and unit, a seed or a trace, whose records are averaged.
+    Bands: Student's 95 % interval over units at each point, in the lower panel of the differences
+    by unit. Light vertical lines mark the steps `switches`.
     """
-    last = max(int(run["step"][-1]) for runs in groups.values() for run in runs.values())
-    unit, name = (1e6, "million steps") if last >= 200_000 else (1.0, "steps")
+    every = [run for units in groups.values() for runs in units.values() for run in runs]
+    last = max(int(run["step"][-1]) for run in every)
+    size, name = (1e6, "million steps") if last >= 200_000 else (1.0, "steps")
     paired = len(groups) > 1 and len(groups[reference]) > 0
     figure = new_figure(7.2, 5.4 if paired else 3.6)
     axes = figure.subplots(2 if paired else 1, sharex=True, squeeze=False)[:, 0]
     curves = {
-        k: {seed: _curve(r, unit, endless) for seed, r in v.items()} for k, v in groups.items()
+        label: {one: _mean([_curve(r, size, endless) for r in runs]) for one, runs in units.items()}
+        for label, units in groups.items()
     }
     shown = "reward per step" if endless else "episode return"
     counts = {label: len(runs) for label, runs in groups.items()}
     each = len(groups) > 1 and len(set(counts.values())) == 1
-    names = {k: f"{k} ({n} seed{'s' * (n != 1)}{' each' * each})" for k, n in counts.items()}
+    names = {k: f"{k} ({n} {unit}{'s' * (n != 1)}{' each' * each})" for k, n in counts.items()}
     names |= {label: label for label in list(groups)[1:]} if each else {}
     base = curves[reference]
     for i, (label, runs) in enumerate(curves.items()):
@@ -138,15 +144,15 @@ def plot_curves(
         if paired and label == reference:
             axes[1].axhline(0.0, lw=1.0, **style)
         elif paired:
-            pairs = [(*runs[seed], *base[seed]) for seed in sorted(runs.keys() & base.keys())]
+            pairs = [(*runs[one], *base[one]) for one in sorted(runs.keys() & base.keys())]
             _band(axes[1], [(x, y - np.interp(x, p, q)) for x, y, p, q in pairs], **style)
     against = reference if len(reference) <= LABEL_LENGTH else "the first"
     for axis, label in zip(axes, (shown, f"minus {against}"), strict=False):
-        axis.set(ylabel=label, xlim=(0, last / unit))
+        axis.set(ylabel=label, xlim=(0, last / size))
         axis.spines[["top", "right"]].set_visible(False)
         for step in switches:
-            axis.axvline(step / unit, color="0.88", lw=0.7, zorder=0)
-    axes[0].set_title(title, loc="left", fontsize=10)
+            axis.axvline(step / size, color="0.88", lw=0.7, zorder=0)
+    axes[0].set_title(textwrap.fill(title, TITLE_WIDTH), loc="left", fontsize=10)
     axes[-1].set_xlabel(name)
     columns = LEGEND_WIDTH // (max(map(len, names.values())) + 5)
     above = {"loc": "outside upper left", "ncols": max(min(len(groups), 4, columns), 1)}
@@ -154,8 +160,11 @@ def plot_curves(
     return list(axes)
 
 
-def _curve(record: Record, unit: float, endless: bool) -> tuple[np.ndarray, np.ndarray]:
-    middle = (record["step"] - 0.5 * np.diff(record["step"], prepend=0)) / unit
+Curve = tuple[np.ndarray, np.ndarray]
+
+
+def _curve(record: Record, size: float, endless: bool) -> Curve:
+    middle = (record["step"] - 0.5 * np.diff(record["step"], prepend=0)) / size
     values = smooth(record, endless=endless)
     known = np.isfinite(values)  # unknown where episodes are longer than the window
     if known.any():
@@ -163,10 +172,25 @@ def _curve(record: Record, unit: float, endless: bool) -> tuple[np.ndarray, np.n
     return middle, values
 
 
-def _band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], **style: Any) -> None:
-    """Mean over curves with the same x, with its interval if there are enough."""
+def _stack(curves: Sequence[Curve]) -> Curve:
+    """x of the shortest curve, and the y of all there, [curves, points].
+
+    Runs of one agent on one trace share their x. Traces may differ in length, and records in rows.
+    """
+    x = min((x for x, _ in curves), key=lambda x: (x[-1], len(x)))
+    same = (y if np.array_equal(x, at) else np.interp(x, at, y) for at, y in curves)
+    return x, np.stack(list(same))
+
+
+def _mean(curves: Sequence[Curve]) -> Curve:
+    x, values = _stack(curves)
+    return x, values.mean(axis=0)
+
+
+def _band(axis: Any, curves: Sequence[Curve], **style: Any) -> None:
+    """Mean over curves, with its interval if there are enough."""
     if curves:
-        x, values = curves[0][0], np.stack([y for _, y in curves])  # [curves, points]
+        x, values = _stack(curves)
         mean, half = values.mean(axis=0), stats.half_width(values)
         axis.plot(x, mean, lw=1.2, **style)
         if len(curves) >= stats.FEWEST:

@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from lcpo.contexts.families import ranges
 from lcpo.run.store import outputs
 from lcpo.study.report.cells import Column
 from lcpo.study.report.html_folder import Folder, PageFigure, read_folder
@@ -42,8 +43,6 @@ EARLIER = (
 COMMANDS = "what repeats the runs of the row"
 SHOWN_ELSEWHERE = ("by", "files", "warnings")
 """Entries of made.json: files stand below their tables, warnings at the top."""
-LONGEST = 9
-"""Digits of a number in a range of names."""
 
 
 def write_page(out: str | Path, file: str | Path | None = None, by: str = "lcpo report") -> Path:
@@ -150,27 +149,12 @@ def _words(value: Any, between: str = " · ") -> str:
         known = {k: _words(v, " / ") for k, v in value.items()}
         return between.join(f"{escape(str(k))} {words}" for k, words in known.items() if words)
     if isinstance(value, list):
-        return between.join(map(_words, _in_rows(value)))
+        named = all(isinstance(one, str) for one in value)
+        return between.join(map(_words, ranges(value) if named else value))
     if value is None:
         return ""
     is_count = isinstance(value, int) and not isinstance(value, bool)
     return f"{value:,}" if is_count else escape(str(value))
-
-
-def _in_rows(values: list[Any]) -> list[Any]:
-    """Numbered names, such as family:drift:0, family:drift:1, ..., as first and last."""
-    found: list[Any] = []
-    first, before, last = "", "", -1
-    for value in values:
-        start, colon, end = str(value).rpartition(":")
-        number = int(end) if colon and end.isdecimal() and len(end) <= LONGEST else -1
-        if number >= 0 and (start, number) == (before, last + 1):
-            found[-1] = f"{first} to {number}"
-        else:
-            found.append(value)
-            first, before = str(value), start
-        last = number
-    return found
 
 
 def _table(out: Path, name: str, table: Table, settings: list[PageSetting]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lcpo.run.plan.job import Job
 from lcpo.study.commands import train_command
-from lcpo.study.measure.compare import source_of
+from lcpo.study.measure.comparable import source_of
 from lcpo.study.report import document
 from lcpo.study.report.cells import NONE, Cell, Column, Printed, sort_number
 from lcpo.study.report.html_folder import PageRun

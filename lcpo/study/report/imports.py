@@ -28,7 +28,7 @@ from lcpo.run.store.files import load_document, save_arrays, save_document, swee
 from lcpo.run.store.lock import locked
 from lcpo.run.store.outputs import check_entries, check_folder, check_own_folder
 from lcpo.run.store.results import load_outcome, save_outcome
-from lcpo.study.measure.compare import source_of
+from lcpo.study.measure.comparable import source_of
 from lcpo.study.report.import_format import File, Key, Rows, finite, parse
 
 SCHEMA = 1

@@ -20,7 +20,7 @@ from lcpo.run.store import layout
 from lcpo.run.store.files import load_json, save_bytes
 from lcpo.run.store.outputs import check_file
 from lcpo.run.store.results import Result, provenance
-from lcpo.study.measure.compare import imported_agents
+from lcpo.study.measure.comparable import imported_agents
 from lcpo.study.report import document, tables
 from lcpo.study.report.document import REPORT, Words
 from lcpo.study.study import Report

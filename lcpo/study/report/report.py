@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lcpo.contexts import in_short
 from lcpo.errors import InputError
 from lcpo.run.store import record as records
 from lcpo.run.store.results import Result, load_results
@@ -24,6 +25,10 @@ from lcpo.values import file_name
 
 UNKNOWN = Estimate(stats.NAN, stats.NAN, stats.NAN, 0)
 SEEDS = Column("seeds", about="finished runs; 7 of 8: one did not finish")
+RUNS = SEEDS._replace(name="runs", key="seeds")
+WON = Column(
+    "traces won", key="won", about="traces on which its mean after the warm-up is the highest"
+)
 WHOLE_RUN = Column("whole run", about="lifelong return from the first step on")
 ACTIVE = Column(
     "active", decimals=1, unit="%", about="share of updates in which the constraint was active"
@@ -65,23 +70,27 @@ def to_table(summary: Summary) -> Table:
     narrow terminal leaves out the last ones."""
     c = summary
     seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
-    what = "reward" if c.endless else "return"
-    late = late_column(short_count(c.warmup), what)
+    what, parts = "reward" if c.endless else "return", c.parts or [c]
+    late = late_column(" or ".join(dict.fromkeys(short_count(p.warmup) for p in parts)), what)
+    paired_by = "on the same trace with the same seed" if c.parts else "with the same seed"
     difference = Column(
         f"minus {c.reference}",
         "+",
         key="difference",
-        about=f"mean difference in {late.name} from {c.reference} with the same seed",
+        about=f"mean difference in {late.name} from {c.reference}, {paired_by}",
     )
     improvement = Column(
         "P(better)",
         "bounds",
         key="improvement",
-        about=f"probability that a run is better than that of {c.reference} with the same seed",
+        about=f"probability that a run is better than that of {c.reference}, {paired_by}",
     )
     seconds = Column("seconds", about="mean wall time of a run")
     where = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup,
              "reference": c.reference}  # fmt: skip
+
+    def traces_won(row: AgentRow) -> Cell:
+        return None if row.won is None else Count(row.won, len(c.parts))
 
     def paired(row: AgentRow) -> Cell:
         found = row.difference or UNKNOWN
@@ -93,7 +102,8 @@ def to_table(summary: Summary) -> Table:
         (late, lambda row: row.after_warmup),
         (difference, paired),
         (improvement, lambda row: row.improvement or UNKNOWN),
-        (SEEDS, seeds_cell),
+        (WON, traces_won),
+        (RUNS if c.parts else SEEDS, seeds_cell),
         (Column("finished", hidden=True), lambda row: row.finished),
         (Column("failed", hidden=True), lambda row: row.failed),
         (Column("missing", hidden=True), lambda row: row.missing),
@@ -108,10 +118,34 @@ def to_table(summary: Summary) -> Table:
         column._replace(hidden=column.hidden or all(column.text(x) == NONE for x in cells))
         for (column, _), cells in zip(fields, zip(*rows, strict=True), strict=True)
     ]
-    place = f"{c.env}, trace {c.trace}" if c.trace else c.env
-    enough = any(row.finished >= stats.FEWEST for row in c.rows)
-    title = f"{place}, {c.steps:,} steps{'; 95 % intervals over seeds' if enough else ''}"
+    place = f"{c.env}, trace{'s' * bool(c.parts)} {c.trace}" if c.trace else c.env
+    steps = " or ".join(dict.fromkeys(f"{part.steps:,}" for part in parts))
+    over = "traces and their seeds" if c.parts else "seeds"
+    enough = (len(c.parts) or max(row.finished for row in c.rows)) >= stats.FEWEST
+    title = f"{place}, {steps} steps{f'; 95 % intervals over {over}' if enough else ''}"
     return Table(columns, rows, title=title, notes=c.notes, heading=f"{what.title()} of each agent")
+
+
+def by_trace(summary: Summary) -> Table:
+    """A row per trace and agent, of a comparison over several traces."""
+    found = [to_table(part) for part in summary.parts]
+    columns = [
+        Column("trace", side="l")
+        if same[0].name == "trace"
+        else same[0]._replace(hidden=all(one.hidden for one in same))
+        for same in zip(*(table.every for table in found), strict=True)
+    ]
+    notes: dict[str, list[str]] = {}
+    for part in summary.parts:
+        for note in part.notes:
+            if not note.startswith(compare.MEMORY):  # windows differ by trace
+                notes.setdefault(note, []).append(str(part.trace))
+    every = len(summary.parts)
+    shown = [x if len(at) == every else f"{x} (trace {in_short(at)})" for x, at in notes.items()]
+    rows = [row for table in found for row in table.rows]
+    enough = any(row.finished >= stats.FEWEST for part in summary.parts for row in part.rows)
+    title = f"{summary.env}, by trace{'; 95 % intervals over seeds' if enough else ''}"
+    return Table(columns, rows, title=title, notes=shown, heading="Each trace")
 
 
 def _measured(
@@ -134,6 +168,7 @@ def seeds_cell(row: AgentRow) -> int | Count:
 
 def seed_numbers(summary: Summary, result: Result) -> dict[str, float | None]:
     """A finished run's numbers in seeds.csv."""
+    summary = summary.of(result.job)
     record, memory = result.record, summary.memory
     numbers: dict[str, float | None] = {
         "return_after_warmup": compare.run_return(record, summary.warmup, summary.endless),
@@ -151,10 +186,11 @@ def seed_numbers(summary: Summary, result: Result) -> dict[str, float | None]:
 
 
 def make_report(summary: Summary, results: Sequence[Result]) -> Report:
-    """The table and the learning curves of a comparison of `results`."""
+    """The tables and the learning curves of a comparison of `results`."""
+    tables = {"table": to_table(summary)}
     return Report(
         seeds=seeds_table(results, lambda result: seed_numbers(summary, result)),
-        tables={"table": to_table(summary)},
+        tables={**tables, "by_trace": by_trace(summary)} if summary.parts else tables,
         figures={"curves": curves(summary, results)},
     )
 
@@ -163,10 +199,11 @@ def curves(summary: Summary, results: Sequence[Result]) -> figures.Picture:
     """The learning curves of a comparison."""
     axes = plot_curves(summary, results)
     what = "Mean reward per step" if summary.endless else "Episode return while learning"
-    caption = f"{what}, smoothed over 1 % of the run. Bands are 95 % intervals over seeds, if "
+    over, same = ("traces", "trace") if summary.parts else ("seeds", "seed")
+    caption = f"{what}, smoothed over 1 % of the run. Bands are 95 % intervals over {over}, if "
     caption += f"there are at least {stats.FEWEST}."
     if len(axes) > 1:
-        caption += f" Below: the difference from {summary.reference} with the same seed."
+        caption += f" Below: the difference from {summary.reference} with the same {same}."
     if summary.memory is not None and len(summary.memory.switches.start) > 1:
         caption += " Vertical lines mark changes of context."
     return figures.to_picture(axes[0].figure, "Learning curves", caption)
@@ -175,16 +212,20 @@ def curves(summary: Summary, results: Sequence[Result]) -> figures.Picture:
 def plot_curves(summary: Summary, results: Sequence[Result]) -> list[Any]:
     """The axes of learning curves, in the figure `axes[0].figure`.
 
-    The upper panel has returns; the lower one, with several agents, their differences.
+    The upper panel has returns; the lower one, with several agents, their differences. Bands are
+    over seeds, or over the means of several traces.
     """
-    groups = {
-        label: {r.job.seed: r.record for r in compare.finished_runs(runs)}
-        for label, runs in compare.group(results).items()
-    }
+    groups: dict[str, dict[Any, list[records.Record]]] = {}
+    for label, runs in compare.group(results).items():
+        units = groups.setdefault(label, {})
+        for r in compare.finished_runs(runs):
+            unit = r.job.trace_name if summary.parts else r.job.seed
+            units.setdefault(unit, []).append(r.record)
     memory = summary.memory
     lines = [] if memory is None else memory.switches.start[1:].tolist()
     title = to_table(summary).title
-    return figures.plot_curves(groups, summary.reference, lines, title, summary.endless)
+    unit = "trace" if summary.parts else "seed"
+    return figures.plot_curves(groups, summary.reference, lines, title, unit, summary.endless)
 
 
 def write_tables(out: str | Path, command: str | None = None) -> list[Path]:

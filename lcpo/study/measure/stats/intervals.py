@@ -6,7 +6,7 @@ SciPy is imported on use: machines that only run agents do not need it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,9 +53,9 @@ def paired_difference(
 
 
 def probability_of_improvement(
-    a: Mapping[int, float], b: Mapping[int, float], level: float = 0.95
+    a: Mapping[Any, float], b: Mapping[Any, float], level: float = 0.95
 ) -> Estimate:
-    """P(X > Y) + P(X = Y) / 2 for the runs X of `a` and Y of `b` that share a seed.
+    """P(X > Y) + P(X = Y) / 2 for the runs X of `a` and Y of `b` that share a seed, or a trace.
 
     The mean is the share of common seeds that `a` won, a tie counted half. The interval is Clopper
     and Pearson's, which holds for every number of seeds; ties count as lost for the lower bound and
