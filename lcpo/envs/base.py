@@ -12,8 +12,8 @@ appends. An environment that makes its own context declares `advance = "own"`: i
 context and writes those entries into its features itself.
 
 Optional members, each read through one function here: `landmarks`, `notes`, `max_input`,
-`open_anywhere`, `action_form`; and of the class `defaults` (`lcpo.defaults`) and `measures`, which
-reports read (`lcpo.study.measure.measures`).
+`open_anywhere`, `action_form`; in `lcpo.envs.entries`: `feature_names`, `context_names`; and of the
+class `defaults` (`lcpo.defaults`) and `measures` (`lcpo.study.measure.measures`), for reports.
 """
 
 from __future__ import annotations
