@@ -67,8 +67,15 @@ def test_the_command_of_the_page(tmp_path: Path, capsys: Any) -> None:
 
 def test_our_environments_in_gymnasium() -> None:
     scope: dict[str, Any] = {}
-    exec(BLOCKS[3], scope)
+    exec(BLOCKS[4], scope)
     assert scope["obs"].shape == (9,)
+
+
+@pytest.mark.learn  # `make test` checks the same environment, above
+def test_the_test_of_the_page() -> None:
+    scope: dict[str, Any] = {}
+    exec(BLOCKS[3], scope)
+    scope["test_my_environment"]()
 
 
 def test_the_context_is_read_through_the_spec() -> None:
