@@ -45,6 +45,8 @@ AGENTS = {
     "terminated bootstraps": ("episode ends", "another successor of a terminated step changes"),
     "truncated ends": ("episode ends", "another successor of a truncated step changes nothing"),
     "vmap": ("vmap", "run 0 differs from the same run alone"),
+    "callback": ("resume", "four updates at once differ from two and two"),
+    "copied memory": ("resume", "memory of shape [16] is copied in each update"),
 }
 """By fault: the contract that it breaks, and what is seen."""
 

@@ -24,7 +24,7 @@ _LAST = re.compile(r"(\[[^\[\]]*\]|=-?\d+)$")  # an index, or a value
 class Entry(NamedTuple):
     """One entry of an observation."""
 
-    index: int
+    place: int
     name: str
     lag: int | None
     """Of the context: how many values ago; None: not a part of the context."""
@@ -63,7 +63,7 @@ def entry_rows(entries: Sequence[Entry]) -> list[tuple[str, str, str]]:
         groups.setdefault((name, is_context), []).append(entry)
     return [
         (
-            _series(entry.index for entry in group),
+            _series(entry.place for entry in group),
             _series(dict.fromkeys(entry.name for entry in group)),
             _series(entry.lag for entry in group) if is_context else "-",
         )

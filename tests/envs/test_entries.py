@@ -41,13 +41,13 @@ def test_the_pages_show_the_layout_of_every_environment() -> None:
 def test_an_entry_has_the_name_of_what_stands_there() -> None:
     env = Pendulum()
     found = obs_entries(env)
-    assert [entry.index for entry in found] == list(range(9))
+    assert [entry.place for entry in found] == list(range(9))
     assert found[1] == Entry(1, "sin th", None)
     assert found[6] == Entry(6, "wy", 0)
     layout, trace = obs_layout(env.spec, env.advance), np.array([[1.0, 10.0], [2.0, 20.0]])
     obs = layout.join(np.zeros((1, 3)), layout.history_at(trace, np.array([1])))
     expected = {("wx", 0): 2.0, ("wx", 1): 1.0, ("wy", 0): 20.0, ("wy", 1): 10.0}
-    shown = {(entry.name, entry.lag): obs[0, entry.index] for entry in found}
+    shown = {(entry.name, entry.lag): obs[0, entry.place] for entry in found}
     assert expected.items() <= shown.items()
 
 

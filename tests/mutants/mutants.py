@@ -1812,4 +1812,10 @@ MUTANTS = (
         ("tests/envs/test_entries.py::test_names_of_gymnasiums_spaces",),
         "a context in the middle of a Box has the name of other entries",
     ),
+    Mutant(
+        "copied-memory-passes", "lcpo/testing/agents.py",
+        "require(leaf.size < 8 or not copied,", "require(leaf.size,",
+        ("tests/test_testing.py::test_broken_agents[copied memory]",),
+        "an agent that copies its replay in every update passes",
+    ),
 )  # fmt: skip

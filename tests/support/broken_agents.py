@@ -92,6 +92,8 @@ def make(fault: str = "") -> AnyAgent:
         if fault == "nan":
             metrics["odds"] = jnp.log(-jnp.abs(metrics["error"]))
         memory = state.memory.at[0].set(batch.reward[0, 0])
+        if fault == "copied memory":
+            memory = jnp.where(batch.reward[0, 0] > 0.0, state.memory[::-1], memory)
         return State(weights, updates, memory), metrics  # pyright: ignore
 
     configs = {"no length": NoLength, "no json": NoJson}
@@ -101,6 +103,7 @@ def make(fault: str = "") -> AnyAgent:
 WRONG_STEPS: dict[str, Callable[[Array], Array]] = {
     "numpy's numbers": lambda x: x * np.float32(np.random.default_rng().uniform()),
     "counter": lambda x: x * float(next(_count)),
+    "callback": lambda x: x * jax.pure_callback(lambda: np.float32(next(_count)), x[0]),
     "vmap": doubled,
 }
 """What becomes of a step."""
