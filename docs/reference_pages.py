@@ -21,8 +21,9 @@ API = {
         "lcpo.agents.off_policy", "lcpo.core.nets", "lcpo.core.ood", "lcpo.core.changepoint",
     ),
     "Environments and contexts": (
-        "lcpo.envs.base", "lcpo.contexts", "lcpo.defaults", "lcpo.gym",
+        "lcpo.envs.base", "lcpo.envs.entries", "lcpo.contexts", "lcpo.defaults", "lcpo.gym",
     ),
+    "Tests of your own parts": ("lcpo.testing",),
     "Live learning": ("lcpo.live", "lcpo.live.state", "lcpo.live.loop"),
     "Runs and results": (
         "lcpo.run.options", "lcpo.run.plan.job", "lcpo.run.store.results", "lcpo.run.track",

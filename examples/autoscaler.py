@@ -120,8 +120,8 @@ def init(config: Config, spec: Spec, key: Array) -> State:
 
 
 def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tuple[Array, tuple]:
-    """The least choice that is enough: obs [N, 3] -> actions [N, 1]."""
-    queue, _, rate = jnp.moveaxis(obs, -1, 0)
+    """The least choice that is enough: obs [N, D] -> actions [N, 1]."""
+    queue, rate = obs[:, 0], spec.context.history(obs)[:, 0, 0]  # of the only channel, lag 0
     needed = (1.2 * rate + queue / 60.0) / EACH
     enough = jnp.searchsorted(jnp.asarray(CHOICES, jnp.float32), needed)
     return jnp.minimum(enough, len(CHOICES) - 1)[:, None], ()

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from lcpo.gym import from_gymnasium
     from lcpo.live import Learner
     from lcpo.policy import Policy, load
+    from lcpo.types import ContextSlice, Spec
 
 __all__ = [
     "Comparison",
+    "ContextSlice",
     "InputError",
     "Learner",
     "Policy",
     "RunError",
+    "Spec",
     "__version__",
     "compare",
     "from_gymnasium",
@@ -40,10 +43,12 @@ __all__ = [
 
 _HOMES = {
     "Comparison": "lcpo.comparison",
+    "ContextSlice": "lcpo.types",
     "InputError": "lcpo.errors",
     "Learner": "lcpo.live",
     "Policy": "lcpo.policy",
     "RunError": "lcpo.errors",
+    "Spec": "lcpo.types",
     "compare": "lcpo.comparison",
     "from_gymnasium": "lcpo.gym",
     "load": "lcpo.policy",

@@ -12,12 +12,15 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lcpo import config as configs
 from lcpo.distributions import Categorical, Distribution
 from lcpo.errors import InputError
 
 Array = jax.Array
+ArrayT = TypeVar("ArrayT", Array, np.ndarray)
+"""Functions of NumPy or JAX arrays return the kind that they are given."""
 Tree = Any
 """A pytree of arrays whose structure only its owner knows: an agent's state, parameters, ..."""
 Metrics = dict[str, Array]
@@ -42,15 +45,15 @@ class ContextSlice(NamedTuple):
     def end(self) -> int:
         return self.start + self.size
 
-    def entries(self, obs: Array) -> Array:
+    def entries(self, obs: ArrayT) -> ArrayT:
         """The context history as it stands in `obs`: [..., channels * lags]."""
         return obs[..., self.start : self.end]
 
-    def history(self, obs: Array) -> Array:
+    def history(self, obs: ArrayT) -> ArrayT:
         """The context history by channel and lag, the newest first: [..., channels, lags]."""
         return self.entries(obs).reshape(*obs.shape[:-1], self.channels, self.lags)
 
-    def newest(self, obs: Array) -> Array:
+    def newest(self, obs: ArrayT) -> ArrayT:
         """The newest context: [..., channels]."""
         return self.entries(obs)[..., :: max(self.lags, 1)]
 

@@ -29,7 +29,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else: a cache of the user's
     # Writing the smallest programs would cost a first run more than reading them saves a second.
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
 
-for name in ("agent_contracts", "golden_files", "stopping", "training"):
+for name in ("golden_files", "stopping", "training"):
     pytest.register_assert_rewrite(name)  # they hold assertions, too
 
 

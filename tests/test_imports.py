@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from each import for_each
@@ -40,8 +41,9 @@ ALLOWED = {
     "comparison": {"api", "study", "run", "contexts"} | BASICS,
     "cli": {"cli", "api", "comparison", "policy", "study", "run", "agents", "envs", "gym",
             "contexts", "core", "bench", "lcpo"} | BASICS,
-    "__init__": {"api", "comparison", "gym", "errors", "live", "moved", "policy"},
+    "__init__": {"api", "comparison", "gym", "errors", "live", "moved", "policy", "types"},
     "moved": set(),
+    "testing": {"testing", "study", "run", "envs", "core"} | BASICS,
 }  # fmt: skip
 
 
@@ -94,6 +96,7 @@ assert lcpo.straggler.__spec__.name == "lcpo.straggler"
 
 BARE = """
 import sys
+import tomllib
 for name in sys.argv[2].split(","):
     sys.modules[name] = None
 import lcpo.run.worker, lcpo.bench, lcpo.run.engines.local, lcpo.run.store.results
@@ -115,3 +118,10 @@ def test_the_compute_path_runs_on_a_bare_machine(tmp_path: Path, env: str, missi
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "Finished(" in done.stdout
+
+
+def test_type_checkers_resolve_an_editable_install() -> None:
+    """With this setting `pip install -e` writes a path; without it, a hook of Python's import."""
+    settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert settings["package-dir"] == {"": "."}
+    assert (ROOT / "py.typed").exists()

@@ -41,6 +41,7 @@ def list_names(arguments: list[str]) -> None:
 def check_env(arguments: list[str]) -> int:
     """Examine an environment; exit code 1 where it has a problem."""
     from lcpo import config as configs
+    from lcpo import contexts
     from lcpo.run.plan.job import find_env
     from lcpo.study.advice.examine import examine
 
@@ -51,11 +52,17 @@ def check_env(arguments: list[str]) -> int:
         raise InputError("name an environment first: package.module:Class, or gym:ID")
     name, *rest = arguments
     default = configs.make(find_env(name), {})
-    fields = flags.config_fields(default, "env.")
+    fields = [
+        Option(
+            "trace", str | None, "Contexts to play with: a name or a file; default: noise.", None
+        ),
+        *flags.config_fields(default, "env."),
+    ]
     options = flags.parse(f"check-env {name}", rest, fields, HELP["check-env"])
     env = configs.make(type(default), flags.config_changes(options, default, "env."))
+    trace = None if options.trace is None else contexts.TraceRef.parse(options.trace)
     colours, found = {"ok": "green", "note": "yellow", "problem": "red"}, Counter()
-    for level, text in examine(env, name):
+    for level, text in examine(env, name, trace):
         found[level] += 1
         show.line(text, f"{level:<7}", colours[level])
     problems, notes = found["problem"], found["note"]
@@ -68,7 +75,8 @@ CHECK_ENV = """\
 usage: lcpo check-env NAME [options]      (lcpo check-env NAME --help: all its options)
 
 Plays with an environment as `lcpo train` would, and reports what is wrong with it: shapes, types,
-values that are not finite, broken rules. The exit code is 1 where there is a problem.
+values that are not finite, broken rules. The exit code is 1 where there is a problem. A table shows
+what each entry of an observation is, with the names of a trace's channels if you pass --trace.
 
 NAME is
   package.module:Class   your own (docs/add_an_environment.md), Gymnasium's kind or ours

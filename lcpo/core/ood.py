@@ -99,9 +99,13 @@ def find_detector(name: str) -> Detector:
 
 def check_detector(name: str, context: ContextSlice, obs_size: int) -> None:
     """Raise InputError if a user's own detector breaks a rule, on small test arrays."""
-    if is_ours(name, DETECTORS):
-        return
-    distance, key = find_detector(name).distance, jax.random.key(0)
+    if not is_ours(name, DETECTORS):
+        check_distance(f"detector {name!r}", find_detector(name).distance, context, obs_size)
+
+
+def check_distance(name: str, distance: Distance, context: ContextSlice, obs_size: int) -> None:
+    """Raise InputError if a function breaks a rule of distances; `name`: for the message."""
+    key = jax.random.key(0)
     recent = jax.random.normal(key, (8, obs_size))
     data = jnp.concatenate([recent[:2], 10.0 + recent[:3]])
     signature = f"distance(context, recent [8, {obs_size}], data [5, {obs_size}])"
@@ -109,8 +113,7 @@ def check_detector(name: str, context: ContextSlice, obs_size: int) -> None:
         found = jax.jit(lambda recent, data: distance(context, recent, data))(recent, data)
     except Exception as error:
         raise InputError(
-            f"detector {name!r}: {signature} raised {tell(error)}: it must be a pure function of "
-            "JAX arrays"
+            f"{name}: {signature} raised {tell(error)}: it must be a pure function of JAX arrays"
         ) from error
     if not isinstance(found, jax.Array) or found.shape != (5,):
         got = f"shape {list(found.shape)}" if isinstance(found, jax.Array) else type(found).__name__
@@ -122,7 +125,7 @@ def check_detector(name: str, context: ContextSlice, obs_size: int) -> None:
         need = f"{signature} gives {given}: needs squared distances from 0 to infinity"
     else:
         return
-    raise InputError(f"detector {name!r}: {need}")
+    raise InputError(f"{name}: {need}")
 
 
 def sample_ood(

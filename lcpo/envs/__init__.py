@@ -1,6 +1,7 @@
 """Environments driven by an observed, exogenous context. They know nothing of agents.
 
 base              protocols of both kinds of environments, and the layout of observations
+entries           names and lags of the entries of an observation
 pendulum          compiled: the windy Pendulum, and the plain one
 gridworld         compiled: the paper's grid world with a trap
 probes            compiled: tiny tasks whose answers are known

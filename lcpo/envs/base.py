@@ -12,8 +12,8 @@ appends. An environment that makes its own context declares `advance = "own"`: i
 context and writes those entries into its features itself.
 
 Optional members, each read through one function here: `landmarks`, `notes`, `max_input`,
-`open_anywhere`, `action_form`; and of the class `defaults` (`lcpo.defaults`) and `measures`, which
-reports read (`lcpo.study.measure.measures`).
+`open_anywhere`, `action_form`; in `lcpo.envs.entries`: `feature_names`, `context_names`; and of the
+class `defaults` (`lcpo.defaults`) and `measures` (`lcpo.study.measure.measures`), for reports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.types import Array, Spec, Step
+from lcpo.types import Array, ArrayT, Spec, Step
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -34,9 +34,6 @@ Advance = Literal["step", "episode", "own"]
 """What advances the trace by one row: every step, or every episode. "own": there is no trace."""
 
 EnvState = TypeVar("EnvState")  # the state of a compiled environment: any pytree of arrays
-
-ArrayT = TypeVar("ArrayT", Array, np.ndarray)
-"""Functions of NumPy or JAX arrays return the kind that they are given."""
 
 
 class CompiledEnv(Protocol[EnvState]):

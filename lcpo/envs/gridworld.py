@@ -9,7 +9,7 @@ The best return is -3 without the trap (through its cell) and -5 with it (around
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -41,6 +41,9 @@ class GridWorld:
         "in its code: all episodes have max_steps steps, and the wall lets through sideways",
     )  # fmt: skip
     max_steps: int = static(20, "episode length, or its limit if as_described", low=1)
+
+    feature_names: ClassVar[tuple[str, ...]] = ("row", "column")
+    context_names: ClassVar[tuple[str, ...]] = ("unused", "trap active")
 
     @property
     def spec(self) -> Spec:

@@ -40,6 +40,8 @@ class Pendulum:
     max_steps: int = static(200, "episode length; the pendulum never terminates", low=1)
 
     max_input: ClassVar[float] = pendulum.MAX_TORQUE
+    feature_names: ClassVar[tuple[str, ...]] = ("cos th", "sin th", "thdot")
+    context_names: ClassVar[tuple[str, ...]] = ("wx", "wy")
 
     @property
     def spec(self) -> Spec:
@@ -74,6 +76,8 @@ class Pendulum:
 @config
 class PlainPendulum(Pendulum):
     """Pendulum-v1 without wind, hence without a context."""
+
+    context_names: ClassVar[tuple[str, ...]] = ()
 
     @property
     def spec(self) -> Spec:

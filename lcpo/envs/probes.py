@@ -141,6 +141,9 @@ class TwoContexts(Probe):
     a network that trains in only one of them forgets the other, unless it is constrained.
     """
 
+    feature_names: ClassVar[tuple[str, ...]] = ("sign",)
+    context_names: ClassVar[tuple[str, ...]] = ("context",)
+
     @property
     def landmarks(self) -> dict[str, Landmark]:
         """All that can be shown in context -1."""

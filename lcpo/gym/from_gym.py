@@ -66,6 +66,14 @@ class GymnasiumEnv:
         return "own"
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        return translation_of(self).names[0]
+
+    @property
+    def context_names(self) -> tuple[str, ...]:
+        return translation_of(self).names[1]
+
+    @property
     def action_form(self) -> ActionForm:
         return translation_of(self).form
 
@@ -183,6 +191,8 @@ class Translation(NamedTuple):
     read: Callable[[Any, Any], tuple[np.ndarray, np.ndarray]]
     """(obs, info) -> (features, context), flat."""
     form: ActionForm
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    """Of the features, and of the channels of the context."""
     notes: tuple[str, ...]
 
 
@@ -226,4 +236,6 @@ def translation_of(env: GymnasiumEnv) -> Translation:
     spec = Spec(context.start + context.size, context, num_actions, levels, num_worlds=num_worlds)
     note = f"actions of {actions} are a grid of {env.bins} values per dimension (env.bins)"
     notes = (note,) if isinstance(actions, gymnasium.spaces.Box) else ()
-    return Translation(spec, split.read, form, notes)
+    features, channels = split.names
+    channels = channels[:: env.lags] if env.history else channels
+    return Translation(spec, split.read, form, (features, channels), notes)

@@ -25,6 +25,8 @@ class Encoder(NamedTuple):
 
     size: int
     levels: tuple[int, ...] | None  # levels of each entry, where all are finite
+    names: tuple[str, ...]
+    """Of the entries, to be put behind the name of the space: "", "[0]", "=2", ".key[0]"."""
     encode: Callable[[Any], np.ndarray]
     """value -> [size] float32; raises InputError where the value does not fit the space."""
 
@@ -35,6 +37,7 @@ class Split(NamedTuple):
     num_features: int
     context_size: int
     levels: tuple[tuple[int, ...], tuple[int, ...]] | None  # of both parts, where all are finite
+    names: tuple[tuple[str, ...], tuple[str, ...]]  # of both parts
     read: Reader
 
 
@@ -46,7 +49,7 @@ def observation_encoder(space: Any, one_hot: bool = True) -> Encoder:
     if isinstance(space, (spaces.Box, spaces.MultiBinary)):
         size = math.prod(space.shape)
         levels = (2,) * size if isinstance(space, spaces.MultiBinary) else None
-        return Encoder(size, levels, _encode_array(space.shape))
+        return Encoder(size, levels, _indices(space.shape), _encode_array(space.shape))
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         return _encode_numbers(space, one_hot)
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
@@ -105,23 +108,29 @@ def context_splitter(
         rest = join_encoders(parts)
         finite = rest.levels is not None and context.levels is not None
         levels = (rest.levels, context.levels) if finite else None
+        names = _called("obs", rest.names), _called(where, context.names)
 
         def read(obs: Any, info: Any) -> tuple[np.ndarray, np.ndarray]:
             return rest.encode(obs), context.encode(obs[where])
 
-        return Split(rest.size, context.size, levels, read)  # pyright: ignore
+        return Split(rest.size, context.size, levels, names, read)  # pyright: ignore
     whole = observation_encoder(space, one_hot)
     if kind == "slice":
         return _split_slice(space, whole, where)
     if declared == "info":
-        return Split(
-            whole.size, info_size(), None, lambda obs, info: (whole.encode(obs), info_context(info))
-        )
+        size = info_size()
+        names = _called("obs", whole.names), _called("context", _indices((size,)))
+
+        def read_info(obs: Any, info: Any) -> tuple[np.ndarray, np.ndarray]:
+            return whole.encode(obs), info_context(info)
+
+        return Split(whole.size, size, None, names, read_info)
     if declared is not None:
         raise InputError(f"context {declared!r}: needs key:NAME, slice:START:END or info")
     nothing = np.zeros(0, np.float32)
     levels = None if whole.levels is None else (whole.levels, ())
-    return Split(whole.size, 0, levels, lambda obs, _: (whole.encode(obs), nothing))
+    names = _called("obs", whole.names), ()
+    return Split(whole.size, 0, levels, names, lambda obs, _: (whole.encode(obs), nothing))
 
 
 def info_context(info: Any) -> np.ndarray:
@@ -144,12 +153,26 @@ def _split_slice(space: Any, whole: Encoder, where: str) -> Split:
             f"context 'slice:{where}' is empty: the observation has {whole.size} entries"
         )
     others = np.setdiff1d(np.arange(whole.size), chosen)
+    called = _called("obs", whole.names)
+    names = tuple(called[i] for i in others), tuple(called[i] for i in chosen)
 
     def read(obs: Any, info: Any) -> tuple[np.ndarray, np.ndarray]:
         entries = whole.encode(obs)
         return entries[others], entries[chosen]
 
-    return Split(len(others), len(chosen), None, read)
+    return Split(len(others), len(chosen), None, names, read)
+
+
+def _indices(shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Names of the entries of an array; one entry alone needs none."""
+    if math.prod(shape) == 1:
+        return ("",)
+    return tuple(f"[{','.join(map(str, place))}]" for place in np.ndindex(*shape))
+
+
+def _called(name: str, entries: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the entries of a space that is called `name`; those of a Dict have keys instead."""
+    return tuple(x[1:] if x.startswith(".") else name + x for x in entries)
 
 
 def _encode_array(shape: tuple[int, ...]) -> Callable[[Any], np.ndarray]:
@@ -178,9 +201,13 @@ def _encode_numbers(space: Any, one_hot: bool) -> Encoder:
         out[firsts + index.astype(int)] = 1.0
         return out
 
+    names = _indices(start.shape)
     if one_hot:
-        return Encoder(int(counts.sum()), None, encode)
-    return Encoder(len(counts), tuple(counts.tolist()), encode)
+        ranges = (range(first, first + n) for first, n in zip(start, counts, strict=True))
+        values = zip(names, ranges, strict=True)
+        names = tuple(f"{name}={value}" for name, found in values for value in found)
+        return Encoder(int(counts.sum()), None, names, encode)
+    return Encoder(len(counts), tuple(counts.tolist()), names, encode)
 
 
 def join_encoders(parts: dict[Any, Encoder]) -> Encoder:
@@ -199,4 +226,9 @@ def join_encoders(parts: dict[Any, Encoder]) -> Encoder:
                 raise InputError(f"[{name!r}] {error}") from error
         return np.concatenate(out) if out else np.zeros(0, np.float32)
 
-    return Encoder(sum(part.size for part in parts.values()), levels, encode)
+    names = tuple(
+        (f".{name}" if isinstance(name, str) else f"[{name}]") + entry
+        for name, part in parts.items()
+        for entry in part.names
+    )
+    return Encoder(sum(part.size for part in parts.values()), levels, names, encode)

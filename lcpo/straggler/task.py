@@ -31,9 +31,16 @@ POISSON = "poisson"  # the workload without a trend: independent arrivals at one
 POISSON_MEANS = (20.0, 80.0, 1.5)  # its rate, size and size_cv where none are given
 BUCKET_MS = 300_000.0  # requests whose latencies are reported together, by arrival
 EPISODE = 3600  # windows, half an hour: how long a world that begins anywhere goes on
-NUM_COMMON = 12
-"""Features beside those of the servers; the last one tells whether the safety rule holds."""
-CONTEXT = 7  # where among these the context stands: averages of rate and size over about 50 s
+BEFORE = (
+    "rate (4 windows)", "service time (4 windows)", "rate (largest of 4)",
+    "service time (largest of 4)", "offered load", "rate (5 s)", "service time (5 s)",
+)  # fmt: skip
+"""Names of the features before the context."""
+CONTEXT = ("rate (50 s)", "service time (50 s)")
+AFTER = ("rate (500 s)", "service time (500 s)", "safety rule")
+"""Names of the features after the context; the last one tells whether the safety rule holds."""
+NUM_COMMON = len(BEFORE) + len(CONTEXT) + len(AFTER)
+"""Entries beside those of the servers."""
 
 READINGS = (
     "arrived", "hedged", "first_ms", "work_ms", "unsafe", "served", "service_ms",
@@ -109,6 +116,7 @@ class Straggler:
 
     defaults: ClassVar[Defaults] = Defaults(microseconds=9.9, agents=SETTINGS)
     measures: ClassVar[str] = "lcpo.straggler.latency:MEASURES"
+    context_names: ClassVar[tuple[str, ...]] = CONTEXT
 
     num_servers: int = static(10, "servers, each with a queue", low=1, high=1000)
     workload: str = static(
@@ -140,12 +148,18 @@ class Straggler:
         servers = 2 * self.num_servers
         return Spec(
             obs_size=servers + NUM_COMMON,
-            context=ContextSlice(start=servers + CONTEXT, channels=2, lags=1),
+            context=ContextSlice(servers + len(BEFORE), channels=len(CONTEXT), lags=1),
             num_actions=(len(TIMEOUTS_MS),),
             elements=(self.num_servers, 2),
             guard=Guard(entry=servers + NUM_COMMON - 1, action=(NEVER,)),
             readings=READINGS,
         )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        servers = range(self.num_servers)
+        copies = [f"{name}[{s}]" for s in servers for name in ("copies", "mean copies")]
+        return (*copies, *BEFORE, *AFTER)
 
     @property
     def advance(self) -> Advance:

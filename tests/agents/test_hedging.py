@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_agents import READINGS, Hedging
+from small_agents import HEDGING, READINGS
 
 from lcpo.agents import AGENTS, constant
 from lcpo.config import stack
@@ -17,7 +17,7 @@ from lcpo.errors import InputError
 from lcpo.straggler import rules
 from lcpo.types import AnyAgent, ContextSlice, Spec, Transition
 
-SPEC = Hedging().spec
+SPEC = HEDGING
 KEY = jax.random.key(0)
 NEVER = 8
 SLOWER_MS = (3, 10, 30, 60, 100, 300, 600, 1000)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import agent_contracts
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_agents import case_of
 
 from lcpo.agents import AGENTS
 from lcpo.agents.normalise import RUNNING, check_rule, columns, normalise, read_rule, to_json
@@ -17,21 +17,16 @@ from lcpo.errors import InputError
 from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.checkpoint import without_memory
-from lcpo.types import Agent, AnyAgent, ContextSlice, Guard, Spec, Transition
+from lcpo.types import Agent, ContextSlice, Guard, Spec, Transition
 
 SPEC = Spec(5, ContextSlice(3, 1, 2), (2,), guard=Guard(1, (0,)))
 """Two entries of state, a guard between them, and two lags of a context."""
 
 
-@pytest.fixture
-def agent() -> AnyAgent:
-    """For the contract: one with a replay, whose buffers must stay where drivers look."""
-    return normalise(AGENTS["ddqn"], RUNNING, own=False)
-
-
 @pytest.mark.learn
-def test_stopped_and_resumed_equals_never_stopped(agent: AnyAgent) -> None:
-    agent_contracts.test_stopped_and_resumed_equals_never_stopped(agent)
+def test_stopped_and_resumed_equals_never_stopped() -> None:
+    """One with a replay: its buffers must stay where drivers look."""
+    case_of(normalise(AGENTS["ddqn"], RUNNING, own=False)).check("resume")
 
 
 @config

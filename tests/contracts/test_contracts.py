@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
-from agent_contracts import (  # noqa: F401 - the tests, run with the `agent` of this file
-    test_config_survives_json,
-    test_nothing_leaks_across_an_episode_end,
-    test_same_key_same_result_and_act_only_reads,
-    test_stopped_and_resumed_equals_never_stopped,
-    test_truncated_bootstraps_and_terminated_does_not,
-    test_update_keeps_the_state_tree_and_compiles_once,
-    test_vmap_over_seeds_and_traced_fields_equals_a_loop,
-)
+from small_agents import case_of
 
 from lcpo.agents import AGENTS
+from lcpo.testing import AGENT_CONTRACTS, AgentCase
 from lcpo.types import AnyAgent
 
 CORE = ("lcpo", "ddqn")
 """Agents whose every contract `make test` checks."""
+HEAVY = ("vmap", "resume")
+"""Contracts that take long to compile: the other agents keep them in `make test-slow`."""
+EXCEPT = {
+    "mbpo": ("episode ends", "vmap"), "ideal-mbpo": ("vmap",), "mbcd": ("episode ends", "vmap"),
+}  # fmt: skip
+"""Their models learn from every successor (tests/agents/test_mbpo.py, test_mbcd.py). They take very
+long to compile: tests/learn/test_faults.py vmaps them."""
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every test for every agent; some wait for `make test-slow`.
+def waits(contract: str, agent: AnyAgent) -> bool:
+    """A variant runs the code of its parent with other values: it waits for `make test-slow`."""
+    return agent.parent is not None or (contract in HEAVY and agent.name not in CORE)
 
-    A variant runs the code of its parent with other values, and heavy contracts take long to
-    compile.
-    """
-    heavy = metafunc.definition.get_closest_marker("heavy") is not None
 
-    def waits(agent: AnyAgent) -> bool:
-        return agent.parent is not None or (heavy and agent.name not in CORE)
+CASES = [
+    pytest.param(
+        name, contract, id=f"{name}-{contract}",
+        marks=[pytest.mark.learn] if waits(contract, agent) else [],
+    )
+    for name, agent in AGENTS.items() for contract in AGENT_CONTRACTS
+    if contract not in EXCEPT.get(name, ())
+]  # fmt: skip
 
-    marks = [[pytest.mark.learn] if waits(agent) else [] for agent in AGENTS.values()]
-    params = [
-        pytest.param(agent, id=name, marks=m)
-        for (name, agent), m in zip(AGENTS.items(), marks, strict=True)
-    ]
-    metafunc.parametrize("agent", params)
+
+@functools.lru_cache(maxsize=1)  # the contracts of an agent come one after another
+def case(name: str) -> AgentCase:
+    return case_of(AGENTS[name])
+
+
+@pytest.mark.parametrize(("name", "contract"), CASES)
+def test_agents_keep_their_contracts(name: str, contract: str) -> None:
+    case(name).check(contract)

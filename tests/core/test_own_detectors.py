@@ -68,13 +68,16 @@ def test_the_page_in_the_docs_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "add_a_detector.md").read_text()
-    (text,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    text, test = re.findall(r"```python\n(.*?)```", page, re.S)
     (command,) = re.findall(r"^lcpo (.*--detector.*)$", page, re.M)
     (tmp_path / "seasons.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     small = [*QUICK, "--trace", "revisit", "--steps", "80", "--seeds", "1", "--out", "o"]
     assert run(*command.replace("--trace 3", "").split(), *small) == 0
+    scope: dict[str, Any] = {}
+    exec(test, scope)
+    scope["test_my_detector"]()
     text = text.replace("axis=-1)\n\n\nclock", "axis=0)\n\n\nclock")
     (tmp_path / "wrong.py").write_text(text)
     words = command.replace("--trace 3", "").replace("seasons", "wrong").split()

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lcpo.cli import main as cli
 from lcpo.run.store.files import load_json
-from lcpo.study.advice import examine
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/add_an_environment.md").read_text()
@@ -41,10 +41,12 @@ def test_the_example_compares_three_agents(tmp_path: Path, capsys: Any) -> None:
     assert scope["step"].obs.shape == (1, 4)
 
 
-def test_nothing_is_wrong_with_it(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(examine, "NUM_STEPS", 300)
-    assert cli.main(["check-env", "own_env:Server", "--env.context", "key:load"]) == 0
+def test_nothing_is_wrong_with_it(capsys: Any) -> None:
+    lags = ["--env.lags", "3"]
+    assert cli.main(["check-env", "own_env:Server", "--env.context", "key:load", *lags]) == 0
     printed = capsys.readouterr().out
+    (layout,) = re.findall(r"```text\n(entry .*?)```", PAGE, re.S)
+    assert f"\n{layout}\n" in printed
     assert "own_env:Server is fit for use" in printed
     assert "the context moves" in printed
 
@@ -65,8 +67,22 @@ def test_the_command_of_the_page(tmp_path: Path, capsys: Any) -> None:
 
 def test_our_environments_in_gymnasium() -> None:
     scope: dict[str, Any] = {}
-    exec(BLOCKS[2], scope)
+    exec(BLOCKS[4], scope)
     assert scope["obs"].shape == (9,)
+
+
+@pytest.mark.learn  # `make test` checks the same environment, above
+def test_the_test_of_the_page() -> None:
+    scope: dict[str, Any] = {}
+    exec(BLOCKS[3], scope)
+    scope["test_my_environment"]()
+
+
+def test_the_context_is_read_through_the_spec() -> None:
+    scope: dict[str, Any] = {}
+    exec(BLOCKS[2], scope)
+    assert scope["loads"].shape == (1, 1, 3)
+    np.testing.assert_allclose(scope["latest"], [[3.1]])
 
 
 def test_a_users_broken_environment_is_told(capsys: Any) -> None:

@@ -15,13 +15,8 @@ from lcpo.run.plan.check import check_env
 from lcpo.study.advice import examine
 
 
-@pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examine, "NUM_STEPS", 120)
-
-
 def findings(env: Any, level: str) -> str:
-    return "\n".join(f.text for f in examine.examine(env) if f.level == level)
+    return "\n".join(f.text for f in examine.examine(env, num_steps=120) if f.level == level)
 
 
 SOUND = [

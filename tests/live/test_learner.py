@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from each import for_each
 from small_agents import SMALL as SIZES
-from small_agents import assert_same, env_for, random_batch, small_config, started, updater
+from small_agents import assert_same, random_batch, small_config, spec_for, started, updater
 
 import lcpo
 from lcpo import Learner
@@ -145,7 +145,7 @@ def test_statistics_of_a_normalised_run_are_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("agent", sorted({agent.root.name for agent in AGENTS.values()}))
 def test_any_agent_of_the_library_can_be_saved_in_the_middle(agent: str, tmp_path: Path) -> None:
     chosen = AGENTS[agent]
-    spec = env_for(chosen).spec
+    spec = spec_for(chosen)
     learner = Learner(agent, spec, small_config(chosen), steps=100)
     rng = np.random.default_rng(0)
 

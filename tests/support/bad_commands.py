@@ -41,7 +41,9 @@ VALID: dict[str, list[Part]] = {
         ("discretisation",), ("--agents", "a2c"), ("--seeds", "1"), ("--scale", "1/1000"),
         ("--out", "o"), ("--workers", "0"), ("--setting", "published"),
     ],
-    "check-env": [("pendulum",), ("--env.num-bins", "5"), ("--env.max-steps", "10")],
+    "check-env": [
+        ("pendulum",), ("--trace", "turns.npy"), ("--env.num-bins", "5"), ("--env.max-steps", "10"),
+    ],
     "trace": [
         ("turns.npy",), ("--columns", "2"), ("--rows", "400"), ("--out", "t.png"),
     ],

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cache, partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lcpo.agents import presets
-from lcpo.config import config
-from lcpo.envs.base import Advance
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.pendulum import Pendulum
-from lcpo.types import AnyAgent, Array, ContextSlice, Spec, Step, Transition
+from lcpo.testing import AgentCase, random_worlds
+from lcpo.testing.agents import compiled_function
+from lcpo.types import AnyAgent, ContextSlice, Spec, Transition
 
 T = 16
 """Steps per rollout."""
@@ -58,34 +56,21 @@ READINGS = (
 """Of the straggler task."""
 
 
-@config
-class Hedging:
-    """Readings as the straggler task has them, drawn at random, in an environment that compiles."""
-
-    @property
-    def spec(self) -> Spec:
-        context = ContextSlice(4, channels=2, lags=1)
-        return Spec(6, context, (9,), elements=(2, 2), readings=READINGS)
-
-    @property
-    def advance(self) -> Advance:
-        return "step"
-
-    def reset(self, key: Array) -> tuple[tuple, Array]:
-        del key
-        return (), jnp.zeros(4)
-
-    def step(self, state: tuple, action: Array, context: Array, key: Array) -> tuple[tuple, Step]:
-        del action, context
-        no, readings = jnp.bool_(False), jax.random.uniform(key, (len(READINGS),))
-        return state, Step(jnp.zeros(4), jnp.float32(0.0), no, no, readings=readings)
+HEDGING = Spec(6, ContextSlice(4, channels=2, lags=1), (9,), elements=(2, 2), readings=READINGS)
+"""Readings as the straggler task has them."""
 
 
-def env_for(agent: AnyAgent) -> Any:
-    """The Pendulum; for agents that need finite observations the grid world; for rules theirs."""
+def spec_for(agent: AnyAgent) -> Spec:
+    """The Pendulum's; the grid world's, for agents that need finite observations; that of rules."""
     if agent.root.name in RULES:
-        return Hedging()
-    return GridWorld() if agent.name.startswith("tabular") else Pendulum()
+        return HEDGING
+    return GridWorld().spec if agent.name.startswith("tabular") else Pendulum().spec
+
+
+def faults_of(agent: AnyAgent) -> tuple[str, ...]:
+    """Published faults that the agent can repeat."""
+    fields = {f.name: f for f in dataclasses.fields(agent.Config)}
+    return tuple(fields["faults"].metadata["choices"]) if "faults" in fields else ()
 
 
 def small_config(agent: AnyAgent, **overrides: Any) -> Any:
@@ -95,51 +80,25 @@ def small_config(agent: AnyAgent, **overrides: Any) -> Any:
     return agent.config(**{**presets.settings(agent, env), **small, **overrides})
 
 
-@partial(jax.jit, static_argnums=(0, 2))
+def case_of(agent: AnyAgent, **overrides: Any) -> AgentCase:
+    """The agent, small, for contracts."""
+    return AgentCase(agent, small_config(agent, **overrides), spec_for(agent))
+
+
 def random_batch(spec: Spec, key: jax.Array, ends: bool = True) -> Transition:
-    """Random interactions, on the levels of the space where it is finite."""
-    keys = jax.random.split(key, 6)
-    shape = (T, spec.num_worlds)
-    if spec.obs_levels is None:
-        obs, next_obs = jax.random.normal(keys[0], (2, *shape, spec.obs_size))
-    else:
-        wanted = (2, *shape, spec.obs_size)
-        levels = jnp.broadcast_to(jnp.array(spec.obs_levels), wanted)
-        draw = jax.random.randint(keys[0], wanted, 0, levels)
-        obs, next_obs = draw.astype(jnp.float32)
-    action = jax.random.randint(keys[1], (*shape, spec.action_size), 0, min(spec.num_actions))
-    terminated, truncated = jax.random.bernoulli(keys[2], 0.1 if ends else 0.0, (2, *shape))
-    ones, reward = jnp.ones(shape), jax.random.normal(keys[3], shape)
-    rest: Any = (terminated, truncated, ones, ones, ())
-    if spec.readings:
-        rest += (jax.random.uniform(keys[4], (*shape, len(spec.readings))),)
-    return Transition(obs, action, reward, next_obs, *rest)
-
-
-@cache
-def _jitted(function: Any) -> Any:
-    return jax.jit(function, static_argnums=1)
-
-
-def starter(agent: AnyAgent) -> Any:
-    """The compiled `init`; variants of an agent share it."""
-    return _jitted(agent.init)
+    """Random interactions, T steps."""
+    return random_worlds.random_batch(spec, key, T, ends)
 
 
 def updater(agent: AnyAgent) -> Any:
     """The compiled update; variants of an agent share it."""
-    return _jitted(agent.update)
+    return compiled_function(agent.update)
 
 
 def started(agent: AnyAgent, **overrides: Any) -> tuple[Any, Spec, Any]:
     """A config, a spec, and a state after two updates (so that buffers hold something)."""
-    config, spec = small_config(agent, **overrides), env_for(agent).spec
-    config = jax.tree.map(jnp.float32, config)
-    state = starter(agent)(config, spec, jax.random.key(0))
-    for i in range(2):
-        batch = random_batch(spec, jax.random.key(i))
-        state, _ = updater(agent)(config, spec, state, batch, jax.random.key(i))
-    return config, spec, state
+    case = case_of(agent, **overrides)
+    return case.config, case.spec, case.state
 
 
 def assert_same(a: Any, b: Any) -> None:

@@ -72,9 +72,14 @@ class MujocoTask(abc.ABC):
     frame_skip: ClassVar[int]  # steps of MuJoCo per step of the task
     max_input: ClassVar[float]  # motor inputs range from -max_input to max_input
     action_size: ClassVar[int]  # motors whose inputs an agent chooses
-    num_features: ClassVar[int]
+    feature_names: ClassVar[tuple[str, ...]]
+    context_names: ClassVar[tuple[str, ...]] = ("wx", "wy")
     spread: ClassVar[float]
     """Initial positions and speeds are uniform within this distance of the model's."""
+
+    @property
+    def num_features(self) -> int:
+        return len(self.feature_names)
 
     @property
     def spec(self) -> Spec:
@@ -124,7 +129,7 @@ class InvertedPendulum(MujocoTask):
     frame_skip = 2
     max_input = 3.0
     action_size = 1
-    num_features = 4
+    feature_names = ("x", "q1", "x'", "q1'")
     spread = 0.01
 
     def control(self, chosen: ndarray, wind: ndarray, qpos: ndarray) -> ndarray:
@@ -153,7 +158,10 @@ class InvertedDoublePendulum(InvertedPendulum):
     wind_joints = ("hinge", "hinge2")
     frame_skip = 5
     max_input = 1.0
-    num_features = 11
+    feature_names = (
+        "x", "sin q1", "sin q2", "cos q1", "cos q2", "x'", "q1'", "q2'",
+        "force on x", "force on q1", "force on q2",
+    )  # fmt: skip
 
     def draw(self, rng: np.random.Generator, default: ndarray) -> tuple[ndarray, ndarray]:
         """Positions ~ U(-0.1, 0.1), speeds ~ 0.1 N(0, 1)."""
@@ -188,7 +196,10 @@ class Reacher(MujocoTask):
     frame_skip = 2
     max_input = 1.0
     action_size = 2
-    num_features = 11
+    feature_names = (
+        "cos q1", "cos q2", "sin q1", "sin q2", "target x", "target y", "q1'", "q2'",
+        "fingertip - target, x", "fingertip - target, y", "fingertip - target, z",
+    )  # fmt: skip
 
     def draw(self, rng: np.random.Generator, default: ndarray) -> tuple[ndarray, ndarray]:
         """Joints ~ U(-0.1, 0.1), at speeds ~ U(-0.005, 0.005); the target uniform on a disc."""
@@ -225,7 +236,9 @@ class Hopper(MujocoTask):
     frame_skip = 4
     max_input = 1.0
     action_size = 3
-    num_features = 11
+    feature_names = (
+        "z", "torso", "thigh", "leg", "foot", "x'", "z'", "torso'", "thigh'", "leg'", "foot'",
+    )  # fmt: skip
     spread = 0.005
 
     def control(self, chosen: ndarray, wind: ndarray, qpos: ndarray) -> ndarray:

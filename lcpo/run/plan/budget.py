@@ -52,6 +52,19 @@ def available_bytes() -> int | None:
     return min(found, default=None)
 
 
+def largest_bytes(program: Any) -> int:
+    """Size of the largest array in a jaxpr, and in those within it."""
+    found = [*program.invars, *program.constvars]
+    inner = []
+    for step in program.eqns:
+        found += step.outvars
+        for value in step.params.values():
+            parts = value if isinstance(value, (tuple, list)) else [value]
+            inner += [p for p in (getattr(p, "jaxpr", p) for p in parts) if hasattr(p, "eqns")]
+    sizes = [x.aval.size * getattr(x.aval.dtype, "itemsize", 4) for x in found]
+    return max([0, *sizes, *map(largest_bytes, inner)])
+
+
 _GROUPS = {
     "": ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     "memory": (

@@ -18,7 +18,7 @@ from lcpo import config as configs
 from lcpo.distributions import Distribution
 from lcpo.envs.base import AnyEnv, CompiledEnv, HostEnv, is_host, obs_layout
 from lcpo.errors import CannotServe, InputError, tell
-from lcpo.run.plan.budget import available_bytes
+from lcpo.run.plan.budget import available_bytes, largest_bytes
 from lcpo.run.store.record import TOTAL
 from lcpo.types import AnyAgent, ContextSlice, Guard, Spec, Step, Transition
 from lcpo.values import INT_MAX, shown
@@ -86,6 +86,11 @@ def _env_rules(env: AnyEnv) -> Rules:
     yield from _spec_rules(spec)
     by_step = "spec.contiguous_contexts promises a new row at every step"
     yield advance != "episode" or not spec.contiguous_contexts, f"{by_step}, but {advance = }"
+    needed = {"feature_names": spec.obs_size - spec.context.size}
+    for member, count in (needed | {"context_names": spec.context.channels}).items():
+        found = getattr(env, member, None)
+        rule = f"{member} = {shown(found)}: needs {count} names, as a tuple"
+        yield found is None or (isinstance(found, tuple) and len(found) == count), rule
     yield from _host_rules(env) if is_host(env) else _compiled_rules(env)
 
 
@@ -252,7 +257,7 @@ def _agent_rules(agent: AnyAgent, config: Any, spec: Spec) -> Rules:
         program, (after, metrics) = jax.make_jaxpr(
             lambda s, b, k: agent.update(config, spec, s, b, k), return_shape=True
         )(state, batch, key)
-    largest, free = _largest_bytes(program.jaxpr), available_bytes()
+    largest, free = largest_bytes(program.jaxpr), available_bytes()
     rule = (
         f"update makes an array of {largest / 2**30:,.1f} GiB, {(free or 0) / 2**30:.1f} GiB are "
         "free: make the sizes in its config smaller, such as rollout length or batch size"
@@ -274,19 +279,6 @@ def _agent_rules(agent: AnyAgent, config: Any, spec: Spec) -> Rules:
         yield shape == (), f"metric {name!r} has shape {shape}: needs a scalar"
         real = any(jnp.issubdtype(value.dtype, x) for x in (jnp.floating, jnp.integer, jnp.bool_))
         yield real, f"metric {name!r} is {value.dtype}: needs a real number"
-
-
-def _largest_bytes(program: Any) -> int:
-    """Size of the largest array in a jaxpr, and in those within it."""
-    found = [*program.invars, *program.constvars]
-    inner = []
-    for step in program.eqns:
-        found += step.outvars
-        for value in step.params.values():
-            parts = value if isinstance(value, (tuple, list)) else [value]
-            inner += [p for p in (getattr(p, "jaxpr", p) for p in parts) if hasattr(p, "eqns")]
-    sizes = [x.aval.size * getattr(x.aval.dtype, "itemsize", 4) for x in found]
-    return max([0, *sizes, *map(_largest_bytes, inner)])
 
 
 def _same_rules(before: Any, after: Any, what: str) -> Rules:

@@ -7,20 +7,24 @@ environments are examined as host worlds.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from lcpo.contexts.refs import TraceRef
 from lcpo.core import scales
-from lcpo.envs.base import AnyEnv, WorldError, is_host, notes_of, obs_layout
-from lcpo.envs.compiled_worlds import open_worlds
+from lcpo.envs.base import AnyEnv, is_host, notes_of, obs_layout
+from lcpo.envs.entries import entry_rows, obs_entries
+from lcpo.errors import InputError
 from lcpo.gym.from_gym import GymnasiumEnv
 from lcpo.run.plan.check import check_env
-from lcpo.types import Step
+from lcpo.study.advice.trial import Broken, Play, play
+from lcpo.study.report.tables import Table
 
 NUM_STEPS = 1000
+SEEDS = (0, 1, 2)
 
 
 class Finding(NamedTuple):
@@ -33,131 +37,79 @@ class Finding(NamedTuple):
 _ok, _note, _problem = (partial(Finding, level) for level in ("ok", "note", "problem"))
 
 
-class Play(NamedTuple):
-    """What happened in N worlds."""
+def examine(
+    env: AnyEnv,
+    name: str = "the environment",
+    trace: TraceRef | None = None,
+    num_steps: int = NUM_STEPS,
+) -> Iterator[Finding]:
+    """Findings, the most basic first; a problem that prevents further checks is the last.
 
-    starts: np.ndarray  # [N, F], features after the first reset
-    steps: Any  # a Step, leaves [T, N, ...]
-    resets_touch_others: bool
-
-
-class Broken(Exception):
-    """The environment cannot be examined further; the text says why."""
-
-
-def examine(env: AnyEnv, name: str = "the environment") -> Iterator[Finding]:
-    """Findings, the most basic first; a problem that prevents further checks is the last."""
+    `trace`: contexts to play with, and the names of its channels; None: noise.
+    """
     try:
         if isinstance(env, GymnasiumEnv):
             yield from _gymnasium_check(env)
-        yield from _check_shapes(env, name)
-        play = _play(env, seeds=(0, 1, 2))
-        yield _ok(f"{NUM_STEPS:,} steps of 3 worlds: finite numbers of the right shapes")
-        yield from _check_episodes(play)
-        scale = _out_of_scale(play)
+        _check_shapes(env, name)
+        rows = _rows(env, name, trace, num_steps)
+        yield from _describe(env, trace)
+        found = play(env, SEEDS, num_steps, rows)
+        yield _ok(f"{num_steps:,} steps of 3 worlds: finite numbers of the right shapes")
+        yield from _check_episodes(found)
+        scale = _out_of_scale(found)
         yield _note(scale) if scale else _ok("observations are of a size that networks learn from")
-        yield from _check_determinism(env, play)
-        yield from _check_context(env, play)
+        yield from _check_determinism(env, found, rows)
+        yield from _check_context(env, found)
         if is_host(env):
             yield from _check_saving(env)
     except Broken as broken:
         yield _problem(str(broken))
 
 
-def _check_shapes(env: AnyEnv, name: str) -> Iterator[Finding]:
+def _check_shapes(env: AnyEnv, name: str) -> None:
     try:
         check_env(env, name)
-        spec = env.spec
     except ValueError as error:
         raise Broken(str(error)) from error
     except Exception as error:
         raise Broken(f"{name} raised {type(error).__name__}: {error}") from error
-    kind = "host" if is_host(env) else "compiled"
-    context = spec.context
+
+
+def _describe(env: AnyEnv, trace: TraceRef | None) -> Iterator[Finding]:
+    kind, spec = "host" if is_host(env) else "compiled", env.spec
+    context, actions = spec.context, spec.actions
+    table = layout_table(env, trace.describe().names if trace else ()).to_text()
     yield _ok(
         f"{kind} environment: {spec.obs_size} observation entries, of which {context.size} context "
-        f"({context.channels} channels, {context.lags} values of each); actions {spec.num_actions}",
+        f"({context.channels} channels, {context.lags} values of each); {actions}\n\n{table}",
     )
     for note in notes_of(env):
         yield _note(note)
 
 
-def _play(
-    env: AnyEnv, seeds: Sequence[int], context: float | None = None, num_steps: int | None = None
-) -> Play:
-    """Play with random actions, the same each time; `context`: a constant, instead of noise."""
-    num_steps = num_steps or NUM_STEPS
-    spec, layout = env.spec, obs_layout(env.spec, env.advance)
-    count, size = len(seeds) * spec.num_worlds, layout.num_features
-    rng = np.random.default_rng(0)
-    contexts = rng.normal(size=(num_steps, 1, layout.channels)).astype(np.float32)
-    if context is not None:
-        contexts[:] = context
-    shape = (num_steps, 1, spec.action_size)
-    actions = rng.integers(np.array(spec.num_actions), size=shape).astype(np.int32)
-    each = [seed * spec.num_worlds + w for seed in seeds for w in range(spec.num_worlds)]
-    worlds = open_worlds(env, each, threads=1)
-    try:
-        starts = _call("reset", size, worlds.reset, np.ones(count, bool))
-        steps, touched = [], False
-        for t, inputs in enumerate(zip(actions, contexts, strict=True), 1):
-            of_all_worlds = (np.broadcast_to(x, (count, x.shape[1])).copy() for x in inputs)
-            step = _call(f"step {t}", size, worlds.step, *of_all_worlds)
-            steps.append(step)
-            ended = step.terminated | step.truncated
-            if ended.any():
-                fresh = _call(f"reset after step {t}", size, worlds.reset, ended)
-                touched |= bool((fresh[~ended] != step.obs[~ended]).any())
-    finally:
-        worlds.close()
-    fields: Any = zip(*(step[:6] for step in steps), strict=True)
-    stacked: Any = [np.stack(x) for x in fields]
-    return Play(starts, Step(*stacked), touched)
+def layout_table(env: AnyEnv, channels: Sequence[str] = ()) -> Table:
+    """What the entries of an observation are; `channels`: names that a trace gives the context."""
+    return Table(["entry", "name", "lag"], entry_rows(obs_entries(env, channels)))
 
 
-def _call(when: str, size: int, function: Callable[..., Any], *arguments: np.ndarray) -> Any:
-    """Call a function of the worlds, and return its answer if that is sound."""
-    try:
-        answer = function(*arguments)
-    except WorldError as error:
-        raise Broken(f"{when}: {error}") from error
-    except Exception as error:
-        raise Broken(f"{when} raised {type(error).__name__}: {error}") from error
-    count = len(arguments[0])
-    if when.startswith("reset"):
-        _check_array(f"{when}: the features", answer, (count, size))
-        return np.asarray(answer)
-    if not isinstance(answer, Step):
-        raise Broken(f"{when} returns a {type(answer).__name__}: needs lcpo.types.Step")
-    _check_array(f"{when}: obs", answer.obs, (count, size))
-    _check_array(f"{when}: reward", answer.reward, (count,))
-    for field in ("terminated", "truncated"):
-        _check_array(f"{when}: {field}", getattr(answer, field), (count,), bool)
-    scalars = (np.broadcast_to(x, count) for x in (answer.elapsed, answer.weight))
-    values: Any = [*map(np.asarray, answer[:4]), *scalars]
-    return Step(*values)
+def _rows(env: AnyEnv, name: str, trace: TraceRef | None, num_steps: int) -> np.ndarray | None:
+    """Contexts [num_steps, channels] from the trace, which begins again at its end."""
+    if trace is None:
+        return None
+    if env.advance == "own":
+        raise InputError(f"environment {name!r} takes no trace, got {trace!r}: leave it out")
+    rows, channels = trace.load(num_steps if trace.any_length else None), env.spec.context.channels
+    if rows.shape[1] != channels:
+        raise InputError(f"trace {trace!r} has {rows.shape[1]} columns, {name!r} needs {channels}")
+    return rows[np.arange(num_steps) % len(rows)]
 
 
-def _check_array(what: str, value: Any, shape: tuple[int, ...], dtype: type | None = None) -> None:
-    value = np.asarray(value)
-    if value.shape != shape:
-        raise Broken(f"{what} has shape {list(value.shape)}: needs {list(shape)}, a row per world")
-    if dtype is not None and value.dtype != dtype:
-        raise Broken(f"{what} is {value.dtype}: needs {dtype.__name__}")
-    bad = np.argwhere(~np.isfinite(value))
-    if len(bad):
-        place = bad[0].tolist()
-        entry = f"entry {place[1:]}" if place[1:] else "that"
-        where = f"{entry} of world {place[0]}"
-        raise Broken(f"{what}: {where} is {value[tuple(place)]}: needs finite numbers")
-
-
-def _check_episodes(play: Play) -> Iterator[Finding]:
-    steps = play.steps
+def _check_episodes(found: Play) -> Iterator[Finding]:
+    steps = found.steps
     ended = steps.terminated | steps.truncated
     if not ended.any():
         yield _note(
-            f"no episode ended in {NUM_STEPS:,} steps: returns are of episodes that end; where "
+            f"no episode ended in {len(ended):,} steps: returns are of episodes that end; where "
             "none does, the mean reward per step counts; truncate long ones (truncated, not "
             "terminated)"
         )
@@ -167,39 +119,40 @@ def _check_episodes(play: Play) -> Iterator[Finding]:
     both = int((steps.terminated & steps.truncated).sum())
     if both:
         yield _note(f"{both} were both: they count as terminated")
-    if play.resets_touch_others:
+    if found.resets_touch_others:
         yield _problem("reset(mask) changed worlds outside the mask: reset those alone")
 
 
-def _out_of_scale(play: Play) -> str | None:
-    columns = scales.out_of_scale(play.steps.obs)
+def _out_of_scale(found: Play) -> str | None:
+    columns = scales.out_of_scale(found.steps.obs)
     if not columns:
         return None
     return (
-        f"observation entry {scales.ranges(play.steps.obs, columns)} is out of scale with random "
+        f"observation entry {scales.ranges(found.steps.obs, columns)} is out of scale with random "
         "actions, and networks learn badly from it: --normalise running scales all entries, or "
         "scale them in the environment"
     )
 
 
-def scale_finding(env: AnyEnv, num_steps: int = 200) -> str | None:
+def scale_finding(env: AnyEnv) -> str | None:
     """Entries of the environment's observations that are out of scale, found by a short play."""
     try:
-        return _out_of_scale(_play(env, seeds=(0,), num_steps=num_steps))
+        return _out_of_scale(play(env, (0,), num_steps=200))
     except Exception:  # it has run before: a failure now is not what was asked
         return None
 
 
-def _check_determinism(env: AnyEnv, play: Play) -> Iterator[Finding]:
-    again, alone = _play(env, seeds=(0, 1, 2)), _play(env, seeds=(1,))
-    if not _same((play.starts, *play.steps[:6]), (again.starts, *again.steps[:6])):
+def _check_determinism(env: AnyEnv, found: Play, rows: np.ndarray | None) -> Iterator[Finding]:
+    num_steps = len(found.steps.reward)
+    again, alone = (play(env, seeds, num_steps, rows) for seeds in (SEEDS, SEEDS[1:2]))
+    if not _same((found.starts, *found.steps[:6]), (again.starts, *again.steps[:6])):
         yield _problem(
             "the same seeds and actions gave another course: draw all random numbers from the "
             "seed (Gymnasium: self.np_random)"
         )
         return
     mine = slice(env.spec.num_worlds, 2 * env.spec.num_worlds)
-    second = (play.starts[mine], *(x[:, mine] for x in play.steps[:6]))
+    second = (found.starts[mine], *(x[:, mine] for x in found.steps[:6]))
     if not _same(second, (alone.starts, *alone.steps[:6])):
         yield _problem(
             "a world went another way alone than beside others: worlds must share nothing that "
@@ -207,7 +160,7 @@ def _check_determinism(env: AnyEnv, play: Play) -> Iterator[Finding]:
         )
     else:
         yield _ok("the same seed gives the same course, alone and beside other worlds")
-    if (play.starts == play.starts[0]).all():
+    if (found.starts == found.starts[0]).all():
         yield _note("all seeds begin with the same observation")
 
 
@@ -216,7 +169,7 @@ def _same(these: Any, those: Any) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(these, those, strict=True))
 
 
-def _check_context(env: AnyEnv, play: Play) -> Iterator[Finding]:
+def _check_context(env: AnyEnv, found: Play) -> Iterator[Finding]:
     spec = env.spec
     if spec.context.size == 0:
         yield _note(
@@ -225,14 +178,14 @@ def _check_context(env: AnyEnv, play: Play) -> Iterator[Finding]:
         )
         return
     if env.advance == "own":
-        entries = play.steps.obs[..., spec.context.start :]
+        entries = found.steps.obs[..., spec.context.start :]
         if (entries == entries[0]).all():
-            still = f"the context did not change in {NUM_STEPS:,} steps"
+            still = f"the context did not change in {len(entries):,} steps"
             yield _problem(f"{still}: is it at the place that was declared?")
         else:
             yield _ok(f"the context moves, from {entries.min():.3g} to {entries.max():.3g}")
         return
-    calm, windy = _play(env, (0,), context=0.0), _play(env, (0,), context=1.0)
+    calm, windy = (play(env, (0,), len(found.steps.reward), context) for context in (0.0, 1.0))
     if _same(calm.steps[:4], windy.steps[:4]):
         yield _problem(
             "contexts of 0 and of 1 gave the same course: step must use the context that it is "
