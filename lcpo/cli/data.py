@@ -12,6 +12,8 @@ from rich.progress import Progress
 from lcpo import contexts
 from lcpo.cli import flags, show
 from lcpo.cli.flags import Option
+from lcpo.contexts import copies
+from lcpo.errors import InputError
 from lcpo.values import file_name
 
 COLUMNS = Option("columns", str | None, "Columns of a file, names or numbers from 1.", None)
@@ -34,18 +36,28 @@ def trace(arguments: list[str]) -> None:
     from lcpo.study.report.trace_figure import load, plot_traces, trace_summary
 
     paper = ("1", "2", "3", "4")
+    how = "How a copy of a file fills empty cells; default: they are an error."
+    every = "Interval of the rows in a copy, as in 15min; each row is the mean over its interval."
+    factors = "Factors on the channels of a copy, as in 0.001,1,5; or one for all."
+    copy = "CSV file for a copy with --columns, --every, --fill and --scale; the table shows it."
     options = flags.parse(
         "trace",
         arguments,
         [
             Option("names", tuple[str, ...], "Names or files.", paper, is_positional=True),
             COLUMNS,
+            Option("every", str | None, every, None),
+            Option("fill", copies.Fill | None, how, None),
+            Option("scale", str | None, factors, None),
+            Option("write", Path | None, copy, None),
             Option("out", Path, "Picture to write.", Path("trace.png")),
             ROWS,
         ],
     )
     check_path(options.out, "lcpo trace")
     names = [contexts.compose(name, options.columns) for name in options.names]
+    if options.write is not None or options.every or options.fill or options.scale:
+        names = [_copy(names, options)]
     rows, numbers = [], ("mean", "std", "min", "max")
     held = []  # rows that somebody holds are loaded once
     for name in names:
@@ -60,6 +72,27 @@ def trace(arguments: list[str]) -> None:
     show.table(Table(columns, rows))
     plot_traces(names, options.out, options.rows)
     print(f"wrote {options.out}")
+
+
+def _copy(names: list[contexts.TraceRef], options: Any) -> contexts.TraceRef:
+    """Write a copy of a trace file, and say what has changed; returns the copy."""
+    from lcpo.run.store.outputs import check_file
+    from lcpo.study.report.output import write_bytes
+
+    if options.write is None:
+        raise InputError(
+            "--every, --fill and --scale change a copy: name it, as in --write new.csv"
+        )
+    if len(names) != 1 or options.write.suffix != ".csv":
+        raise InputError(f"--write {options.write}: needs one file, and a name that ends in .csv")
+    check_file(options.write, "lcpo trace", lambda path: False)
+    scale = () if options.scale is None else copies.read_scale(options.scale)
+    made = copies.make(names[0], options.fill, options.every, scale)
+    write_bytes(options.write, made.content)
+    for note in made.notes:
+        show.note(f"{names[0]}: {note}")
+    print(f"wrote {options.write}")
+    return contexts.TraceRef.parse(options.write)
 
 
 def calibrate(arguments: list[str]) -> None:

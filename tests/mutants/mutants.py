@@ -1368,7 +1368,7 @@ MUTANTS = (
         (f"{COLUMNS}what_is_no_time_stays",), "a context is left out for its name alone",
     ),
     Mutant(
-        "columns-in-the-order-of-the-file", "lcpo/contexts/files.py",
+        "columns-in-the-order-of-the-file", "lcpo/contexts/readers.py",
         "every = len(kept) == count and kept == sorted(kept)",
         "every = len(kept) == count",
         (f"{COLUMNS}columns_in_the_order_asked_for",), "columns are not in the order asked for",
