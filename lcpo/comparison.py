@@ -18,6 +18,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.outputs import check_runs_folder
 from lcpo.run.store.results import Result, load_results
 from lcpo.study.advice.findings import run_findings
+from lcpo.study.advice.learned import learning_warnings
 from lcpo.study.measure import compare as rows
 from lcpo.study.report import html, report
 from lcpo.study.report.document import setting
@@ -37,8 +38,8 @@ class Comparison:
     summary: rows.Summary
     """The numbers of the table, with their intervals."""
     warnings: tuple[str, ...]
-    """What is odd about the runs: a constraint that never acts, or acts on noise; actions that were
-    mostly random; observations or contexts out of scale."""
+    """What is odd about the runs: a learner below a baseline, or with few updates; a constraint
+    that never acts, or acts on noise; mostly random actions; inputs out of scale."""
     out: Path
     files: tuple[Path, ...] = ()
     """That were written beside the runs: tables, curves, a page."""
@@ -189,4 +190,5 @@ def gather(
     if write:
         files = [*report.write_report(summary, results, out, command)]
         files.append(html.write_page(out, by="lcpo compare"))
-    return Comparison(results, summary, tuple(run_findings(finished)), out, tuple(files))
+    warnings = (*learning_warnings(summary, finished), *run_findings(finished))
+    return Comparison(results, summary, warnings, out, tuple(files))

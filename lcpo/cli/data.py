@@ -97,33 +97,63 @@ def _copy(names: list[contexts.TraceRef], options: Any) -> contexts.TraceRef:
 
 def calibrate(arguments: list[str]) -> None:
     """Distances between contexts, activity of the constraint by sigma, a suggested sigma."""
+    from lcpo import config as configs
+    from lcpo.cli.runs import trace_of
+    from lcpo.run.plan.job import Setup, find_env
     from lcpo.study.advice import calibrate as study
+    from lcpo.study.advice import seen
     from lcpo.study.report.figures import check_path
 
+    env = flags.peek(arguments, "env", "")
+    default_env = configs.make(find_env(env), {}) if env else None
+    of_env = "Environment of the runs: its context or trace, scale, lags and rollout length."
+    lags = "Values of each channel in an observation; default: the environment's, or 3."
     options = flags.parse(
         "calibrate",
         arguments,
         [
-            Option("trace", str, "Name or file."),
+            Option("trace", str | None, "Name or file; default: the environment's.", None),
+            Option("env", str | None, of_env, None),
             COLUMNS,
             Option("repeat", bool, "Repeat a trace that has fewer rows than --rows.", False),
             Option("hold", bool, "Hold the last row of a trace with fewer than --rows.", False),
             Option("out", Path, "Picture to write.", Path("calibrate.png")),
-            Option("scale", float, "The trace is multiplied by this.", 1.0),
-            Option("rollout_length", int, "Interactions per update.", 200),
-            Option("lags", int, "Values of each channel in an observation.", 3),
+            Option("scale", str | None, "Factor on the trace, or one for each channel.", None),
+            Option("normalise", str | None, "As in `lcpo train`, for an environment.", None),
+            Option("rollout_length", int | None, "Interactions per update; default: 200.", None),
+            Option("lags", int | None, lags, None),
             ROWS,
+            *(flags.config_fields(default_env, "env.") if env else []),
         ],
     )
     check_path(options.out, "lcpo calibrate")
-    name = contexts.compose(
-        options.trace, options.columns, repeat=options.repeat, hold=options.hold
-    )
-    lookback = study.Lookback(options.rollout_length, options.lags)
-    found = study.calibrate(name, lookback=lookback, scale=options.scale, rows=options.rows)
-    for note in name.notes():
+    source: Any = trace_of(options)
+    scale = None if options.scale is None else copies.read_scale(options.scale)
+    given = {"rollout_length": options.rollout_length, "lags": options.lags}
+    given = {name: value for name, value in given.items() if value is not None}
+    if env:
+        changes = flags.config_changes(options, default_env, "env.")
+        job = seen.plan_for(
+            env, source, options.rows, None if scale is None else 1.0, changes, options.normalise,
+            given,
+        )  # fmt: skip
+        source, lookback, rows = seen.rows_of(job), seen.lookback_of(job), None
+    elif source is None:
+        raise InputError("no contexts to calibrate with: give --trace, or --env")
+    elif options.normalise is not None:
+        raise InputError("--normalise is for the context of an environment: give --env, too")
+    else:
+        job, lookback, rows = None, study.Lookback(**given), options.rows
+    factors = (1.0,) if scale is None else scale
+    found = study.calibrate(source, None, lookback, factors, rows)
+    shorter = None
+    if found.suggested is None:
+        shorter = study.shorter_rollout(source, lookback, factors, rows)
+    if job is not None:
+        found = seen.describe(found, job)
+    for note in Setup(job).notes if job else source.notes():
         show.note(note)
-    print(study.summary(found), flush=True)  # drawing takes longer than all of it
+    print(study.summary(found, shorter), flush=True)  # drawing takes longer than all of it
     study.plot(found, options.out)
     print(f"wrote {options.out}")
 
