@@ -59,8 +59,12 @@ def make(
     empty = np.isnan(values)
     if empty.any():
         if fill is None:
-            row, column = np.argwhere(empty)[0]
-            at = f"row {row + 1}" if clock is None or times is None else clock.shown(times[row])
+            row, column = np.argwhere(empty)[0].tolist()
+            at = (
+                f"row {row + 1}"
+                if clock is None or times is None
+                else clock.shown(float(times[row]))
+            )
             raise InputError(
                 f"{trace.source}: column {names[column]!r} has no value at {at} "
                 f"({int(empty.sum()):,} such cells): choose how to fill them: --fill previous or "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -76,8 +77,8 @@ def test_parquet_has_gaps_too(tmp_path: Path) -> None:
     assert "1 gap (1 rows missing" in told  # the median of 1 and 7 days is 4
 
 
-def copied(name: str, folder: Path, **how: object) -> np.ndarray:
-    made = copies.make(TraceRef.parse(name), **how)  # pyright: ignore[reportArgumentType]
+def copied(name: str, folder: Path, **how: Any) -> np.ndarray:
+    made = copies.make(TraceRef.parse(name), **how)
     (folder / "copy.csv").write_bytes(made.content)
     assert contexts.get(str(folder / "copy.csv")).dtype == np.float32
     return contexts.get(str(folder / "copy.csv"))
@@ -128,13 +129,14 @@ def test_copies_that_cannot_be_had(tmp_path: Path, how: dict, says: str) -> None
 
 
 def test_other_files_that_cannot_be_copied(tmp_path: Path) -> None:
-    for text, how, says in (
+    cases: list[tuple[str, Any, str]] = [
         ("x\n1\n2\n", {"every": "1h"}, "has no column of times"),
         ("time,x\n1,1\n2,2\n", {"every": "1h"}, "a number in the unit of column 'time'"),
         ("x,y\n1,\n2,\n", {"fill": "linear"}, "column 'y' has no value at all"),
         ("x\n1\n1_0\n", {"fill": "linear"}, "line 3, column 1 .* is '1_0': needs numbers"),
         ("x\n1\ninf\n", {"fill": "linear"}, "is 'inf': every entry must be finite"),
-    ):
+    ]
+    for text, how, says in cases:
         with pytest.raises(InputError, match=says):
             copies.make(TraceRef.parse(file(tmp_path, text)), **how)
     for name in ("revisit", f"{file(tmp_path, GAPS)}+repeat"):

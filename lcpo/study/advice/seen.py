@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from lcpo import config as configs
@@ -88,7 +89,8 @@ def lookback_of(job: Job) -> Lookback:
 def play(env: AnyEnv, steps: int) -> np.ndarray:
     """The context at each step of the first world, [steps, channels], under random actions."""
     spec, count = env.spec, env.spec.num_worlds
-    uniform = np.random.default_rng(0).random((steps, count, spec.action_size), np.float32)
+    size = steps, count, spec.action_size
+    uniform = jnp.asarray(np.random.default_rng(0).random(size, np.float32))
     actions, no_trace = np.asarray(spec.actions.random(uniform)), np.zeros((count, 0), np.float32)
     rows = np.empty((steps, spec.context.channels))
     worlds = open_worlds(env, range(count), threads=1)
