@@ -19,6 +19,7 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.outputs import check_runs_folder
 from lcpo.run.store.results import Result, load_results
 from lcpo.study.advice.findings import run_findings
+from lcpo.study.advice.learned import learning_warnings
 from lcpo.study.measure import compare as rows
 from lcpo.study.measure.traces import summarise_traces
 from lcpo.study.report import html, report
@@ -39,8 +40,8 @@ class Comparison:
     summary: rows.Summary
     """The numbers of the table, with their intervals."""
     warnings: tuple[str, ...]
-    """What is odd about the runs: a constraint that never acts, or acts on noise; actions that were
-    mostly random; observations or contexts out of scale."""
+    """What is odd about the runs: a learner below a baseline, or with few updates; a constraint
+    that never acts, or acts on noise; mostly random actions; inputs out of scale."""
     out: Path
     files: tuple[Path, ...] = ()
     """That were written beside the runs: tables, curves, a page."""
@@ -201,7 +202,7 @@ def gather(
     if not finished:
         return None
     summary = summarise_traces(results, warmup)
-    warnings, files = tuple(run_findings(finished)), []
+    warnings, files = (*learning_warnings(summary, finished), *run_findings(finished)), []
     if write:
         files = [*report.write_report(summary, results, out, command, warnings)]
         files.append(html.write_page(out, by="lcpo compare"))

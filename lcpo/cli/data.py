@@ -12,6 +12,8 @@ from rich.progress import Progress
 from lcpo import contexts
 from lcpo.cli import flags, show
 from lcpo.cli.flags import Option
+from lcpo.contexts import copies
+from lcpo.errors import InputError
 from lcpo.values import file_name
 
 COLUMNS = Option("columns", str | None, "Columns of a file, names or numbers from 1.", None)
@@ -34,18 +36,28 @@ def trace(arguments: list[str]) -> None:
     from lcpo.study.report.trace_figure import load, plot_traces, trace_summary
 
     paper = ("1", "2", "3", "4")
+    how = "How a copy of a file fills empty cells; default: they are an error."
+    every = "Interval of the rows in a copy, as in 15min; each row is the mean over its interval."
+    factors = "Factors on the channels of a copy, as in 0.001,1,5; or one for all."
+    copy = "CSV file for a copy with --columns, --every, --fill and --scale; the table shows it."
     options = flags.parse(
         "trace",
         arguments,
         [
             Option("names", tuple[str, ...], "Names or files.", paper, is_positional=True),
             COLUMNS,
+            Option("every", str | None, every, None),
+            Option("fill", copies.Fill | None, how, None),
+            Option("scale", str | None, factors, None),
+            Option("write", Path | None, copy, None),
             Option("out", Path, "Picture to write.", Path("trace.png")),
             ROWS,
         ],
     )
     check_path(options.out, "lcpo trace")
     names = [contexts.compose(name, options.columns) for name in options.names]
+    if options.write is not None or options.every or options.fill or options.scale:
+        names = [_copy(names, options)]
     rows, numbers = [], ("mean", "std", "min", "max")
     held = []  # rows that somebody holds are loaded once
     for name in names:
@@ -62,35 +74,86 @@ def trace(arguments: list[str]) -> None:
     print(f"wrote {options.out}")
 
 
+def _copy(names: list[contexts.TraceRef], options: Any) -> contexts.TraceRef:
+    """Write a copy of a trace file, and say what has changed; returns the copy."""
+    from lcpo.run.store.outputs import check_file
+    from lcpo.study.report.output import write_bytes
+
+    if options.write is None:
+        raise InputError(
+            "--every, --fill and --scale change a copy: name it, as in --write new.csv"
+        )
+    if len(names) != 1 or options.write.suffix != ".csv":
+        raise InputError(f"--write {options.write}: needs one file, and a name that ends in .csv")
+    check_file(options.write, "lcpo trace", lambda path: False)
+    scale = () if options.scale is None else copies.read_scale(options.scale)
+    made = copies.make(names[0], options.fill, options.every, scale)
+    write_bytes(options.write, made.content)
+    for note in made.notes:
+        show.note(f"{names[0]}: {note}")
+    print(f"wrote {options.write}")
+    return contexts.TraceRef.parse(options.write)
+
+
 def calibrate(arguments: list[str]) -> None:
     """Distances between contexts, activity of the constraint by sigma, a suggested sigma."""
+    from lcpo import config as configs
+    from lcpo.cli.runs import trace_of
+    from lcpo.run.plan.job import Setup, find_env
     from lcpo.study.advice import calibrate as study
+    from lcpo.study.advice import seen
     from lcpo.study.report.figures import check_path
 
+    env = flags.peek(arguments, "env", "")
+    default_env = configs.make(find_env(env), {}) if env else None
+    of_env = "Environment of the runs: its context or trace, scale, lags and rollout length."
+    lags = "Values of each channel in an observation; default: the environment's, or 3."
     options = flags.parse(
         "calibrate",
         arguments,
         [
-            Option("trace", str, "Name or file."),
+            Option("trace", str | None, "Name or file; default: the environment's.", None),
+            Option("env", str | None, of_env, None),
             COLUMNS,
             Option("repeat", bool, "Repeat a trace that has fewer rows than --rows.", False),
             Option("hold", bool, "Hold the last row of a trace with fewer than --rows.", False),
             Option("out", Path, "Picture to write.", Path("calibrate.png")),
-            Option("scale", float, "The trace is multiplied by this.", 1.0),
-            Option("rollout_length", int, "Interactions per update.", 200),
-            Option("lags", int, "Values of each channel in an observation.", 3),
+            Option("scale", str | None, "Factor on the trace, or one for each channel.", None),
+            Option("normalise", str | None, "As in `lcpo train`, for an environment.", None),
+            Option("rollout_length", int | None, "Interactions per update; default: 200.", None),
+            Option("lags", int | None, lags, None),
             ROWS,
+            *(flags.config_fields(default_env, "env.") if env else []),
         ],
     )
     check_path(options.out, "lcpo calibrate")
-    name = contexts.compose(
-        options.trace, options.columns, repeat=options.repeat, hold=options.hold
-    )
-    lookback = study.Lookback(options.rollout_length, options.lags)
-    found = study.calibrate(name, lookback=lookback, scale=options.scale, rows=options.rows)
-    for note in name.notes():
+    source: Any = trace_of(options)
+    scale = None if options.scale is None else copies.read_scale(options.scale)
+    given = {"rollout_length": options.rollout_length, "lags": options.lags}
+    given = {name: value for name, value in given.items() if value is not None}
+    if env:
+        changes = flags.config_changes(options, default_env, "env.")
+        job = seen.plan_for(
+            env, source, options.rows, None if scale is None else 1.0, changes, options.normalise,
+            given,
+        )  # fmt: skip
+        source, lookback, rows = seen.rows_of(job), seen.lookback_of(job), None
+    elif source is None:
+        raise InputError("no contexts to calibrate with: give --trace, or --env")
+    elif options.normalise is not None:
+        raise InputError("--normalise is for the context of an environment: give --env, too")
+    else:
+        job, lookback, rows = None, study.Lookback(**given), options.rows
+    factors = (1.0,) if scale is None else scale
+    found = study.calibrate(source, None, lookback, factors, rows)
+    shorter = None
+    if found.suggested is None:
+        shorter = study.shorter_rollout(source, lookback, factors, rows)
+    if job is not None:
+        found = seen.describe(found, job)
+    for note in Setup(job).notes if job else source.notes():
         show.note(note)
-    print(study.summary(found), flush=True)  # drawing takes longer than all of it
+    print(study.summary(found, shorter), flush=True)  # drawing takes longer than all of it
     study.plot(found, options.out)
     print(f"wrote {options.out}")
 

@@ -62,14 +62,14 @@ def _place(name: str, names: Sequence[str], count: int, file: object) -> int:
     raise InputError(unknown("column", name, names, of=str(file)))
 
 
-def _is_named_time(name: str) -> bool:
+def is_named_time(name: str) -> bool:
     """Whether a column is called as times are: time, timestamp, unix_time, Date (UTC)."""
     return _TIME.search(name.lower()) is not None
 
 
 def is_time_text(cell: str, name: str) -> bool:
     """Whether a cell of text is a time: an ISO date or time, also with slashes, or called so."""
-    if _is_named_time(name):
+    if is_named_time(name):
         return True
     for kind in (datetime.datetime, datetime.date, datetime.time):
         with contextlib.suppress(ValueError):
@@ -80,6 +80,6 @@ def is_time_text(cell: str, name: str) -> bool:
 
 def counts_time(values: np.ndarray, names: Sequence[str]) -> bool:
     """Whether the first of several columns is a time: by its name, and it only goes up."""
-    if len(names) < 2 or not _is_named_time(names[0]):
+    if len(names) < 2 or not is_named_time(names[0]):
         return False
     return bool(np.all(np.diff(values[:, 0]) > 0))

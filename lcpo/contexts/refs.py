@@ -23,6 +23,7 @@ from lcpo import values as plain_values
 from lcpo.archives import digest
 from lcpo.contexts import columns, families, files, fractions
 from lcpo.contexts.catalogue import TRACES, Trace
+from lcpo.contexts.clock import gap_note, read_clock
 from lcpo.contexts.families import FAMILIES, FAMILY
 from lcpo.contexts.generators import Switches
 from lcpo.errors import InputError
@@ -117,13 +118,15 @@ class TraceRef:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of it: which columns of a file are left out."""
-        time: tuple[str, ...] = ()
+        """What a user should know of a file: the columns that are left out, and gaps in time."""
+        found: list[str] = []
         with contextlib.suppress(InputError):  # a missing file is reported where rows are needed
-            time = self.describe().time if self.is_file else ()
-        named = " and ".join(repr(column) for column in time)
-        note = f"{self}: column {named} is the time, and left out; --columns chooses"
-        return (note,) if time else ()
+            if self.is_file and (time := self.describe().time):
+                named = " and ".join(repr(column) for column in time)
+                found.append(f"column {named} is the time, and left out; --columns chooses")
+            if self.is_file and (clock := read_clock(self.source)):
+                found += filter(None, [gap_note(clock, self.source)])
+        return tuple(f"{self}: {note}" for note in found)
 
     @property
     def has_switches(self) -> bool:

@@ -1,4 +1,4 @@
-"""The command line that repeats a run."""
+"""The command lines that repeat a run, and calibrate sigma for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lcpo import config as configs
 from lcpo.agents import AGENTS, constant, find_agent, presets
 from lcpo.contexts import paper
 from lcpo.envs import ENVS
-from lcpo.run.plan.job import Job
+from lcpo.run.plan.job import Job, find_env
 
 
 def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
@@ -30,15 +30,26 @@ def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
     words += ["--steps", str(job.steps)]
     if job.training:
         words += ["--training-steps", str(job.training.get("steps"))]
-    if job.normalise:
-        rule = job.normalise
-        words += ["--normalise", rule if isinstance(rule, str) else ",".join(map(str, rule))]
+    words += _normalise(job)
     chosen = ",".join(map(str, seeds or [job.seed]))
     words += ["--seeds", chosen if "," in chosen else f"{chosen},"]  # one alone would be a number
     words += _changes("", job.config, _agent_defaults(job))
     known = configs.to_json(configs.make(ENVS[job.env], {})) if job.env in ENVS else {}
     words += _changes("env.", job.env_config, known)
     return shlex.join(words)
+
+
+def calibrate_command(job: Job) -> str:
+    """`lcpo calibrate ...` for the environment of a run. It is imported, as the run did."""
+    words = ["lcpo", "calibrate", "--env", job.env, *_normalise(job)]
+    default = configs.to_json(configs.make(find_env(job.env), {}))
+    return shlex.join([*words, *_changes("env.", job.env_config, default)])
+
+
+def _normalise(job: Job) -> list[str]:
+    rule = job.normalise
+    text = rule if isinstance(rule, str) else ",".join(map(str, rule or ()))
+    return ["--normalise", text] if rule else []
 
 
 def _agent_defaults(job: Job) -> Mapping[str, Any]:

@@ -378,15 +378,15 @@ def test_parquet_without_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("wx,wy\n1,2\n3,abc\n", "line 3, column 2 is 'abc': needs numbers separated by commas"),
+    ("wx,wy\n1,2\n3,abc\n", r"line 3, column 2 \('wy'\) is 'abc': needs numbers separated"),
     ("1,abc\n3,4\n", "line 1, column 2 is 'abc'"),
     ("1,2\n\n3,nan\n", "line 3, column 2 is 'nan': every entry must be finite"),
     ("1,2\n3,4\n-inf,5\n", "line 3, column 1 is '-inf': every entry must be finite"),
-    ("1,2\n3,\n", "line 2, column 2 is '': needs numbers"),
+    ("1,2\n3,\n", "line 2, column 2 is empty: every entry must be finite; to fill a copy: lcpo "),
     ("wx,wy\n1,2\n3,4,5\n", "line 3 has 3 columns, the lines before it have 2"),
     ("1,2\n3\n", "line 2 has 1 columns, the lines before it have 2"),
     ("wx,wy\n1,2,3\n4,5,6\n", "line 2 has 3 columns, the lines before it have 2"),
-    ("1;2\n3;4\n", "line 2, column 1 is '3;4': needs numbers separated by commas"),
+    ("1;2\n3;4\n", r"line 2, column 1 \('1;2'\) is '3;4': needs numbers separated by commas"),
     ("1,2\n1_0,3\n", "line 2, column 1 is '1_0'"),
     ("1,2\n3,1e300\n", r"row 2, column 2 \(counted from 1\) is 1e\+300: .* float32"),
     ("wx,wy\n", "holds no rows"),

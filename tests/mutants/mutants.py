@@ -9,6 +9,8 @@ REPLAY = "tests/core/test_replay.py::test_"
 CHANGES = "tests/core/test_changepoint.py::test_"
 FRACTIONS = "tests/contexts/test_fractions.py::test_"
 COLUMNS = "tests/contexts/test_columns.py::test_"
+COPIES = "tests/contexts/test_copies.py::test_"
+LEARNED = "tests/study/test_learned.py::test_"
 PAPER_TABLES = "tests/study/test_paper_tables.py::test_"
 STUDIES = "tests/study/test_studies.py::test_"
 OOD_VS_CPD = "tests/study/test_ood_vs_cpd.py::test_"
@@ -1414,7 +1416,7 @@ MUTANTS = (
         (f"{COLUMNS}what_is_no_time_stays",), "a context is left out for its name alone",
     ),
     Mutant(
-        "columns-in-the-order-of-the-file", "lcpo/contexts/files.py",
+        "columns-in-the-order-of-the-file", "lcpo/contexts/readers.py",
         "every = len(kept) == count and kept == sorted(kept)",
         "every = len(kept) == count",
         (f"{COLUMNS}columns_in_the_order_asked_for",), "columns are not in the order asked for",
@@ -1423,6 +1425,47 @@ MUTANTS = (
         "repeat-holds", "lcpo/contexts/refs.py",
         "if ending == REPEAT:", "if not ending:",
         (f"{COLUMNS}after_the_end",), "a trace that should begin again stands still",
+    ),
+    Mutant(
+        "gaps-are-not-counted", "lcpo/contexts/clock.py",
+        "wide, late = apart > WIDE * usual,", "wide, late = apart > 100 * usual,",
+        (f"{COPIES}gaps_in_time_are_counted",), "a context jumps over a gap that nobody is told of",
+    ),
+    Mutant(
+        "filled-from-the-future", "lcpo/contexts/copies.py",
+        'side="right") - 1', 'side="right")',
+        (f"{COPIES}filled",), "an empty cell gets a value that was not known yet",
+    ),
+    Mutant(
+        "intervals-are-sums", "lcpo/contexts/clock.py",
+        "np.divide(total, size, out=means[:, c], where=size > 0)",
+        "np.divide(total, 1, out=means[:, c], where=size > 0)",
+        (f"{COPIES}a_fixed_interval",), "an hour of four rows has four times the price",
+    ),
+    Mutant(
+        "below-doing-nothing", "lcpo/study/advice/learned.py",
+        "if best is not None and ends[label] < ends[best]:",
+        "if best is not None and ends[label] < 2 * ends[best]:",
+        (f"{LEARNED}a_learner_below_a_baseline_is_told",),
+        "a learner that ends below doing nothing is not told",
+    ),
+    Mutant(
+        "few-updates-are-enough", "lcpo/study/advice/learned.py",
+        "FEW = 500", "FEW = 300",
+        (f"{LEARNED}few_updates_are_told_with_the_comparison_to_make",),
+        "a run too short to learn looks like any other",
+    ),
+    Mutant(
+        "noise-of-a-trace-only", "lcpo/study/advice/findings.py",
+        'Setup(job).env.advance == "episode":', 'Setup(job).env.advance != "step":',
+        ("tests/study/test_findings.py::test_the_noise_of_a_gymnasium_context_is_told",),
+        "a sigma below the noise of a Gymnasium context is not told",
+    ),
+    Mutant(
+        "one-scale-for-all", "lcpo/study/advice/calibrate.py",
+        "values * factors.astype(np.float32)", "values * factors[0].astype(np.float32)",
+        ("tests/study/test_calibrate.py::test_scale_by_channel",),
+        "all channels are scaled by the first one's factor",
     ),
     Mutant(
         "noise-is-not-told", "lcpo/study/advice/findings.py",

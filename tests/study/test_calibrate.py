@@ -18,6 +18,7 @@ from lcpo.study.advice.calibrate import (
     calibrate,
     inactivity_warning,
     plot,
+    shorter_rollout,
     summary,
 )
 from lcpo.types import ContextSlice
@@ -127,6 +128,41 @@ def test_no_sigma_where_contexts_are_alike() -> None:
     assert warning is not None
     assert warning.startswith("active in 0.0 % of updates: the contexts of the past differ no more")
     assert "no sigma suggested" in summary(constant)
+    assert "- another context, or a2c: this one never changes" in summary(constant)
+
+
+def test_no_sigma_but_a_next_step() -> None:
+    """A day of 96 rows fits into a rollout: shorter ones see the hours change."""
+    hours = 3.0 * np.sin(2 * np.pi * np.arange(20_000) / 96)[:, None]
+    found = calibrate(hours)
+    assert found.suggested is None
+    length, sigma = shorter_rollout(hours, Lookback(), 1.0) or (0, 0.0)
+    assert length == 50
+    assert calibrate(hours, lookback=Lookback(length)).suggested == sigma
+    text = summary(found, (length, sigma))
+    assert f"- shorter rollouts: --rollout-length 50 suggests sigma = {sigma:g}\n" in text
+    assert "- the agent lcpo-uniform" in text
+    assert shorter_rollout("iid", Lookback(), 1.0, 40_000) is None, "no length helps"
+    assert "shorter" not in summary(found)
+
+
+def test_scale_by_channel() -> None:
+    """A channel of large numbers hides the one that matters, until each has its own factor."""
+    rng = np.random.default_rng(0)
+    price = np.repeat([0.1, 0.4, 0.1, 0.4], 5_000)
+    rows = np.stack([price, 900.0 * rng.normal(size=20_000)], axis=1)
+    raw = calibrate(rows)
+    assert raw.suggested is None
+    hint = "the channels differ in scale (standard deviations: channel 0 0.15, channel 1 900)"
+    assert hint in summary(raw)
+    assert "give all the same weight: --scale 6.7,0.0011, and train on a copy" in summary(raw)
+    assert "weight: --normalise running" in summary(raw._replace(is_own=True))
+    scaled = calibrate(rows, scale=(20.0, 0.0011))
+    assert scaled.suggested is not None
+    assert scaled.noise < scaled.suggested < 6.0
+    assert "contexts times 20, 0.0011" in summary(scaled)
+    assert "differ in scale" not in summary(scaled)
+    np.testing.assert_allclose(scaled.reach, calibrate(rows * [20.0, 0.0011]).reach, rtol=1e-4)
 
 
 def test_warning() -> None:

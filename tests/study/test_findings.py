@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from commands import run
 from gym_examples import Walk  # noqa: F401 - to be found by name
+from gymnasium import spaces
 
 from lcpo.core import scales
 from lcpo.gym import from_gymnasium
@@ -87,3 +90,90 @@ def test_observations_out_of_scale_are_named(monkeypatch: pytest.MonkeyPatch) ->
     assert found("a2c", 0.06, normalise="running") == []
     assert found("a2c", 0.04) == [], "nothing is played"
     assert found("random", 0.06) == []
+
+
+class Busy(gymnasium.Env):
+    """A load of 1, 5 or 9 with noise of 1, each for 400 steps. It goes on through resets."""
+
+    observation_space = spaces.Dict({
+        "load": spaces.Box(-99.0, 99.0, (1,), np.float32),
+        "cost": spaces.Box(-99.0, 99.0, (1,), np.float32),
+    })  # fmt: skip
+    action_space = spaces.Discrete(2)
+    time = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        self.time += 1
+        return self._observe(), 0.0, False, self.time % 50 == 0, {}
+
+    def _observe(self) -> dict[str, np.ndarray]:
+        load = 1.0 + 4.0 * (self.time // 400 % 3) + self.np_random.normal()
+        return {"load": np.array([load], np.float32), "cost": np.zeros(1, np.float32)}
+
+
+def told_of_load(sigma: float, active: float, **more: Any) -> list[str]:
+    """The findings of a run on the environment with a load."""
+    (job,) = plan(
+        "lcpo", f"{__name__}:Busy", trace=None, steps=80_000, seeds=1,
+        env_overrides={"context": "key:load"}, overrides={"sigma": sigma}, **more,
+    )  # fmt: skip
+    result = ended(job, 0.5)
+    result.record["constraint_active"] = np.full(3, active)
+    return run_findings([result, result])
+
+
+COMMAND = f"lcpo calibrate --env {__name__}:Busy"
+
+
+def test_the_noise_of_a_gymnasium_context_is_told() -> None:
+    (text,) = told_of_load(sigma=0.5, active=0.99)
+    assert text.startswith("lcpo: sigma = 0.5 lies below the noise of the context within a rollout")
+    noise = float(text.partition("(")[2].partition(")")[0])
+    assert 2.3 < noise < 3.2, "the 99th percentile of a normal distribution's size"
+    assert text.endswith(f"choose a larger one: {COMMAND} --env.context key:load")
+    assert told_of_load(sigma=4.0, active=0.99) == []
+    scaled = {"normalise": "running"}
+    assert told_of_load(sigma=1.0, active=0.99, **scaled) == [], "in standard deviations"
+    (text,) = told_of_load(sigma=0.5, active=0.99, **scaled)
+    assert "--normalise running" in text
+
+
+def test_a_sigma_that_is_too_large_for_a_gymnasium_context_is_told() -> None:
+    (text,) = told_of_load(sigma=90.0, active=0.0)
+    assert text.startswith(f"lcpo: active in 0.0 % of updates: choose a smaller sigma: {COMMAND}")
+
+
+def test_calibrate_an_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ask = ["calibrate", "--env", f"{__name__}:Busy", "--env.context", "key:load", "--rows", "6000"]
+    assert run(*ask) == 0
+    shown = capsys.readouterr().out
+    assert f"contexts of {__name__}:Busy under random actions: 6,000 steps, 30 updates" in shown
+    sigma = float(shown.partition("suggested sigma = ")[2].split()[0])
+    assert 2.5 < sigma < 4.0, "above the noise, below the distance of the loads"
+    assert run(*ask, "--normalise", "2,10") == 0
+    shown = capsys.readouterr().out
+    assert float(shown.partition("suggested sigma = ")[2].split()[0]) == pytest.approx(sigma / 10)
+    assert run("calibrate", "--env", "inverted-pendulum", "--trace", "3", "--rows", "4000") == 0
+    assert "inverted-pendulum, trace 3: 4,000 steps, 20 updates (20 simulated), contexts times " \
+        "0.125" in capsys.readouterr().out  # fmt: skip
+    for more, says in (
+        ([*ask, "--trace", "3"], "takes no trace"),
+        ([*ask, "--lags", "2"], "has 1 lags: leave --lags out"),
+        (["calibrate", "--env", "grid-world"], "advances by episode"),
+        (["calibrate"], "give --trace, or --env"),
+        (["calibrate", "--trace", "iid", "--normalise", "running"], "give --env, too"),
+        (["calibrate", "--trace", "iid", "--scale", "1,2,3"], "scale has 3 numbers: needs one, or"),
+        (
+            ["calibrate", "--trace", "iid", "--scale", "1,x"],
+            "scale = '1,x': needs a number, or one",
+        ),
+    ):
+        assert run(*more) == 2
+        assert says in capsys.readouterr().err

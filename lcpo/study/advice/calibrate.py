@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,22 +28,25 @@ import numpy as np
 
 from lcpo import contexts
 from lcpo import values as plain_values
-from lcpo.contexts import TraceRef
-from lcpo.envs.base import trace_windows
+from lcpo.contexts import TraceRef, copies
 from lcpo.errors import InputError
 from lcpo.run.plan.plan import MAX_SCALE
+from lcpo.study.advice import next_steps
+from lcpo.study.advice.lookback import Lookback, noise, sampled, simulate
 from lcpo.study.measure.compare import RARE
 from lcpo.study.report import figures, trace_figure
 
 NUM_SIGMAS = 8
 """Tabulated, over the distances that occur."""
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99, 100)
-MAX_UPDATES = 1000
-"""Updates simulated; further ones are skipped, evenly."""
 MAX_WINDOWS = 50_000_000
 """Rows of the trace that one update looks at: about a GiB of them."""
 ALIKE = "the contexts of the past differ no more than those within one rollout"
 """Why no sigma is suggested."""
+SHORTER = (100, 50, 20)
+"""Rollout lengths that are tried where no sigma is suggested. The distances within shorter ones are
+too few to tell noise from change."""
+__all__ = ["Calibration", "Lookback", "calibrate", "inactivity_warning", "noise", "plot", "summary"]
 
 
 class Calibration(NamedTuple):
@@ -51,7 +55,7 @@ class Calibration(NamedTuple):
     name: str
     rows: int
     num_updates: int
-    scale: float
+    scale: float | Sequence[float]
     step: np.ndarray  # [U], first step of each update simulated
     reach: np.ndarray  # [U], the constraint is active for every sigma below
     distances: np.ndarray  # between past contexts and the mean of the rollout, sorted
@@ -60,8 +64,12 @@ class Calibration(NamedTuple):
     sigmas: tuple[float, ...]
     suggested: float | None
     """None: `ALIKE`."""
+    spread: tuple[float, ...] = ()
+    """Standard deviation of each channel."""
     channels: tuple[str, ...] = ()
     """Their names, where they have any."""
+    is_own: bool = False
+    """The context is the environment's own, not a trace's."""
 
     def activity(self, sigma: float, first_step: int = 0) -> float:
         """Share of the updates from `first_step` on in which the constraint is active."""
@@ -77,16 +85,6 @@ class Calibration(NamedTuple):
         return {p: float(np.percentile(self.distances, p)) for p in PERCENTILES}
 
 
-class Lookback(NamedTuple):
-    """How LCPO looks back: sizes of the environment and of the agent."""
-
-    rollout_length: int = 200
-    lags: int = 3
-    buffer_size: int | None = None
-    """Of the reservoir; None: 1 % of the rows."""
-    rounds: int = 5
-
-
 Contexts = str | os.PathLike[str] | TraceRef | np.ndarray
 """A trace by name, or rows [rows, channels]."""
 
@@ -95,15 +93,15 @@ def calibrate(
     trace: Contexts,
     sigmas: tuple[float, ...] | None = None,
     lookback: Lookback = Lookback(),  # noqa: B008 - a value
-    scale: float = 1.0,
+    scale: float | Sequence[float] = 1.0,
     rows: int | None = None,
     seed: int = 0,
 ) -> Calibration:
     """Simulate the detector along a trace (a name, a file, or an array [rows, channels]).
 
     `sigmas`: to be tabulated; None: eight, over the distances that occur. `scale` multiplies the
-    contexts; `rows` are the steps of the run (None: all of the trace, or 2 million where it can
-    have any length).
+    contexts: one factor, or one for each channel. `rows` are the steps of the run (None: all of the
+    trace, or 2 million where it can have any length).
     """
     _check_settings(lookback, scale)
     rows = None if rows is None else plain_values.whole("rows", rows)
@@ -118,34 +116,28 @@ def calibrate(
         )
     if lookback.buffer_size is None:
         lookback = lookback._replace(buffer_size=max(1, round(0.01 * rows)))
-    updates = _sampled(num_updates)
-    reach, distances, within = _simulate(values, updates, lookback, seed)
-    size = abs(scale)
-    noise = size * float(np.percentile(within, 99))
-    reach *= size
+    factors = copies.factors(scale, values.shape[1])
+    values = values if (factors == 1.0).all() else values * factors.astype(np.float32)
+    updates = sampled(num_updates)
+    reach, distances, within = simulate(values, updates, lookback, seed)
+    noise = float(np.percentile(within, 99))
     differing = reach[reach > noise]
     far = float(np.percentile(differing, 10)) if len(differing) >= RARE * len(reach) else None
     return Calibration(
-        name=str(name),
+        name=f"trace {name}",
         rows=rows,
         num_updates=num_updates,
         scale=scale,
         step=updates * length,
         reach=reach,
-        distances=size * np.sort(distances),
+        distances=np.sort(distances),
         noise=noise,
         far=far,
         sigmas=_grid(noise, reach) if sigmas is None else tuple(sigmas),
         suggested=None if far is None else _two_digits(0.5 * (noise + far)),
+        spread=tuple(values[:: max(1, len(values) // 100_000)].std(axis=0, dtype=float).tolist()),
         channels=() if isinstance(name, str) else name.describe().names,
     )
-
-
-def noise(values: np.ndarray, lookback: Lookback) -> float:
-    """The 99th percentile of the distance between a context and the mean of its own rollout."""
-    updates = _sampled(len(values) // lookback.rollout_length)
-    within = [_spread(_rollout(values, int(update), lookback)) for update in updates]
-    return float(np.percentile(np.concatenate(within), 99))
 
 
 def _grid(noise: float, reach: np.ndarray) -> tuple[float, ...]:
@@ -157,55 +149,12 @@ def _grid(noise: float, reach: np.ndarray) -> tuple[float, ...]:
     return tuple(dict.fromkeys(_two_digits(s) for s in np.geomspace(low, top, NUM_SIGMAS)))
 
 
-def _sampled(num_updates: int) -> np.ndarray:
-    """The updates that are looked at: all, or evenly so many."""
-    count = min(num_updates, MAX_UPDATES)
-    return np.unique(np.linspace(0, num_updates - 1, count).round().astype(np.int64))
-
-
-def _history_means(values: np.ndarray, index: np.ndarray, lags: int) -> np.ndarray:
-    """Contexts as the detector sees them: means over the last `lags` rows."""
-    return trace_windows(values, index, lags).mean(axis=1, dtype=np.float64)
-
-
-def _rollout(values: np.ndarray, update: int, lookback: Lookback) -> np.ndarray:
-    """The contexts of an update as the detector sees them."""
-    index = update * lookback.rollout_length + np.arange(lookback.rollout_length)
-    return _history_means(values, index, lookback.lags)
-
-
-def _spread(contexts: np.ndarray) -> np.ndarray:
-    """Distances to their mean."""
-    return np.linalg.norm(contexts - contexts.mean(axis=0), axis=1)
-
-
-def _simulate(
-    values: np.ndarray, updates: np.ndarray, lookback: Lookback, seed: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(reach of each update, distances to the past, distances within the rollouts)."""
-    length, lags, capacity, rounds = lookback
-    assert capacity is not None
-    rng = np.random.default_rng(seed)
-    reach, distances, within = np.zeros(len(updates)), [], []
-    for i, update in enumerate(updates):
-        first = int(update) * length
-        recent = _rollout(values, int(update), lookback)
-        centre = recent.mean(axis=0)
-        within.append(_spread(recent))
-        if first == 0:
-            continue  # nothing to look back on
-        drawn = _draw(first, capacity, rounds * length, rng)
-        found = np.linalg.norm(_history_means(values, drawn, lags) - centre, axis=1)
-        reach[i] = np.partition(found, -length)[-length]
-        distances.append(found)
-    return reach, np.concatenate(distances), np.concatenate(within)
-
-
-def _check_settings(lookback: Lookback, scale: float) -> None:
+def _check_settings(lookback: Lookback, scale: float | Sequence[float]) -> None:
     for name, value in lookback._asdict().items():
         if value is not None or name != "buffer_size":
             plain_values.whole(name.replace("_", " "), value)
-    plain_values.number("scale", scale, -MAX_SCALE, MAX_SCALE)
+    for factor in np.atleast_1d(scale).tolist():
+        plain_values.number("scale", factor, -MAX_SCALE, MAX_SCALE)
     windows = lookback.rollout_length * lookback.rounds * lookback.lags
     if windows > MAX_WINDOWS:
         raise InputError(
@@ -214,12 +163,13 @@ def _check_settings(lookback: Lookback, scale: float) -> None:
         )
 
 
-def summary(calibration: Calibration) -> str:
-    """The calibration as text for a terminal."""
+def summary(calibration: Calibration, shorter: tuple[int, float] | None = None) -> str:
+    """The calibration as text for a terminal; `shorter`: what `shorter_rollout` found."""
     c = calibration
+    times = ", ".join(f"{x:g}" for x in np.atleast_1d(c.scale))
     lines = [
-        f"trace {c.name}: {c.rows:,} steps, {c.num_updates:,} updates "
-        f"({len(c.step):,} simulated), contexts times {c.scale:g}",
+        f"{c.name}: {c.rows:,} steps, {c.num_updates:,} updates "
+        f"({len(c.step):,} simulated), contexts times {times}",
         *([f"channels: {', '.join(c.channels)}"] if c.channels else []),
         "",
         "distance between past contexts and the recent mean",
@@ -232,12 +182,27 @@ def summary(calibration: Calibration) -> str:
         "  active     " + "".join(f"{100 * c.activity(s):>6.1f} %" for s in c.sigmas),
         "",
     ]
-    if c.suggested is None:
-        lines.append(f"no sigma suggested: {ALIKE}")
-    else:
+    uneven = next_steps.uneven(c)
+    if c.suggested is not None:
         share = 100 * c.activity(c.suggested)
         lines.append(f"suggested sigma = {c.suggested:g} (active in {share:.1f} % of updates)")
-    return "\n".join(lines)
+        return "\n".join([*lines, *(f"but {text}" for text in uneven)])
+    steps = [*uneven, *next_steps.next_steps(c, shorter)]
+    return "\n".join(
+        [*lines, f"no sigma suggested: {ALIKE}. Try one of:", *(f"- {x}" for x in steps)]
+    )
+
+
+def shorter_rollout(
+    trace: Contexts, lookback: Lookback, scale: float | Sequence[float], rows: int | None = None
+) -> tuple[int, float] | None:
+    """A rollout length for which there is a suggestion, and that; None: there is none."""
+    for length in SHORTER:
+        if length < lookback.rollout_length:
+            found = calibrate(trace, None, lookback._replace(rollout_length=length), scale, rows)
+            if found.suggested is not None:
+                return length, found.suggested
+    return None
 
 
 def inactivity_warning(c: Calibration, sigma: float, active: float | None = None) -> str | None:
@@ -288,7 +253,8 @@ def plot(calibration: Calibration, path: str | Path | None = None) -> Any:
         axes[1].legend(frameon=False)
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
-    title = f"trace {c.name}" + (f", times {c.scale:g}" if c.scale != 1.0 else "")
+    times = ", ".join(f"{x:g}" for x in np.atleast_1d(c.scale))
+    title = c.name + (f", times {times}" if times != "1" else "")
     figure.suptitle(title, parse_math=False)
     if path is not None:
         figures.save(figure, path, "lcpo calibrate")
@@ -303,14 +269,6 @@ def _load(trace: Contexts, rows: int | None) -> tuple[str | TraceRef, np.ndarray
     if rows is not None and rows > len(values):
         raise InputError(f"the trace has {len(values):,} rows, {rows:,} were asked for")
     return "array", values
-
-
-def _draw(seen: int, capacity: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows drawn with replacement from a reservoir that has been offered rows 0 .. seen - 1."""
-    if seen <= capacity:
-        return rng.integers(0, seen, count)
-    slots, which = np.unique(rng.integers(0, capacity, count), return_inverse=True)
-    return rng.choice(seen, len(slots), replace=False)[which]
 
 
 def _two_digits(value: float) -> float:

@@ -21,7 +21,12 @@ from lcpo.run.plan.notes import exploration_notes
 from lcpo.run.store import record
 from lcpo.run.store.results import Result
 from lcpo.study.advice import calibrate, examine
-from lcpo.study.advice.calibrate import RARE, Lookback
+from lcpo.study.advice.calibrate import RARE
+from lcpo.study.advice.seen import lookback_of, rows_of
+from lcpo.study.commands import calibrate_command
+
+PLAYED = 20
+"""Rollouts of an environment that are played to find the noise of its context."""
 
 
 def run_findings(results: Sequence[Result]) -> list[str]:
@@ -46,56 +51,65 @@ def _constraint_warnings(results: Sequence[Result]) -> list[str]:
     warnings: dict[str, str | None] = {}
     for result in results:
         label, active = result.job.label, record.activity(result.record)
-        if active is not None and warnings.get(label) is None:
-            with contextlib.suppress(InputError):  # a file that has changed since, or is gone
-                warnings[label] = _of_run(result.job, active)
+        if active is None or warnings.get(label):
+            continue
+        if active >= RARE and label in warnings:  # the noise is the same with every seed
+            continue
+        with contextlib.suppress(InputError):  # a file that has changed since, or is gone
+            warnings[label] = _of_run(result.job, active)
     return [f"{label}: {text}" for label, text in warnings.items() if text]
 
 
 def _of_run(job: Job, active: float) -> str | None:
-    if job.trace is None:
+    if Setup(job).env.spec.context.size == 0:
         return None
     if active >= RARE:
         return _noise_warning(job)
-    rows, lookback = _rows(job), _lookback(job)
+    share = f"active in {100 * active:.1f} % of updates"
+    if job.trace is None:
+        return f"{share}: choose a smaller sigma: {calibrate_command(job)}"
+    rows, lookback = rows_of(job), lookback_of(job)
     if len(rows) < 2 * lookback.rollout_length or not _is_l2(job):
-        return f"active in {100 * active:.1f} % of updates"
+        return share
     found = calibrate.calibrate(rows, lookback=lookback)
     return calibrate.inactivity_warning(found, job.config["sigma"], active)
 
 
 def _noise_warning(job: Job) -> str | None:
     """The warning where sigma is below the distances of contexts within a rollout."""
-    if not _is_l2(job) or Setup(job).env.advance != "step":
+    if not _is_l2(job) or Setup(job).env.advance == "episode":
         return None
-    rows, lookback, sigma = _rows(job), _lookback(job), job.config["sigma"]
+    lookback, sigma = lookback_of(job), job.config["sigma"]
+    is_own = job.trace is None
+    rows = _played(job, lookback.rollout_length) if is_own else rows_of(job)
     if len(rows) < 2 * lookback.rollout_length:
         return None
     noise = calibrate.noise(rows, lookback)
     if sigma >= noise:
         return None
-    suggested = calibrate.calibrate(rows, lookback=lookback).suggested
-    try_it = calibrate.ALIKE if suggested is None else f"try sigma = {suggested:g}"
+    if is_own:
+        try_it = f"choose a larger one: {calibrate_command(job)}"
+    else:
+        suggested = calibrate.calibrate(rows, lookback=lookback).suggested
+        try_it = calibrate.ALIKE if suggested is None else f"try sigma = {suggested:g}"
     return (
         f"sigma = {sigma:g} lies below the noise of the context within a rollout ({noise:.2g}): "
         f"new contexts count as past ones, and the policy is held in place there; {try_it}"
     )
 
 
+def _played(job: Job, rollout_length: int) -> np.ndarray:
+    """Contexts of an environment that makes its own: a play of at most a twentieth of the run."""
+    try:
+        return rows_of(job, min(PLAYED * rollout_length, job.steps // 20))
+    except Exception:  # it has run before: a failure now is not what was asked
+        return np.empty((0, 1))
+
+
 def _is_l2(job: Job) -> bool:
     """Whether an agent uses the detector that `calibrate` simulates."""
     has_sigma = {"sigma", "detector"} <= job.config.keys()
     return has_sigma and ood.find_detector(job.config["detector"]).distance is ood.l2
-
-
-def _rows(job: Job) -> np.ndarray:
-    return Setup(job).trace()[: job.steps]
-
-
-def _lookback(job: Job) -> Lookback:
-    size, rounds = job.config.get("buffer_size"), job.config.get("sampling_rounds")
-    lags = Setup(job).env.spec.context.lags
-    return Lookback(job.config["rollout_length"], lags, size, rounds or Lookback().rounds)
 
 
 def _scale_findings(results: Sequence[Result]) -> list[str]:
@@ -117,7 +131,7 @@ def _of_context(job: Job) -> list[str]:
     """
     if job.trace is None:
         return []
-    rows = _rows(job)
+    rows = rows_of(job)
     columns, largest = scales.out_of_scale(rows), scales.root_mean_square(rows).max(initial=0.0)
     if not columns or scales.TINY <= largest <= scales.LARGE:
         return []
