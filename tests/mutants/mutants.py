@@ -1744,6 +1744,25 @@ MUTANTS = (
         "the table hides how much each agent has learned",
     ),
     Mutant(
+        "compiled-once", "lcpo/study/costs.py",
+        "compiling * max(1.0, processes / max(1, len(programs)))", "compiling",
+        (f"{STUDIES}more_processes_than_programs_compile_the_same",),
+        "estimates for many cores are too short: each process compiles its own program",
+    ),
+    Mutant(
+        "host-runs-alone", "lcpo/study/costs.py",
+        "us += max(0.0, HOST_US / together - HOST_US / HOST_RUNS)", "us += 0.0",
+        (f"{STUDIES}estimates_are_within_a_factor_of_two",),
+        "a short run of a robot takes three times as long as estimated",
+    ),
+    Mutant(
+        "list-runs-all", "lcpo/cli/reproduce.py",
+        "study.plan(dataclasses.replace(options, check=False))",
+        "study.plan(study.Options(check=False))",
+        (f"{STUDIES}a_study_lists_what_would_run",),
+        "--list ignores the options that restrict a study",
+    ),
+    Mutant(
         "cap-rounded-up", "lcpo/straggler/rules.py",
         "jnp.where(tokens > 0.0, shorter, delay)", "delay",
         (f"{HEDGING}the_cap_is_spent_though_no_timeout_spends_it[0.05]",),
