@@ -18,6 +18,7 @@ from lcpo.agents import is_ours
 from lcpo.envs.history import ContextHistory
 from lcpo.errors import InputError
 from lcpo.names import unknown
+from lcpo.run.plan.job import is_own
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.policy_file import About, agent_of, load_policy
@@ -160,7 +161,8 @@ def load(
       trust: import the agent if it is not one of this library's. Its module is looked for in the
         current folder, too, and importing it runs its author's code.
 
-    Without `trust` nothing that the files name is imported or called.
+    Without `trust` nothing that the files name is imported or called, unless you have started
+    this run yourself on this machine, with code from the same files.
     """
     return Policy(*find_policy(source, run, agent, trust))
 
@@ -170,16 +172,20 @@ def find_policy(
 ) -> tuple[About, dict[str, np.ndarray]]:
     """What a policy is made of; arguments as in `load`."""
     source, trust = values.path("source", source), values.flag("trust", trust)
+    job = None
     if source.is_file():
         about, arrays = load_policy(source)
     else:
-        about, arrays = _find_run(source, run, agent).policy()
+        found = _find_run(source, run, agent)
+        (about, arrays), job = found.policy(), found.job
     if agent is not None and about.agent != agent:
         raise InputError(f"{source} holds a policy of {about.agent!r}, not of {agent!r}")
-    if not trust and not is_ours(about.agent):
+    of_job = job is not None and (about.agent, about.config) == (job.agent, job.config)
+    if not trust and not is_ours(about.agent) and not (of_job and is_own(job)):
         raise InputError(
-            f"the policy in {source} is of the agent {about.agent!r}, which is not part of lcpo: "
-            "loading it runs its author's code; pass trust=True if you trust both"
+            f"the policy in {source} is of the agent {about.agent!r}, which is not part of lcpo, "
+            "and you did not start this run here: loading it runs its author's code; pass "
+            "trust=True if you trust both"
         )
     return about, arrays
 

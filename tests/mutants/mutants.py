@@ -1744,6 +1744,25 @@ MUTANTS = (
         "the table hides how much each agent has learned",
     ),
     Mutant(
+        "own-by-name", "lcpo/run/store/own_code.py",
+        "text = json.dumps([job, files], sort_keys=True)",
+        "text = json.dumps([job, sorted(files)], sort_keys=True)",
+        ("tests/run/test_trust.py::test_code_from_another_place_needs_trust",),
+        "a file of the same name in a stranger's folder is imported",
+    ),
+    Mutant(
+        "own-policy-swapped", "lcpo/policy.py",
+        "(about.agent, about.config) == (job.agent, job.config)", "True",
+        ("tests/run/test_trust.py::test_a_policy_of_another_agent_in_ones_own_run_needs_trust",),
+        "a policy that names other code is loaded because its run is known",
+    ),
+    Mutant(
+        "own-list-of-others", "lcpo/run/store/files.py",
+        "return path if is_mine and os.access(path, os.W_OK) else None", "return path",
+        ("tests/run/test_trust.py::test_a_list_that_others_can_write_to_is_not_believed",),
+        "others on the machine decide whose code is run",
+    ),
+    Mutant(
         "compiled-once", "lcpo/study/costs.py",
         "compiling * max(1.0, processes / max(1, len(programs)))", "compiling",
         (f"{STUDIES}more_processes_than_programs_compile_the_same",),
