@@ -15,8 +15,8 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import values
 from lcpo.agents import is_ours
-from lcpo.envs.history import ContextHistory
 from lcpo.errors import InputError
+from lcpo.history import Session
 from lcpo.names import unknown
 from lcpo.run.plan.job import is_own
 from lcpo.run.store import checkpoint as checkpoints
@@ -100,33 +100,6 @@ class Policy:
                 "only be sampled, with act(obs)"
             )
         return jax.jit(lambda state, obs: function(config, spec, state, obs))
-
-
-class Session:
-    """A policy in one stream: give it features and context, it remembers the newest contexts.
-
-    A context is in the units of training: a row of the trace times `policy.about.scale`.
-    """
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        by_episode = policy.about.advance == "episode"
-        self.history = ContextHistory(policy.spec, "episode" if by_episode else "step")
-
-    def act(
-        self, obs: Any, context: Any = None, key: Any = None, deterministic: bool = False
-    ) -> Any:
-        """An action as the environment takes it (`Policy.decode`), for one step.
-
-        `obs`: the features [F], and `context` [channels]; or whole observations [D], without.
-        """
-        whole, seen = self.history.join(self.history.read(obs, context))
-        self.history = seen.pass_step()
-        return self.policy.decode(self.policy.act(whole, key, deterministic))
-
-    def reset(self) -> None:
-        """Begin another episode; the context continues."""
-        self.history = self.history.end_episode()
 
 
 def restore(about: About, init: Callable[..., Any], arrays: Mapping[str, np.ndarray]) -> Any:

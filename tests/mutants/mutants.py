@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 CORE = "tests/core/test_core.py::test_"
+ACTING = "tests/test_acting.py::test_"
 REPLAY = "tests/core/test_replay.py::test_"
 CHANGES = "tests/core/test_changepoint.py::test_"
 FRACTIONS = "tests/contexts/test_fractions.py::test_"
@@ -1303,14 +1304,14 @@ MUTANTS = (
         (f"{IMPORTS}episodes_become_epochs",), "an imported episode counts for the next epoch",
     ),
     Mutant(
-        "a-reset-takes-time", "lcpo/envs/history.py",
+        "a-reset-takes-time", "lcpo/history.py",
         "extend(self.entries, context, place.lags, self.moved)",
         "extend(self.entries, context, place.lags, True)",
         (f"{HISTORY}histories_are_those_of_a_trace",),
         "a context stands in a history twice",
     ),
     Mutant(
-        "a-users-array-is-kept", "lcpo/envs/history.py",
+        "a-users-array-is-kept", "lcpo/history.py",
         "obs = obs.copy()",
         "obs = np.asarray(obs)",
         (f"{HISTORY}whole_observations_bring_their_history",),
@@ -1742,6 +1743,25 @@ MUTANTS = (
         'updates * config.get("updates_per_rollout", 1) * parts', "updates * parts",
         (f"{STRAGGLER_STUDY}the_papers_gradient_steps_are_counted_by_hand",),
         "the table hides how much each agent has learned",
+    ),
+    Mutant(
+        "acting-unscaled", "lcpo/acting.py",
+        "return np.where(scaled, np.clip((x - mean) / std, -CLIP, CLIP), x)", "return x",
+        (f"{ACTING}deep_sets_and_scales",),
+        "a deployed policy sees raw observations where it was trained on normalized ones",
+    ),
+    Mutant(
+        "acting-explores-by-dimension", "lcpo/acting.py",
+        "draw.random(shape[:-1])[..., None] < self._epsilon()",
+        "draw.random(shape) < self._epsilon()",
+        (f"{ACTING}greedy_agents_explore_in_all_dimensions_at_once",),
+        "a deployed DDQN explores more often than in training",
+    ),
+    Mutant(
+        "acting-imports-jax", "lcpo/history.py",
+        "import numpy as np\n", "import jax\nimport numpy as np\n",
+        (f"{ACTING}acting_imports_numpy_alone",),
+        "a process that only acts needs JAX",
     ),
     Mutant(
         "own-by-name", "lcpo/run/store/own_code.py",
