@@ -70,12 +70,14 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-wheel: .venv/.dev  ## build the wheel; prove that it installs and imports outside the checkout
+wheel: .venv/.dev  ## build sdist and wheel; check them; prove that the wheel works outside the checkout
 	rm -rf dist build
-	$(BIN)/python -m build --quiet --wheel
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
 	rm -rf .venv-wheel && $(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/pip install --quiet --disable-pip-version-check dist/*.whl
 	cd / && $(CURDIR)/.venv-wheel/bin/python -c "import lcpo; lcpo.train; print('lcpo', lcpo.__version__, 'imports')"
+	cd / && $(CURDIR)/.venv-wheel/bin/lcpo --help
 	cd / && $(CURDIR)/.venv-wheel/bin/lcpo list --json
 	cd / && $(CURDIR)/.venv-wheel/bin/lcpo trace 1 --out $(CURDIR)/.venv-wheel/trace.png
 	rm -rf .venv-wheel

@@ -14,7 +14,7 @@ from pathlib import Path
 from lcpo.cli import main as command
 
 API = {
-    "Train, compare and load": ("lcpo",),
+    "Train, compare and load": ("lcpo", "lcpo.acting"),
     "Agents": ("lcpo.types", "lcpo.config", "lcpo.distributions", "lcpo.agents"),
     "Parts of agents": (
         "lcpo.core.trust_region", "lcpo.agents.anchors", "lcpo.agents.on_policy",

@@ -14,6 +14,7 @@ MOVED = {
     "lcpo.contexts.workloads": "lcpo.straggler.workloads",
     "lcpo.core.dists": "lcpo.distributions",
     "lcpo.core.fisher": "lcpo.agents.online_ewc",
+    "lcpo.envs.history": "lcpo.history",
     "lcpo.envs.straggler": "lcpo.straggler",
     "lcpo.straggler.workloads.public": "lcpo.straggler.workloads.formats",
     "lcpo.study.evaluate": "lcpo.study.play.evaluate",

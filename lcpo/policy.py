@@ -15,9 +15,10 @@ import numpy as np
 from lcpo import config as configs
 from lcpo import values
 from lcpo.agents import is_ours
-from lcpo.envs.history import ContextHistory
 from lcpo.errors import InputError
+from lcpo.history import Session
 from lcpo.names import unknown
+from lcpo.run.plan.job import is_own
 from lcpo.run.store import checkpoint as checkpoints
 from lcpo.run.store.layout import RunFiles
 from lcpo.run.store.policy_file import About, agent_of, load_policy
@@ -101,33 +102,6 @@ class Policy:
         return jax.jit(lambda state, obs: function(config, spec, state, obs))
 
 
-class Session:
-    """A policy in one stream: give it features and context, it remembers the newest contexts.
-
-    A context is in the units of training: a row of the trace times `policy.about.scale`.
-    """
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        by_episode = policy.about.advance == "episode"
-        self.history = ContextHistory(policy.spec, "episode" if by_episode else "step")
-
-    def act(
-        self, obs: Any, context: Any = None, key: Any = None, deterministic: bool = False
-    ) -> Any:
-        """An action as the environment takes it (`Policy.decode`), for one step.
-
-        `obs`: the features [F], and `context` [channels]; or whole observations [D], without.
-        """
-        whole, seen = self.history.join(self.history.read(obs, context))
-        self.history = seen.pass_step()
-        return self.policy.decode(self.policy.act(whole, key, deterministic))
-
-    def reset(self) -> None:
-        """Begin another episode; the context continues."""
-        self.history = self.history.end_episode()
-
-
 def restore(about: About, init: Callable[..., Any], arrays: Mapping[str, np.ndarray]) -> Any:
     """The state that a policy file holds, without large buffers; `init(spec, key)` makes one."""
     try:
@@ -160,7 +134,8 @@ def load(
       trust: import the agent if it is not one of this library's. Its module is looked for in the
         current folder, too, and importing it runs its author's code.
 
-    Without `trust` nothing that the files name is imported or called.
+    Without `trust` nothing that the files name is imported or called, unless you have started
+    this run yourself on this machine, with code from the same files.
     """
     return Policy(*find_policy(source, run, agent, trust))
 
@@ -170,16 +145,20 @@ def find_policy(
 ) -> tuple[About, dict[str, np.ndarray]]:
     """What a policy is made of; arguments as in `load`."""
     source, trust = values.path("source", source), values.flag("trust", trust)
+    job = None
     if source.is_file():
         about, arrays = load_policy(source)
     else:
-        about, arrays = _find_run(source, run, agent).policy()
+        found = _find_run(source, run, agent)
+        (about, arrays), job = found.policy(), found.job
     if agent is not None and about.agent != agent:
         raise InputError(f"{source} holds a policy of {about.agent!r}, not of {agent!r}")
-    if not trust and not is_ours(about.agent):
+    of_job = job is not None and (about.agent, about.config) == (job.agent, job.config)
+    if not trust and not is_ours(about.agent) and not (of_job and is_own(job)):
         raise InputError(
-            f"the policy in {source} is of the agent {about.agent!r}, which is not part of lcpo: "
-            "loading it runs its author's code; pass trust=True if you trust both"
+            f"the policy in {source} is of the agent {about.agent!r}, which is not part of lcpo, "
+            "and you did not start this run here: loading it runs its author's code; pass "
+            "trust=True if you trust both"
         )
     return about, arrays
 

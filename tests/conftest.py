@@ -40,6 +40,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         compile_cache.use()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_earlier_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Which code of their own earlier tests have run is unknown (`lcpo.run.store.own_code`)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 def pytest_collection_finish() -> None:
     """Leave what the imports made out of every later search for garbage."""
     gc.collect()

@@ -15,7 +15,10 @@ import lcpo
 ROOT = Path(lcpo.__file__).parent
 
 # package -> the packages of ours that it may import
-BASICS = {"archives", "defaults", "errors", "values", "names", "config", "types", "distributions"}
+BASICS = {
+    "archives", "defaults", "errors", "values", "names", "config", "types", "distributions",
+    "history", "plain",
+}  # fmt: skip
 ALLOWED = {
     "errors": set(),
     "archives": set(),
@@ -24,6 +27,9 @@ ALLOWED = {
     "names": {"errors", "values"},
     "config": {"errors", "values", "names"},
     "distributions": set(),
+    "plain": set(),
+    "history": {"errors", "types", "values"},
+    "acting": {"errors", "history", "plain", "run", "values"},
     "types": {"config", "distributions", "errors"},
     "core": {"core"} | BASICS,
     "agents": {"agents", "core"} | BASICS,

@@ -29,17 +29,12 @@ import numpy as np
 from lcpo import values as plain_values
 from lcpo.core import health, stats
 from lcpo.errors import InputError
+from lcpo.plain import CLIP, LEAST, PLAIN, columns
 from lcpo.types import AnyAgent, Array, Metrics, Spec, Transition
 
 NONE, RUNNING = "none", "running"
 Rule = str | tuple[float, ...] | None
 """RUNNING, fixed scales, or None: observations as they are."""
-CLIP = 10.0
-"""No entry is further from 0 than this many standard deviations."""
-LEAST = 1e-5
-"""The least standard deviation, as a share of the mean: less is float32's rounding."""
-PLAIN = -1
-"""The column of entries that are not scaled."""
 
 
 class State(NamedTuple):
@@ -79,23 +74,6 @@ def check_rule(rule: Rule, spec: Spec, own: bool) -> None:
             f"normalise has {len(rule)} numbers: needs {count}, one for each entry of the state"
             f"{context}"
         )
-
-
-def columns(spec: Spec, own: bool) -> np.ndarray:
-    """The column of each entry of an observation, [D]; `own`: the environment writes its context.
-
-    Those of the state come first, then the channels of the context.
-    """
-    number, context = np.full(spec.obs_size, PLAIN), spec.context
-    state = [i for i in range(spec.obs_size) if not context.start <= i < context.end]
-    count, size = spec.elements or (0, 1)
-    names = [i % size if i < count * size else i for i in state]
-    known = {name: column for column, name in enumerate(dict.fromkeys(names))}
-    number[state] = [known[name] for name in names]
-    if own and context.size:
-        channel = np.repeat(np.arange(context.channels), context.lags)
-        number[context.start : context.end] = len(known) + channel
-    return number
 
 
 def normalise(agent: AnyAgent, rule: Rule, own: bool) -> AnyAgent:

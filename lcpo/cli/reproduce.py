@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from lcpo.run.store.outputs import check_own_folder, check_runs_folder
 from lcpo.run.store.results import Result, load_results
 from lcpo.run.worker import cores
 from lcpo.study import folder
-from lcpo.study.costs import cost, count, in_words
+from lcpo.study.costs import cost, count, in_full, in_words
 from lcpo.study.paper import STUDIES, find_study
 from lcpo.study.report.cells import columns
 from lcpo.study.report.html import PAGE, check_page, write_page
@@ -42,7 +43,10 @@ def reproduce(arguments: list[str]) -> int:
         raise InputError(f"name an experiment first: {', '.join(STUDIES)}")
     name, *rest = arguments
     study = find_study(name)
-    options = _parse(study, name, rest)
+    options, is_listed = _parse(study, name, rest)
+    if is_listed:
+        _list_runs(name, study, options)
+        return 0
     same = {k: getattr(options, k) for k in ("resume", "workers", "engine", "address")}
     how = RunOptions(out=options.folder(name), **same).checked()
     make_engine(how)  # an unknown engine is reported before training starts
@@ -63,21 +67,26 @@ def _usage() -> None:
     for name in STUDIES:
         print(f"  {name:<16} {find_study(name).help}")
     print("\noptions of most:")
-    for option in flags.class_fields(Options):
+    for option in (*flags.class_fields(Options), LIST):
         print(f"  {option.flag:<16} {option.help}")
 
 
-def _parse(study: Study[Any], name: str, words: list[str]) -> Options:
-    """The options of a study, from the command line, without those that make no sense in it."""
+LIST = Option("list", bool, "Run nothing: print what would run, and what it costs here.", False)
+
+
+def _parse(study: Study[Any], name: str, words: list[str]) -> tuple[Options, bool]:
+    """The options of a study without those that make no sense in it; whether to list its runs."""
     cls = study.Options
     fields = [option for option in flags.class_fields(cls) if option.name not in cls.without]
-    options = cls(**vars(flags.parse(f"reproduce {name}", words, fields, study.help)))
+    found = vars(flags.parse(f"reproduce {name}", words, [*fields, LIST], study.help))
+    is_listed = found.pop("list")
+    options = cls(**found)
     given = [flag for flag in ("plan", "collect") if getattr(options, flag) is not None]
     if len(given) == 2:
         raise InputError("--plan and --collect: give one of them, neither runs anything")
     if given and options.engine != "local":
         raise InputError(f"--{given[0]} runs nothing: leave --engine out")
-    return options
+    return options, is_listed
 
 
 def _check_out(name: str, options: Options) -> None:
@@ -113,7 +122,8 @@ class _Chosen(NamedTuple):
         out, problems = how.folder, []
         folder.check_study(out, self.name, self.options, self.jobs)
         if self.jobs:
-            show.line(f"{self.name}: {_size(self.jobs)}{_rest(self.jobs, out)}")
+            rest = _rest(self.jobs, out, self.options.workers)
+            show.line(f"{self.name}: {_size(self.jobs, self.options.workers)}{rest}")
             if left_out := self.study.left_out(self.options):
                 show.note(left_out)
             # Before the first run, so that a kill cannot leave open whose folder it is.
@@ -134,7 +144,7 @@ class _Chosen(NamedTuple):
             raise InputError(f"{self.name} makes no runs: there is nothing to plan")
         folder.check_study(out, self.name, self.options, self.jobs)
         self._take_folder(out)
-        show.line(f"{self.name}: {_size(self.jobs)}")
+        show.line(f"{self.name}: {_size(self.jobs, None)}")
         command = shlex.join(["python", "-m", "lcpo.run.worker", str(plan_file(out))])
         show.line(f"run them anywhere:  {command}")
         show.line("then, with the same options:  --collect in place of --plan")
@@ -178,18 +188,44 @@ class _Chosen(NamedTuple):
         show.line(f"page: {write_page(out, by=by)}")
 
 
-def _size(jobs: Sequence[Job]) -> str:
-    found, number = cost(jobs), len(cores())
-    time = in_words(found.seconds(number))
-    return f"{found.runs} runs, {found.interactions:,} steps, about {time} on {number} CPU cores"
+def _size(jobs: Sequence[Job], workers: int | None) -> str:
+    return in_full(jobs, workers or len(cores()))
 
 
-def _rest(jobs: Sequence[Job], out: Path) -> str:
+def _rest(jobs: Sequence[Job], out: Path, workers: int | None) -> str:
     """What is left to do, where some runs have ended."""
     waiting = [job for job in jobs if not run_files(out, job.name).manifest.exists()]
     if len(waiting) == len(jobs):
         return ""
-    return f"; still to run: {_size(waiting)}" if waiting else "; all have ended: a report only"
+    if not waiting:
+        return "; all have ended: a report only"
+    return f"; still to run: {_size(waiting, workers)}"
+
+
+def _list_runs(name: str, study: Study[Any], options: Options) -> None:
+    """What a command would run, a row per environment and agent, and what it costs here."""
+    jobs = study.plan(dataclasses.replace(options, check=False))
+    if not jobs:
+        show.line(f"{name}: no runs to make, a report only")
+        return
+    rest = _rest(jobs, options.folder(name), options.workers)
+    show.line(f"{name}: {_size(jobs, options.workers)}{rest}")
+    groups: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs:
+        point = ",".join(f"{field}={value}" for field, value in job.point.items())
+        agent = " ".join(filter(None, (job.agent, job.variant, job.setting, point)))
+        groups.setdefault((job.env, agent), []).append(job)
+    rows = []
+    for (env, agent), members in groups.items():
+        traces = dict.fromkeys((job.trace_name or "-").partition("@")[0] for job in members)
+        shown = ", ".join(traces) if len(traces) <= 4 else f"{len(traces)} traces"
+        found = cost(members)
+        time = in_words(found.core_seconds)
+        rows.append([env, agent, shown, f"{found.runs:,}", count(found.interactions), time])
+    header = ["environment", "agent", "trace", "runs", "interactions", "core time"]
+    show.table(Table(columns(header, "lllrrr"), rows))
+    if left_out := study.left_out(options):
+        show.note(left_out)
 
 
 def _list_experiments(arguments: list[str]) -> None:
@@ -224,7 +260,7 @@ def _costs(name: str, study: Study[Any], scales: Sequence[str]) -> Iterator[list
         if not jobs:
             yield [label, "-", "none", "-", "a minute", "-"]
             return
-        found = cost(jobs)
-        time, disk = in_words(found.seconds(len(cores()))), f"{count(found.disk_bytes)}B"
+        found = cost(jobs, len(cores()))
+        time, disk = in_words(found.seconds), f"{count(found.disk_bytes)}B"
         shown = scale if has_scales else "-"
         yield [label, shown, f"{found.runs:,}", count(found.interactions), time, disk]

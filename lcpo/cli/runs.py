@@ -26,7 +26,9 @@ from lcpo.run.plan.plan import plan
 from lcpo.run.store.layout import plan_file
 from lcpo.run.store.outputs import check_folder
 from lcpo.run.store.results import load_results
+from lcpo.run.worker import cores
 from lcpo.study.advice.findings import plan_warnings
+from lcpo.study.costs import in_full
 from lcpo.study.measure.compare import check_warmup
 
 
@@ -243,6 +245,7 @@ def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
     trace, env = jobs[0].trace, jobs[0].env
     if options.trace is None and getattr(options, "traces", None) is None and trace is not None:
         show.note(f"trace {trace}, {jobs[0].steps:,} steps: the default of {env}; --trace chooses")
+    show.note(in_full(jobs, options.workers or len(cores())))
     for warning in plan_warnings(jobs):
         show.warning(warning, stderr=True)
 

@@ -8,7 +8,6 @@ probes            compiled: tiny tasks whose answers are known
 mujoco            host: four robots in a wind
 compiled_worlds   a compiled environment stepped as a host one
 checked           checks of arguments that host environments share
-history           the context history of a stream without a trace
 """
 
 from __future__ import annotations

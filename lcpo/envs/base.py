@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpo.plain import ActionForm
 from lcpo.types import Array, ArrayT, Spec, Step
 
 if TYPE_CHECKING:
@@ -144,34 +145,6 @@ class Landmark(NamedTuple):
 
     obs: tuple[float, ...]
     action: tuple[int, ...]
-
-
-class ActionForm(NamedTuple):
-    """What the indices of an action stand for, in plain values, where spaces are not ours."""
-
-    values: tuple[tuple[float, ...], ...]  # [A][K]: a grid of numbers for a Box, else whole numbers
-    shape: tuple[int, ...]  # of an action; () where it is one number
-    dtype: str
-
-    def decode(self, action: np.ndarray) -> Any:
-        """Indices [A] -> an action as the environment takes it."""
-        chosen = [row[i] for row, i in zip(self.values, action, strict=True)]
-        return np.array(chosen).astype(self.dtype).reshape(self.shape)[()]
-
-    @classmethod
-    def from_json(cls, form: Any) -> ActionForm | None:
-        """From `_asdict` through JSON; ValueError where it is not such a form."""
-        if form is None:
-            return None
-        found = cls(tuple(map(tuple, form["values"])), tuple(form["shape"]), form["dtype"])
-        numbers = [x for row in found.values for x in row]
-        plain = all(isinstance(x, (int, float)) for x in (*numbers, *found.shape))
-        kind = np.dtype(found.dtype).kind if isinstance(found.dtype, str) else "O"
-        if len(form) != len(cls._fields) or not plain or kind not in "biuf":
-            raise ValueError("its actions have an unknown form")
-        if int(np.prod(found.shape)) != len(found.values):
-            raise ValueError(f"its actions have {len(found.values)} parts, not {found.shape}")
-        return found
 
 
 def landmarks_of(env: AnyEnv) -> Mapping[str, Landmark]:

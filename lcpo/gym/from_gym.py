@@ -29,11 +29,13 @@ from lcpo import config as configs
 from lcpo import names
 from lcpo.config import config, static
 from lcpo.envs.base import ActionForm, Advance, HostWorlds
-from lcpo.errors import InputError
+from lcpo.errors import InputError, MissingPackage
 from lcpo.types import ContextSlice, Spec
 from lcpo.values import refuse, shown
 
 ID = "gym:"  # before an id of Gymnasium's
+PACKAGES = {"imageio": "lcpo[mujoco]", "mujoco": "lcpo[mujoco]"}
+"""What to install where one of these modules is missing."""
 NEEDED = (
     "needs an environment class: one with @lcpo.config.config, or a gymnasium.Env (or a function "
     "that is declared to return one: `def make() -> gymnasium.Env`)"
@@ -109,6 +111,12 @@ class GymnasiumEnv:
                 raise InputError(f"{self.target} is a {type(maker).__name__}: {NEEDED}")
         try:
             made = maker(**arguments)
+        except ModuleNotFoundError as error:
+            package = PACKAGES.get(error.name or "", error.name)
+            raise MissingPackage(
+                f"{self.target} cannot be made: the package {error.name!r} is not installed; run "
+                f"pip install '{package}'"
+            ) from error
         except (Exception, SystemExit) as error:  # of Gymnasium, or of the user's code
             cause = f"{type(error).__name__}: {error}"
             raise InputError(f"{self.target} cannot be made ({cause})") from error

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium import wrappers
 
 from lcpo.envs.base import ObsLayout, WorldError
-from lcpo.envs.history import extend
 from lcpo.errors import InputError, message
+from lcpo.history import extend
 from lcpo.types import Step
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import numpy as np
 
 from lcpo import values
 from lcpo.core import health
-from lcpo.envs.history import ContextHistory
 from lcpo.errors import InputError, tell
+from lcpo.history import ContextHistory
 from lcpo.live.settings import Settings
 from lcpo.live.state import Backup, Experience, LearnerState, Stream
 from lcpo.run.drive.base import Program, Run

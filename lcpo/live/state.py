@@ -9,16 +9,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lcpo.core.replay import Replay
-from lcpo.envs.history import ContextHistory
+from lcpo.history import ContextHistory
 from lcpo.run.store.checkpoint import flatten
 from lcpo.types import Tree
+
+
+def _flatten(history: ContextHistory) -> tuple[Any, Any]:
+    entries, moved = map(jax.tree_util.GetAttrKey, ("entries", "moved"))
+    return ((entries, history.entries), (moved, history.moved)), history[:2]
+
+
+jax.tree_util.register_pytree_with_keys(
+    ContextHistory, _flatten, lambda rest, parts: ContextHistory(*rest, *parts)
+)
 
 
 class Experience(NamedTuple):

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import jax
 
+from lcpo.run.store.files import private_folder
+
 MAX_BYTES = 2**29
 """Of all entries; the least recently used ones are dropped."""
 SWITCH = "LCPO_COMPILE_CACHE"
@@ -96,14 +98,9 @@ def folder() -> Path | None:
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         home = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-        path = home / "lcpo" / "jax" / _machine()
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = path.stat()
-        is_mine = not hasattr(os, "getuid") or info.st_uid == os.getuid()
-        is_mine &= os.name != "posix" or not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        return path if is_mine and os.access(path, os.W_OK) else None
-    except (OSError, RuntimeError):  # no home, or a file where the folder would be
+    except RuntimeError:  # no home
         return None
+    return private_folder(home / "lcpo" / "jax" / _machine())
 
 
 def _machine() -> str:

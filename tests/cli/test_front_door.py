@@ -73,9 +73,9 @@ def test_train_alone(
     monkeypatch.setattr(api, "run", lambda *given, **more: [])
     monkeypatch.setattr("lcpo.comparison.load_results", lambda *given: [])
     assert run("train", "--out", str(tmp_path)) == 0
-    assert capsys.readouterr().err == (
-        "note: trace revisit, 1,000,000 steps: the default of pendulum; --trace chooses\n"
-    )
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "note: trace revisit, 1,000,000 steps: the default of pendulum; --trace chooses"
+    assert second.startswith("note: 4 runs, 4,000,000 steps, about ")
     assert run("train", "--plan-only", "--out", str(tmp_path)) == 0
     jobs = planned_jobs(tmp_path)
     assert [(job.trace_name, job.steps) for job in jobs] == [("revisit", 1_000_000)] * 4

@@ -22,8 +22,8 @@ from lcpo.envs.base import (
     trace_rows,
     trace_windows,
 )
-from lcpo.envs.history import extend
 from lcpo.envs.pendulum import Pendulum, PlainPendulum
+from lcpo.history import extend
 
 TRACE = np.stack([np.arange(7), 100 + np.arange(7)], axis=1).astype(np.float32)
 LAYOUT = obs_layout(Pendulum().spec, "step")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lcpo.envs.base import Advance, obs_layout
-from lcpo.envs.history import ContextHistory
 from lcpo.errors import InputError
+from lcpo.history import ContextHistory
 from lcpo.types import ContextSlice, Spec
 
 SPEC = Spec(2 + 6, ContextSlice(start=2, channels=2, lags=3), (4,))

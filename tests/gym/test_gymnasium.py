@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import gym_examples
@@ -14,6 +15,7 @@ from gymnasium import spaces
 from host_examples import Drift
 
 from lcpo.envs.base import WorldError
+from lcpo.errors import MissingPackage
 from lcpo.gym import from_gymnasium
 from lcpo.gym.spaces import action_form, observation_encoder
 from lcpo.run.plan.job import find_env
@@ -82,6 +84,14 @@ def test_a_box_action_is_a_grid_that_holds_both_bounds() -> None:
     form = action_form(spaces.Box(low, high, dtype=np.float64), 5)
     np.testing.assert_allclose(form.decode(np.array([0, 4])), [-2.0, 1.0])
     np.testing.assert_allclose(form.decode(np.array([2, 1])), [0.0, 0.25])
+
+
+@for_each("module, package", [("imageio", "lcpo[mujoco]"), ("box", "box")])
+def test_a_missing_package_is_named(module: str, package: str) -> None:
+    """As of HalfCheetah without imageio."""
+    env = from_gymnasium("gym_examples:needs", arguments={"module": module})
+    with pytest.raises(MissingPackage, match=rf"'{module}' is not.* '{re.escape(package)}'$"):
+        assert env.spec
 
 
 @for_each("make, fields, match",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 CORE = "tests/core/test_core.py::test_"
+ACTING = "tests/test_acting.py::test_"
 REPLAY = "tests/core/test_replay.py::test_"
 CHANGES = "tests/core/test_changepoint.py::test_"
 FRACTIONS = "tests/contexts/test_fractions.py::test_"
@@ -1351,14 +1352,14 @@ MUTANTS = (
         (f"{IMPORTS}episodes_become_epochs",), "an imported episode counts for the next epoch",
     ),
     Mutant(
-        "a-reset-takes-time", "lcpo/envs/history.py",
+        "a-reset-takes-time", "lcpo/history.py",
         "extend(self.entries, context, place.lags, self.moved)",
         "extend(self.entries, context, place.lags, True)",
         (f"{HISTORY}histories_are_those_of_a_trace",),
         "a context stands in a history twice",
     ),
     Mutant(
-        "a-users-array-is-kept", "lcpo/envs/history.py",
+        "a-users-array-is-kept", "lcpo/history.py",
         "obs = obs.copy()",
         "obs = np.asarray(obs)",
         (f"{HISTORY}whole_observations_bring_their_history",),
@@ -1871,6 +1872,63 @@ MUTANTS = (
         'updates * config.get("updates_per_rollout", 1) * parts', "updates * parts",
         (f"{STRAGGLER_STUDY}the_papers_gradient_steps_are_counted_by_hand",),
         "the table hides how much each agent has learned",
+    ),
+    Mutant(
+        "acting-unscaled", "lcpo/acting.py",
+        "return np.where(scaled, np.clip((x - mean) / std, -CLIP, CLIP), x)", "return x",
+        (f"{ACTING}deep_sets_and_scales",),
+        "a deployed policy sees raw observations where it was trained on normalized ones",
+    ),
+    Mutant(
+        "acting-explores-by-dimension", "lcpo/acting.py",
+        "draw.random(shape[:-1])[..., None] < self._epsilon()",
+        "draw.random(shape) < self._epsilon()",
+        (f"{ACTING}greedy_agents_explore_in_all_dimensions_at_once",),
+        "a deployed DDQN explores more often than in training",
+    ),
+    Mutant(
+        "acting-imports-jax", "lcpo/history.py",
+        "import numpy as np\n", "import jax\nimport numpy as np\n",
+        (f"{ACTING}acting_imports_numpy_alone",),
+        "a process that only acts needs JAX",
+    ),
+    Mutant(
+        "own-by-name", "lcpo/run/store/own_code.py",
+        "text = json.dumps([job, files], sort_keys=True)",
+        "text = json.dumps([job, sorted(files)], sort_keys=True)",
+        ("tests/run/test_trust.py::test_code_from_another_place_needs_trust",),
+        "a file of the same name in a stranger's folder is imported",
+    ),
+    Mutant(
+        "own-policy-swapped", "lcpo/policy.py",
+        "(about.agent, about.config) == (job.agent, job.config)", "True",
+        ("tests/run/test_trust.py::test_a_policy_of_another_agent_in_ones_own_run_needs_trust",),
+        "a policy that names other code is loaded because its run is known",
+    ),
+    Mutant(
+        "own-list-of-others", "lcpo/run/store/files.py",
+        "return path if is_mine and os.access(path, os.W_OK) else None", "return path",
+        ("tests/run/test_trust.py::test_a_list_that_others_can_write_to_is_not_believed",),
+        "others on the machine decide whose code is run",
+    ),
+    Mutant(
+        "compiled-once", "lcpo/study/costs.py",
+        "compiling * max(1.0, processes / max(1, len(programs)))", "compiling",
+        (f"{STUDIES}more_processes_than_programs_compile_the_same",),
+        "estimates for many cores are too short: each process compiles its own program",
+    ),
+    Mutant(
+        "host-runs-alone", "lcpo/study/costs.py",
+        "us += max(0.0, HOST_US / together - HOST_US / HOST_RUNS)", "us += 0.0",
+        (f"{STUDIES}estimates_are_within_a_factor_of_two",),
+        "a short run of a robot takes three times as long as estimated",
+    ),
+    Mutant(
+        "list-runs-all", "lcpo/cli/reproduce.py",
+        "study.plan(dataclasses.replace(options, check=False))",
+        "study.plan(study.Options(check=False))",
+        (f"{STUDIES}a_study_lists_what_would_run",),
+        "--list ignores the options that restrict a study",
     ),
     Mutant(
         "cap-rounded-up", "lcpo/straggler/rules.py",

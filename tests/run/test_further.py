@@ -294,10 +294,11 @@ def test_what_cannot_go_on_is_told(
 
 
 def test_a_plan_that_names_other_code_needs_trust(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "o"
     lcpo.train(**{**case_of("simulator"), "seeds": 1}, steps=160, out=out)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
     assert run("train", "--resume", "--out", str(out), "--workers", "0") == 2
-    assert "pass --trust if you trust both" in capsys.readouterr().err
+    assert "pass --trust (in Python: trust=True)" in capsys.readouterr().err
     assert run("train", "--resume", "--out", str(out), "--workers", "0", "--trust") == 0

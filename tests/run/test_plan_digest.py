@@ -63,7 +63,7 @@ def test_a_worker_is_told_which_plan_to_trust(
     file = plan_file(tmp_path / "o")
     digest = plans.load_plan(file).digest
     assert worker.main([str(file)]) == 2
-    assert "pass --trust if you trust both" in capfd.readouterr().err
+    assert "pass --trust (in Python" in capfd.readouterr().err
     assert worker.main([str(file), "--plan-digest", digest]) == 0
     mark = replace(tmp_path / "o")
     assert worker.main([str(file), "--plan-digest", digest]) == 2

@@ -21,6 +21,7 @@ from lcpo.run.store.files import load_arrays, load_json, save_arrays, save_docum
 from lcpo.run.store.layout import RunFiles, run_files
 from lcpo.run.store.results import load_results
 from lcpo.study.measure import compare
+from lcpo.study.play.evaluate import evaluate
 from lcpo.values import file_name
 
 SMALL: dict[str, Any] = {"hidden": [8, 8], "rollout_length": 20}
@@ -143,20 +144,89 @@ agent = dataclasses.replace(a2c.agent, name="mine")
 """
 
 
-def test_code_of_ones_own_needs_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a run of one's own agent in one's own environment; the code is beside it."""
     (tmp_path / "own_code.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
-    out = tmp_path / "o"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delitem(sys.modules, "own_code", raising=False)
     lcpo.train("own_code:agent", "own_code:Mine", trace="revisit", steps=400, seeds=1, workers=0,
-               config=SMALL, out=out, progress=False)  # fmt: skip
+               config=SMALL, out=tmp_path / "o", progress=False)  # fmt: skip
+    monkeypatch.delitem(sys.modules, "own_code")
+    return tmp_path / "o"
+
+
+def refusals(out: Path) -> list[str]:
+    """Why a folder cannot be loaded, evaluated and resumed without trust."""
+    found = []
+    for use in (lambda: lcpo.load(out), lambda: evaluate(out, seeds=1)):
+        try:
+            use()
+        except InputError as error:
+            found.append(str(error))
+    if worker.main([str(out / "plan.json")]) == 2:
+        found.append("worker")
+    return found
+
+
+def test_ones_own_run_needs_no_trust(own: Path) -> None:
+    assert refusals(own) == []
+    assert lcpo.load(own).act(np.zeros(9)).shape == (1,)
+    assert refusals(own.rename(own.with_name("renamed"))) == []
+
+
+def test_a_policy_file_alone_needs_trust(own: Path) -> None:
+    (file,) = own.glob("runs/*/policy.npz")
     with pytest.raises(
         InputError, match=r"'own_code:agent', which is not part of lcpo.*trust=True"
     ):
-        lcpo.load(out)
-    assert lcpo.load(out, trust=True).act(np.zeros(9)).shape == (1,)
-    plan_file = str(out / "plan.json")
-    assert worker.main([plan_file]) == 2
-    assert worker.main([plan_file, "--trust"]) == 0
+        lcpo.load(file)
+    assert lcpo.load(file, trust=True).act(np.zeros(9)).shape == (1,)
+
+
+def test_the_run_of_another_user_needs_trust(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(own.parent / "another"))
+    first, second, third = refusals(own)
+    assert "trust=True" in first
+    assert "pass --trust (in Python: trust=True) if you trust both" in second
+    assert third == "worker"
+    assert "own_code" not in sys.modules
+    assert worker.main([str(own / "plan.json"), "--trust"]) == 0
+
+
+def test_code_from_another_place_needs_trust(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody sends a run of mine back, with another file of the same name beside it."""
+    there = own.parent / "downloaded"
+    shutil.copytree(own, there / "o")
+    (there / "own_code.py").write_text(MODULE.format(mark=str(there / "mark")))
+    monkeypatch.chdir(there)
+    assert len(refusals(there / "o")) == 3
+    assert not (there / "mark").exists()
+
+
+@pytest.mark.parametrize("changes", [{"seed": 1}, {"env_config": {"max_speed": 9.0}}], ids=str)
+def test_a_run_with_other_values_needs_trust(own: Path, changes: dict[str, Any]) -> None:
+    forge_job(own, **changes)
+    assert len(refusals(own)) == 3
+
+
+def test_a_policy_of_another_agent_in_ones_own_run_needs_trust(own: Path) -> None:
+    (found,) = own.glob("runs/*")
+    files, outcome = RunFiles(found), load_json(RunFiles(found).manifest)
+    arrays = load_arrays(files.policy)
+    about = {**json.loads(arrays["about"].tobytes()), "agent": "other_code:agent"}
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    digest = save_arrays(files.policy, arrays)
+    del outcome["schema"], outcome["digest"]
+    results.save_outcome(files, outcome, {**outcome["files"], files.policy.name: digest})
+    with pytest.raises(InputError, match=r"'other_code:agent', which is not part"):
+        lcpo.load(own)
+
+
+def test_a_list_that_others_can_write_to_is_not_believed(own: Path) -> None:
+    (own.parent / "state" / "lcpo").chmod(0o777)
+    assert len(refusals(own)) == 3
 
 
 def test_a_policy_needs_no_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,11 +101,13 @@ def plan_one(env: str, trace: str, scale: float | None) -> Any:
 
 
 @pytest.mark.learn
-def test_a_user_environment_needs_trust(tmp_path: Path) -> None:
+def test_a_user_environment_needs_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It steps outside the compiler, and makes its own context."""
     out = tmp_path / "o"
     env: Any = lcpo.from_gymnasium("gym_examples:Walk", context="key:wind")
     lcpo.train("a2c", env, steps=200, seeds=1, out=out, config=SMALL, **QUIET)
+    assert evaluate(out, seeds=1).policies
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
     with pytest.raises(lcpo.InputError, match="not part of lcpo"):
         evaluate(out)
     found = evaluate(out, seeds=2, trust=True)

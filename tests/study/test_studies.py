@@ -17,6 +17,7 @@ from lcpo import bench
 from lcpo.cli import reproduce
 from lcpo.cli.flags import class_fields
 from lcpo.run.engines.local import LocalEngine
+from lcpo.run.plan.agents import plan_agents
 from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.layout import run_files
@@ -294,10 +295,61 @@ def test_costs_are_the_measured_ones() -> None:
     shown = "".join((SPEED / f"{f}.md").read_text() for f in ("one-core", "other-agents"))
     assert all(f"| {us} |" in shown for us in (3.5, 14.2, 12.6, 8.5, 13.5))
     assert measured == costs.AGENT_US
-    (job,) = plan("mbpo", "pendulum", trace="3", steps=1000, seeds=1)
-    assert costs.cost([job]).core_seconds == pytest.approx(0.2058 + costs.COMPILE_SECONDS)
-    twice = dataclasses.replace(job, seed=1)
-    assert costs.cost([job, twice]).core_seconds == pytest.approx(0.4116 + costs.COMPILE_SECONDS)
+    job, twice = plan("mbpo", "pendulum", trace="3", steps=100_000, seeds=2)
+    each = 20.58 + costs.RUN_SECONDS
+    assert costs.cost([job]).core_seconds == pytest.approx(each + costs.COMPILE_SECONDS)
+    assert costs.cost([job, twice]).core_seconds == pytest.approx(2 * each + costs.COMPILE_SECONDS)
+
+
+def jobs_of(name: str, **options: Any) -> list[Job]:
+    study = find_study(name)
+    return study.plan(study.Options(check=False, **options))
+
+
+MEASURED = {
+    "train": (35, lambda: plan("lcpo", "pendulum", trace="revisit", steps=200_000, seeds=2)),
+    "hopper": (55, lambda: plan("lcpo", "hopper", trace="1", steps=40_000, seeds=2)),
+    "compare": (10, lambda: plan_agents("lcpo,a2c", "probe-two-contexts", trace=None, seeds=2)),
+    "grid-world": (74, lambda: jobs_of("grid-world", seeds=2)),
+    "windy": (187, lambda: jobs_of("windy", scale="smoke")),
+    "lcpo-p": (63, lambda: jobs_of("lcpo-p", scale="smoke")),
+    "straggler": (98, lambda: jobs_of("straggler", scale="smoke", agents="lcpo,a2c")),
+}
+"""Seconds on two cores with an empty compilation cache, as docs/speed.md shows them."""
+
+
+@for_each("name", list(MEASURED))
+def test_estimates_are_within_a_factor_of_two(name: str) -> None:
+    seconds, jobs = MEASURED[name]
+    assert seconds / 2 < costs.cost(jobs(), 2).seconds < 2 * seconds
+
+
+def test_more_processes_than_programs_compile_the_same() -> None:
+    """Each of the four that start together compiles, then makes two runs."""
+    jobs = plan("lcpo", "pendulum", trace="3", steps=100_000, seeds=8)
+    start = costs.START_SECONDS + costs.COMPILE_SECONDS
+    each = costs.cost(jobs, 8).seconds - start
+    assert each == pytest.approx(costs.RUN_SECONDS + 1.42)
+    assert costs.cost(jobs, 80).seconds == costs.cost(jobs, 8).seconds
+    assert costs.cost(jobs, 4).seconds == pytest.approx(start + 2 * each)
+    assert costs.cost(jobs, 1).seconds == pytest.approx(start + 8 * each)
+
+
+def test_a_study_lists_what_would_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    restricted = ["--agents", "lcpo", "--envs", "pendulum,hopper", "--traces", "3", "--seeds", "2"]
+    assert run("reproduce", "windy", "--list", "--scale", "smoke", *restricted) == 0
+    first, _, _, *rows = capsys.readouterr().out.strip().splitlines()
+    assert first.startswith("windy: 4 runs, 80,000 steps, about ")
+    assert [row.split()[:5] for row in rows] == [
+        ["pendulum", "lcpo", "3", "2", "40k"],
+        ["hopper", "lcpo", "3", "2", "40k"],
+    ]
+    assert not list(tmp_path.iterdir())
+    assert run("reproduce", "windy", "--list", "--agents", "lcpoo") == 2
+    assert "unknown agent 'lcpoo'" in capsys.readouterr().err
 
 
 def grid_record(level: float) -> dict[str, np.ndarray]:

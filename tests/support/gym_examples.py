@@ -96,3 +96,8 @@ def vector(mode: str = "DISABLED", worlds: int = 3) -> gymnasium.vector.VectorEn
         [lambda: Walk("info") for _ in range(worlds)],
         autoreset_mode=gymnasium.vector.AutoresetMode[mode],
     )
+
+
+def needs(module: str) -> gymnasium.Env:
+    """An environment with a package that is not installed."""
+    raise ModuleNotFoundError(f"No module named {module!r}", name=module)

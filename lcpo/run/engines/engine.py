@@ -18,7 +18,8 @@ from lcpo.run.engines.clusters import RayEngine, SlurmEngine
 from lcpo.run.engines.local import LocalEngine
 from lcpo.run.events import Crashed, Event, Note, Report
 from lcpo.run.options import RunOptions
-from lcpo.run.plan.job import Job
+from lcpo.run.plan.job import Job, outside, own_fingerprint
+from lcpo.run.store import own_code
 from lcpo.run.store.checkpoint import check_same, goes_on
 from lcpo.run.store.layout import plan_file
 from lcpo.run.store.lock import cannot_write, locked, sweep_claims
@@ -138,3 +139,5 @@ def write_plan(jobs: list[Job], out: Path, keep_state: bool = False) -> None:
         save_plan(out, list(every.values()), keep_state)
     except OSError as error:
         raise cannot_write(plan_file(out), error) from error
+    made = (own_fingerprint(job) for job in jobs if outside(job))
+    own_code.remember(line for line in made if line is not None)

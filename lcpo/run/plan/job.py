@@ -25,6 +25,7 @@ from lcpo.errors import InputError
 from lcpo.gym import from_gym
 from lcpo.run.plan import phases
 from lcpo.run.plan.phases import Phase
+from lcpo.run.store import own_code
 from lcpo.types import AnyAgent, Spec
 
 
@@ -165,11 +166,24 @@ def is_file_name(text: str) -> bool:
 def check_trust(jobs: Sequence[Job], trust: bool, where: str) -> None:
     """Refuse jobs of the file `where` that name code outside this library, without trust."""
     for job in () if trust else jobs:
-        for name, kind in outside(job).items():
+        for name, kind in () if is_own(job) else outside(job).items():
             raise InputError(
-                f"{where} names the {kind} {name!r}, which is not part of lcpo: running it runs "
-                "its author's code; pass --trust if you trust both"
+                f"{where} names the {kind} {name!r}, which is not part of lcpo, and you did not "
+                "start this run here: running it runs its author's code; pass --trust (in Python: "
+                "trust=True) if you trust both"
             )
+
+
+def is_own(job: Job) -> bool:
+    """Whether this user has planned this very run here, with the same files (`store.own_code`)."""
+    return bool(outside(job)) and own_fingerprint(job) in own_code.known()
+
+
+def own_fingerprint(job: Job) -> str | None:
+    """Of a job and the code outside this library that it names; None if that is in no file."""
+    parts = [name.removeprefix(from_gym.ID).partition(":") for name in outside(job)]
+    modules = [name.partition(".")[0] if colon else "gymnasium" for name, colon, _ in parts]
+    return own_code.fingerprint(job.to_json(), modules)
 
 
 def outside(job: Job) -> dict[str, str]:

@@ -235,3 +235,18 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def private_folder(path: Path) -> Path | None:
+    """A folder for what only this user may change, made if needed.
+
+    None if it cannot be used: others own it or can write to it, or a file is in its place.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = path.stat()
+        is_mine = not hasattr(os, "getuid") or info.st_uid == os.getuid()
+        is_mine &= os.name != "posix" or not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        return path if is_mine and os.access(path, os.W_OK) else None
+    except OSError:
+        return None

@@ -7,15 +7,15 @@ repeated; it advances with every step, or with every episode; a reset does not a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 
 from lcpo import values
-from lcpo.envs.base import Advance
 from lcpo.errors import InputError
-from lcpo.types import Spec
+
+if TYPE_CHECKING:
+    from lcpo.types import Spec
 
 Seen = tuple[np.ndarray, np.ndarray | None]  # features and context, or a whole observation and None
 
@@ -36,11 +36,11 @@ def extend(history: np.ndarray | None, context: np.ndarray, lags: int, moved: bo
 class ContextHistory(NamedTuple):
     """Assembles observations from features and the newest `lags` values of each channel.
 
-    An immutable pytree of `entries` and `moved`: methods return a new history.
+    Immutable: methods return a new history. `lcpo.live` treats `entries` and `moved` as a pytree.
     """
 
     spec: Spec
-    advance: Advance = "step"
+    advance: str = "step"
     """What advances the history. An environment's own contexts advance by step."""
     entries: np.ndarray | None = None  # [channels * lags]; None before the first context
     moved: bool = False  # whether time has passed since the newest context was seen
@@ -88,11 +88,29 @@ class ContextHistory(NamedTuple):
         return self._replace(moved=self.moved or self.advance == "episode")
 
 
-def _flatten(history: ContextHistory) -> tuple[Any, Any]:
-    entries, moved = map(jax.tree_util.GetAttrKey, ("entries", "moved"))
-    return ((entries, history.entries), (moved, history.moved)), history[:2]
+class Session:
+    """A policy in one stream: give it features and context, it remembers the newest contexts.
 
+    A context is in the units of training: a row of the trace times `policy.about.scale`.
+    """
 
-jax.tree_util.register_pytree_with_keys(
-    ContextHistory, _flatten, lambda rest, parts: ContextHistory(*rest, *parts)
-)
+    def __init__(self, policy: Any) -> None:
+        """`policy`: of `lcpo.load` or `lcpo.acting.load`."""
+        self.policy = policy
+        by_episode = policy.about.advance == "episode"
+        self.history = ContextHistory(policy.spec, "episode" if by_episode else "step")
+
+    def act(
+        self, obs: Any, context: Any = None, key: Any = None, deterministic: bool = False
+    ) -> Any:
+        """An action as the environment takes it (`Policy.decode`), for one step.
+
+        `obs`: the features [F], and `context` [channels]; or whole observations [D], without.
+        """
+        whole, seen = self.history.join(self.history.read(obs, context))
+        self.history = seen.pass_step()
+        return self.policy.decode(self.policy.act(whole, key, deterministic))
+
+    def reset(self) -> None:
+        """Begin another episode; the context continues."""
+        self.history = self.history.end_episode()
