@@ -157,7 +157,7 @@ def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tup
     charge, season, sine, cosine, price, sun, load = jnp.moveaxis(obs, -1, 0)
     hour = (jnp.arctan2(sine, cosine) / (2.0 * jnp.pi) * 24.0) % 24.0
     levels = jnp.asarray(LEVELS, jnp.float32)
-    balance = jnp.argmin(jnp.abs(levels - (sun - load)[:, None] / 1000.0), axis=1)
+    balance = jnp.argmin(jnp.abs(levels[None] - (sun - load)[:, None] / 1000.0), axis=1)
     at_night = (hour < 5.5) & (season < 0.0) & (charge < 9.0) & (price < 30.0)
     return jnp.where(at_night, CHARGE, balance)[:, None], ()
 

@@ -19,7 +19,7 @@ def test_pages_have_short_sentences_and_no_banned_phrase() -> None:
         f"{page.relative_to(ROOT)}:{problem.line}: {problem.what}: {problem.text}"
         for page in prose.PAGES
         if page != COVERAGE
-        for problem in prose.problems(page.read_text())
+        for problem in prose.problems(prose.read(page))
     ]
     assert found == []
 
