@@ -34,12 +34,12 @@ IDLE, CHARGE = 3, 6
 
 
 class Battery(gymnasium.Env):
-    """A house with solar panels, a battery and a tariff that changes every hour.
+    """A house with solar panels, a battery and a tariff that changes through the day.
 
     A step is 15 minutes. Price, sun and load are the context: observed, and not affected by
     actions. They come from a CSV file, which repeats. The reward is minus the cost, in cents.
 
-    An action is one of the `LEVELS`. The battery never charges beyond its capacity or below 0.
+    An action is one of the `LEVELS`. The charge stays between 0 and `CAPACITY`.
     """
 
     def __init__(self, data: str = "home.csv") -> None:
@@ -132,8 +132,8 @@ def write_data(path: str = "home.csv", days: int = 730, seed: int = 0) -> str:
     return path
 
 
-# What a careful owner would program: store the surplus, serve the house, and charge on winter nights
-# if the price is low. An agent like any other, in the environment's own units (`raw`).
+# What a careful owner would program: store the surplus, serve the house, and charge on winter
+# nights if the price is low. An agent like any other, in the environment's own units (`raw`).
 
 
 @config
