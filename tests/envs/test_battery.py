@@ -23,9 +23,10 @@ NOON, NIGHT = "2024-07-01T12:00:00", "2024-01-01T02:00:00"
 
 @pytest.fixture
 def battery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The example, imported in a folder where it may write its CSV file."""
+    """Where a user works: the module is here, and writes its CSV file here."""
+    (tmp_path / "battery.py").write_text((ROOT / "examples/battery.py").read_text())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    monkeypatch.syspath_prepend(str(tmp_path))
     return importlib.import_module("battery")
 
 
