@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ def test_pages_have_short_sentences_and_no_banned_phrase() -> None:
         f"{page.relative_to(ROOT)}:{problem.line}: {problem.what}: {problem.text}"
         for page in prose.PAGES
         if page != COVERAGE
-        for problem in prose.problems(page.read_text())
+        for problem in prose.problems(prose.read(page))
     ]
     assert found == []
 
@@ -52,3 +53,15 @@ def test_it_sees_what_it_looks_for() -> None:
     many = "A short sentence. " * 30
     assert [p.what for p in prose.problems(many)] == ["a paragraph of 90 words"]
     assert [p.what for p in prose.problems("It goes on where it was.")] == ["write 'resumes where'"]
+
+
+def test_notebooks_are_pages(tmp_path: Path) -> None:
+    assert ROOT / "docs/tutorials/battery.ipynb" in prose.PAGES
+    cells = [
+        {"cell_type": "markdown", "source": ["## Results\n", "One."]},
+        {"cell_type": "code", "source": ["print('goes on where')"], "outputs": []},
+        {"cell_type": "markdown", "source": "Two."},
+    ]
+    path = tmp_path / "page.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    assert prose.read(path) == "## Results\nOne.\n\nTwo."

@@ -140,6 +140,6 @@ def test_commands_and_options_exist(capsys: Any) -> None:
 
 def test_links_lead_somewhere() -> None:
     for page in prose.PAGES:
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", prose.read(page)):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"

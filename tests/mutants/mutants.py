@@ -1284,6 +1284,13 @@ MUTANTS = (
         (f"{PAGE}differences_to_the_paper",), "numbers that agree are said to differ",
     ),
     Mutant(
+        "digits-of-a-rounding-error", "lcpo/study/report/cells.py",
+        "if 1e-9 * abs(mean) < half",
+        "if 0.0 < half",
+        ("tests/study/test_compare.py::test_plus_minus",),
+        "equal runs are shown as -3.202676426 ± 0.000000000",
+    ),
+    Mutant(
         "difference-of-hidden-digits", "lcpo/study/report/cells.py",
         "known = None if math.isnan(half) else round(half, digits)",
         "known = None if math.isnan(half) else half",

@@ -389,7 +389,7 @@ def test_number(value: float | None, text: str) -> None:
 @for_each("mean, half, text",
     [(-373.4, 3.2, "-373 ± 3"), (20.94, 6.31, "+20.9 ± 6.3"), (0.8, 10.25, "+0.8 ± 10.2"),
      (5.0, 123.0, "+5 ± 123"), (-373.4, 0.04, "-373.40 ± 0.04"), (2.0, 0.0, "+2.00 ± 0.00"),
-     (-373.4, math.nan, "-373 ± -"), (math.nan, math.nan, "-")],
+     (-3.2, 4e-16, "-3.20 ± 0.00"), (-373.4, math.nan, "-373 ± -"), (math.nan, math.nan, "-")],
 )  # fmt: skip
 def test_plus_minus(mean: float, half: float, text: str) -> None:
     assert Column("", "+").text(Estimate(mean, mean - half, mean + half, 2)) == text

@@ -56,3 +56,14 @@ def test_the_agent_of_your_own_is_short() -> None:
     texts = ["".join(cell["source"]) for cell in cells]
     (agent,) = (text for text in texts if text.startswith("%%writefile"))
     assert len(agent.splitlines()) - 1 <= 60
+
+
+@pytest.mark.learn
+@pytest.mark.filterwarnings("ignore")
+def test_the_home_battery(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = run("battery.ipynb", TUTORIALS, monkeypatch)  # it finds the example from there
+    text = shown(outputs)
+    assert "cents per kWh, sun" in text, "the context in the observation"
+    assert "minus battery:learner" in text
+    assert "kW\n" in text, "the action of the policy"
+    assert images(outputs, "png") == 1

@@ -19,7 +19,7 @@ NAMES = [str(path.relative_to(prose.ROOT)) for path in prose.PAGES]
 
 
 def text_of(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
+    return prose.read(ROOT / name)
 
 
 def page_of(name: str) -> pages.Page:

@@ -74,7 +74,7 @@ def runs_behind(row: Row, runs: Sequence[Run]) -> list[Run]:
             return True
         if "=" in agent:  # settings of its own: agent[field=value]
             return False
-        if setting.startswith("faults="):
+        if "=" in setting and not words:
             return False
         variant = run["setting"].rpartition("-")[2]
         named = variant in ("agg", "med", "cons", "fast")

@@ -14,6 +14,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import prose
 import quoted_cells as cells
 import quoted_checks as checks
 import quoted_pages as pages
@@ -141,7 +142,7 @@ if __name__ == "__main__":
     for argument in sys.argv[1:]:
         path = Path(argument).resolve()
         name = str(path.relative_to(cells.ROOT))
-        entries, left = annotate(name, path.read_text(encoding="utf-8"), pages.notes_of(name))
+        entries, left = annotate(name, prose.read(path), pages.notes_of(name))
         pages.file_of(name).parent.mkdir(parents=True, exist_ok=True)
         pages.file_of(name).write_text(entries, encoding="utf-8")
         print(*left, sep="\n")

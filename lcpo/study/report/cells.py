@@ -173,11 +173,12 @@ class Column(NamedTuple):
         return _rounded(value, digits, self.form)
 
     def _digits(self, mean: float, half: float = NAN) -> int:
-        """Decimals: the fewer of the two numbers', but a half-width is never shown as 0."""
+        """Decimals: the fewer of the two numbers', but a half-width is not shown as 0 unless it
+        is a rounding error, as with runs that are all equal."""
         if self.decimals is not None:
             return self.decimals
         digits = min(map(_places, (mean, half)))
-        if 0.0 < half < 0.5 * 10**-digits:
+        if 1e-9 * abs(mean) < half < 0.5 * 10**-digits:
             digits = min(-math.floor(math.log10(half)), 9)
         return digits
 
