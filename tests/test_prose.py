@@ -19,7 +19,7 @@ def test_pages_have_short_sentences_and_no_banned_phrase() -> None:
         f"{page.relative_to(ROOT)}:{problem.line}: {problem.what}: {problem.text}"
         for page in prose.PAGES
         if page != COVERAGE
-        for problem in prose.problems(page.read_text())
+        for problem in prose.problems(prose.read(page))
     ]
     assert found == []
 
@@ -38,7 +38,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 def test_docstrings_comments_and_messages_have_no_banned_phrase() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {old!r}: write {new!r}"
-        for path in sorted((ROOT / "lcpo").rglob("*.py"))
+        for path in [*sorted((ROOT / "lcpo").rglob("*.py")), *sorted(ROOT.glob("examples/*.py"))]
         for line, text in texts(path)
         for old, new in prose.banned(text)
     ]

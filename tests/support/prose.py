@@ -1,11 +1,12 @@
 """Prose that is hard to read: long sentences, long paragraphs, phrases that no native speaker uses.
 
-`python tests/support/prose.py PAGE ...` lists what it finds in Markdown pages. Tables, code, math
-and HTML comments are not prose.
+`python tests/support/prose.py PAGE ...` lists what it finds in Markdown pages and in the Markdown
+cells of notebooks. Tables, code, math and HTML comments are not prose.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
-    *sorted(p for p in ROOT.glob("docs/**/*.md") if not {"generated", "_build"} & {*p.parts}),
+    *sorted(
+        path
+        for path in ROOT.glob("docs/**/*")
+        if path.suffix in (".md", ".ipynb") and not {"generated", "_build"} & {*path.parts}
+    ),
 ]
 """What people wrote; docs/generated is made with the site."""
 MAX_SENTENCE, MAX_PARAGRAPH = 30, 80
@@ -47,7 +52,6 @@ BANNED = {
     r"\blearnt\b": "learned",
     r"\bjudges? (trained )?policies": "evaluates policies",
     r"\bmend(s|ed|ing)?\b": "fix",
-    r"\bgo(es)? on (with|from|beyond)\b": "continue",
     r"\bwith which others\b": "that others",
     r"\bin turns\b": "alternately",
     r"\ba like machine\b": "a similar machine",
@@ -62,8 +66,32 @@ BANNED = {
     r"\bby hand of\b": "by",
     r"\bup to now\b": "so far",
     r"\bhas to be seen\b": "is an open question",
+    r"\b(is|are) judged\b": "is evaluated",
+    r"\bgo(es)? on (beyond|from|over|through|until|with)\b": "continue",
+    r"\bfor ever\b": "forever",
+    r"\bis no (config|event|file|folder|key|part|plain|regular|text)\b": "is not a",
+    r"\b(wrote|makes?) no such\b": "did not write",
+    r"\bbelongs to no\b": "does not belong to any",
+    r"\bnothing in it says\b": "was not written by",
+    r"\bwhat \S+ raises is raised\b": "its exceptions propagate",
+    r"\bwith a word\b": "with a note",
+    r"\bby turns\b": "alternately, or in rotation",
+    r"\bagain and again\b": "repeatedly",
+    r"\bof no use\b": "cannot be used",
+    r"\ball with all\b": "every combination",
+    r"\bat the same moment\b": "at the same time",
+    r"\ba bug of\b": "a bug in",
 }
 """Phrases, and what to write instead."""
+
+
+def read(page: Path) -> str:
+    """The Markdown of a page; of a notebook, its Markdown cells."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells)
 
 
 class Problem(NamedTuple):
@@ -142,7 +170,7 @@ def sentences(text: str) -> list[str]:
 if __name__ == "__main__":
     total = 0
     for name in sys.argv[1:]:
-        for problem in problems(Path(name).read_text()):
+        for problem in problems(read(Path(name))):
             total += 1
             print(f"{name}:{problem.line}: {problem.what}: {problem.text}")
     sys.exit(bool(total))
