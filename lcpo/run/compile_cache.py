@@ -22,7 +22,7 @@ from pathlib import Path
 import jax
 
 MAX_BYTES = 2**29
-"""Of all entries; the least recently used ones are dropped."""
+"""Most bytes of all entries; the least recently used ones are dropped."""
 SWITCH = "LCPO_COMPILE_CACHE"
 
 
@@ -82,7 +82,7 @@ class CacheFolder:
 
 
 def _digest(key: str, value: bytes) -> bytes:
-    """Of an entry and its key: the program of another key is as wrong as a damaged one."""
+    """Digest of an entry and its key: the program of another key is as wrong as a damaged one."""
     return hashlib.sha256(hashlib.sha256(key.encode()).digest() + value).digest()
 
 
