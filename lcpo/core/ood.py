@@ -26,7 +26,7 @@ class Detector(NamedTuple):
         `data` from the batch `recent`; pure, for use under jit and vmap. `context` is the place of
         the context history in an observation. Infinity: OOD for any sigma.
 
-    A user's own is named as "package.module:name" of a Detector, or of a plain function: the
+    Name your own as "package.module:name", a Detector or a plain function: the
     distance of a detector that needs no context.
     """
 

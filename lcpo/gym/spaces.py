@@ -99,7 +99,7 @@ def context_splitter(
     kind, _, where = (declared or "").partition(":")
     if kind == "key":
         if not isinstance(space, spaces.Dict) or where not in space.spaces:
-            raise InputError(f"context {declared!r} is no key of the observation space {space}")
+            raise InputError(f"context {declared!r} is not a key of the observation space {space}")
         parts = {k: observation_encoder(space[k], one_hot) for k in sorted(space.spaces)}
         context = parts.pop(where)
         rest = join_encoders(parts)
