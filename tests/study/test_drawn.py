@@ -287,7 +287,7 @@ def test_unknown_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("two-by-two", "--agents", ","): "agents = ','",
         ("anchors", "--drawn", "0"): "drawn = 0",
         ("anchors", "--steps", "0"): "steps = 0",
-        ("anchors", "--agents", "lcpo,lcpo"): "each once",
+        ("anchors", "--agents", "lcpo,lcpo"): "without duplicates",
         ("straggler", "--workloads", ""): "workloads = ''",
         ("straggler", "--agents", "lcpo-ag"): "did you mean 'lcpo-agg'",
     }.items():

@@ -1,4 +1,4 @@
-"""The paper's Figure 2: change-point detection beside out-of-distribution detection.
+"""The paper's Figure 2: change-point detection and out-of-distribution detection side by side.
 
 A context that drifts smoothly has no change points. A detector finds some anyway, and how many
 depends on its sensitivity. Whether two contexts are more than 1 apart has a clear answer.

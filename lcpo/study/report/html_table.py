@@ -1,4 +1,4 @@
-"""The tables of a page: those of the report, beside the paper's, and the runs behind them."""
+"""The tables of a page: those of the report, next to the paper's, and the runs behind them."""
 
 from __future__ import annotations
 
