@@ -3,9 +3,9 @@
 HELP = {
     "train": "Train an agent with several seeds, and print a summary table.",
     "compare": "Train several agents on one environment and trace: tables and learning curves.",
-    "reproduce": "Run an experiment of the paper: tables and figures beside the paper's numbers.",
+    "reproduce": "Run an experiment of the paper: tables and figures next to the paper's numbers.",
     "list": "List agents, environments, detectors, traces and experiments.",
-    "check-env": "Play with an environment of yours, and report what is wrong with it.",
+    "check-env": "Run a few episodes of an environment, and report problems.",
     "trace": "Draw context traces and print their statistics (default: the paper's four).",
     "calibrate": "How often would LCPO's constraint be active on a trace? Suggests sigma.",
     "report": "Write a folder's tables, figures, runs and commands into one HTML page.",
