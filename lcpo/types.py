@@ -43,7 +43,7 @@ class ContextSlice(NamedTuple):
         return self.start + self.size
 
     def entries(self, obs: Array) -> Array:
-        """The context history as laid out in `obs`: [..., channels * lags]."""
+        """The context history as it stands in `obs`: [..., channels * lags]."""
         return obs[..., self.start : self.end]
 
     def history(self, obs: Array) -> Array:

@@ -5,7 +5,7 @@ HELP = {
     "compare": "Train several agents on one environment and trace: tables and learning curves.",
     "reproduce": "Run an experiment of the paper: tables and figures next to the paper's numbers.",
     "list": "List agents, environments, detectors, traces and experiments.",
-    "check-env": "Run a few episodes of an environment, and report problems.",
+    "check-env": "Play with an environment of yours, and report what is wrong with it.",
     "trace": "Draw context traces and print their statistics (default: the paper's four).",
     "calibrate": "How often would LCPO's constraint be active on a trace? Suggests sigma.",
     "report": "Write a folder's tables, figures, runs and commands into one HTML page.",

@@ -139,7 +139,7 @@ def _collect(command: str, arguments: Sequence[str], options: Sequence[Option]) 
         while words and not _is_flag(words[0]) and (option.is_list or not taken):
             taken.append(words.popleft())
         if not taken and not option.is_list:
-            raise InputError(f"{flag} needs a value: {option.help}")
+            raise InputError(f"{flag} needs a value ({option.help})")
         found[option.name] = taken
     return found
 

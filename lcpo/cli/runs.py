@@ -37,8 +37,8 @@ class WhichRuns:
     env: str = "pendulum"
     """Environment: a name (`lcpo list`), gym:ID, or your own as package.module:Class."""
     trace: str | None = None
-    """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet); default: the
-    environment's own, where it has one."""
+    """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet); default: the environment's
+    own, if it has one."""
     columns: str | None = None
     """Columns of a trace file, names or numbers from 1, separated by commas; default: all but the
     time."""

@@ -1,6 +1,6 @@
 """Out-of-distribution detection: which past observations differ from a recent batch?
 
-An observation is out of distribution (OOD) where a detector's squared distance exceeds sigma^2.
+An observation is out of distribution (OOD) if a detector's squared distance exceeds sigma^2.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Encoder(NamedTuple):
     size: int
     levels: tuple[int, ...] | None  # levels of each entry, where all are finite
     encode: Callable[[Any], np.ndarray]
-    """value -> [size] float32; raises InputError where the value does not fit the space."""
+    """value -> [size] float32; raises InputError if the value does not fit the space."""
 
 
 class Split(NamedTuple):

@@ -196,7 +196,7 @@ def own_channel() -> Iterator[Channel]:
 
 
 def open_standard_streams() -> None:
-    """Replace each standard stream that is closed (`>&-`) by an empty one.
+    """Replace each standard stream that is closed (`>&-`) with an empty one.
 
     Otherwise the next file that is opened has the number of the stream, and is written to as such.
     """

@@ -131,7 +131,7 @@ BAD = {
     "trace too short": (["train", "--trace", "3", "--steps", "9000000"], "has 8,000,000 rows"),
     "negative rate": (["train", "--trace", "3", "--learning-rate", "-1"], "at least 0"),
     "impossible size": (["train", "--trace", "3", "--hidden", "200000", "200000"], "GiB"),
-    "no steps": (["train", "--trace", "revisit"], "how many steps"),
+    "no steps": (["train", "--trace", "revisit"], "number of steps"),
     "no trace": (["train", "--env", "inverted-pendulum"], "choose one"),
     "no seeds": (["train", "--trace", "3", "--seeds", "0"], "at least one"),
     "odd seeds": (["train", "--trace", "3", "--seeds", "x"], "3,7"),

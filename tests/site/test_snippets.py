@@ -7,6 +7,7 @@ which check every option, agent, environment and trace.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 import re
@@ -135,7 +136,9 @@ def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
             return options
         if name.startswith("reproduce ") and not name.endswith("--list"):
             study = find_study(name.split()[1])
-            study.plan(study.Options(**vars(options)))
+            fields = {field.name for field in dataclasses.fields(study.Options)}
+            given = {name: value for name, value in vars(options).items() if name in fields}
+            study.plan(study.Options(**given))
         elif getattr(options, "trace", None):
             contexts.compose(options.trace).describe()
         raise Accepted

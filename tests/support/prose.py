@@ -69,7 +69,7 @@ BANNED = {
     r"\b(is|are) judged\b": "is evaluated",
     r"\bgo(es)? on (beyond|from|over|through|until|with)\b": "continue",
     r"\bfor ever\b": "forever",
-    r"\bis no (config|event|file|folder|key|part|plain|regular|text)\b": "is not a",
+    r"\bis no (event|file|folder|key|part|plain|regular|text)\b": "is not a",
     r"\b(wrote|makes?) no such\b": "did not write",
     r"\bbelongs to no\b": "does not belong to any",
     r"\bnothing in it says\b": "was not written by",
@@ -81,6 +81,7 @@ BANNED = {
     r"\ball with all\b": "every combination",
     r"\bat the same moment\b": "at the same time",
     r"\ba bug of\b": "a bug in",
+    r"\breplac(e|es|ed) the [\w ]+ by\b": "replace ... with",
 }
 """Phrases, and what to write instead."""
 

@@ -175,7 +175,7 @@ class Group:
                 )  # fmt: skip
 
     def _save_if_due(self, driver: Driver[Any], state: Any, update: int, is_kept: bool) -> None:
-        """Save a checkpoint from time to time, where one will be kept, and before stopping."""
+        """Save a checkpoint from time to time, if one will be kept, and before stopping."""
         now, asked = time.monotonic(), stop.asked.is_set()
         late = now - self.last_saved > self.checkpoint_seconds
         if late or asked or is_kept:

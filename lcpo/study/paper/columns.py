@@ -119,7 +119,7 @@ PENDULUM_TITLE = "pendulum, {steps} steps, {setting}; 95 % intervals over seeds"
 Field = tuple[Column, Callable[[Line], Cell]]
 """A column, whose name may have placeholders of `Found.words`, and its cells."""
 Numbers = Callable[[Summary, Result], Mapping[str, float | None]]
-"""Of a finished run."""
+"""Numbers of a finished run."""
 
 
 def paper_field(table: str) -> Field:

@@ -36,7 +36,7 @@ SIGMAS = (3.1, 3.0)
 PAPER = {3.0: 34}
 """Change points that the paper counts; it gives no number for the other."""
 RADIUS = 1.0
-"""Two contexts differ where they are further apart."""
+"""Two contexts differ if they are further apart than this."""
 POINTS = 2000
 """Places along the trace, evenly spaced, that are compared with those before them."""
 

@@ -114,7 +114,7 @@ class PageSetting(NamedTuple):
     """Runs that differ only in the seed."""
 
     job: Job
-    """Of the first run."""
+    """The job of the first run."""
     runs: list[PageRun]
 
 
