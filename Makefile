@@ -62,7 +62,7 @@ docs: .venv/.docs  ## the documentation site, in docs/_build/html; a warning is 
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-test-docs: .venv/.docs  ## the site: links, navigation, and pages in Chromium; SCREENSHOTS=folder keeps pictures
+test-docs: .venv/.docs  ## the site: links, navigation, every snippet, and pages in Chromium; SCREENSHOTS=folder keeps pictures
 	$(BIN)/python -m pytest -q tests/site
 
 lint: .venv/.dev

@@ -23,7 +23,7 @@ from lcpo.config import config, static
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 CHOICES = np.array([2, 4, 6, 8, 10, 12])
-"""Servers that can be asked for."""
+"""Numbers of servers to choose from."""
 EACH = 100.0
 """Requests that a server answers per second."""
 QUEUE = 20_000.0
@@ -34,7 +34,7 @@ class Autoscaler(gymnasium.Env):
     """How many servers? They cost, waiting costs more, and a new one needs a minute to start.
 
     A step is a minute. The requests per second are the context: they are observed, nobody can
-    change them, and they come from a CSV file, which begins again at its end.
+    change them, and they come from a CSV file, which repeats.
     """
 
     def __init__(self, load: str = "requests.csv") -> None:
@@ -77,7 +77,7 @@ class Autoscaler(gymnasium.Env):
         return {name: getattr(self, name) for name in ("minute", "queue", "servers", "asked")}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from a saved state."""
         self.minute, self.queue = int(state["minute"]), float(state["queue"])
         self.servers, self.asked = int(state["servers"]), int(state["asked"])
 
@@ -99,7 +99,7 @@ def write_load(path: str = "requests.csv", days: int = 42) -> str:
     return path
 
 
-# What an engineer would write: servers for the load of now and a fifth more, and for the queue to
+# What an engineer would write: servers for the current load plus a fifth, and for the queue to
 # be gone in a minute. An agent like any other, in the environment's own units (`raw`).
 
 
@@ -107,7 +107,7 @@ def write_load(path: str = "requests.csv", days: int = 42) -> str:
 class Config:
     """A rule of thumb."""
 
-    rollout_length: int = static(200, "interactions per update, which changes nothing", low=1)
+    rollout_length: int = static(200, "interactions per update; has no effect on actions", low=1)
 
 
 class State(NamedTuple):
@@ -146,7 +146,8 @@ AGENTS = "autoscaler:quick,autoscaler:rule,constant:4,random"
 
 
 def main(out: str = "out/autoscaler", steps: int = 60_000, seeds: int = 3) -> lcpo.Comparison:
-    """LCPO beside what needs no learning: a table, learning curves and a page in `out`."""
+    """Compare LCPO with baselines that do not learn: a table, learning curves and a page in
+    `out`."""
     env = lcpo.from_gymnasium(
         "autoscaler:Autoscaler", context="key:requests", arguments={"load": write_load()}
     )

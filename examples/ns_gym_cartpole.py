@@ -7,8 +7,8 @@
         --steps 20000 --seeds 2
 
 NS-Gym moves a parameter of a Gymnasium environment at every step; here the force of the motor, as a
-bounded random walk that goes on over the ends of episodes. NS-Gym tells that something has
-changed; this library wants to be shown what: `Shown` puts the force into the observation.
+bounded random walk that continues through the ends of episodes. NS-Gym reports that something has
+changed; LCPO needs to observe what: `Shown` puts the force into the observation.
 """
 
 from __future__ import annotations

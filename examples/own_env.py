@@ -1,4 +1,4 @@
-"""A Gymnasium environment of one's own, and three agents compared on it: a server and its load.
+"""Your own Gymnasium environment, and three agents compared on it: a server and its load.
 
 Run it: python own_env.py. On the command line, from this folder: lcpo check-env own_env:Server
 --env.context key:load, and lcpo compare --env own_env:Server --env.context key:load --steps 60000.
@@ -23,8 +23,8 @@ from lcpo.study.report import report
 class Server(gymnasium.Env):
     """Up to four workers serve a queue. Waiting costs, and so do workers.
 
-    The load is the context: it is observed, nobody can change it, and it takes turns between busy
-    and calm. It goes on through resets, as the world does.
+    The load is the context: it is observed, nobody can change it, and it alternates between busy
+    and calm. It continues through resets.
     """
 
     def __init__(self, period: int = 5_000, max_steps: int = 100) -> None:
@@ -35,7 +35,7 @@ class Server(gymnasium.Env):
         self.time = 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict, dict]:
-        """An empty queue, under the load as it is."""
+        """An empty queue under the current load."""
         super().reset(seed=seed)
         if seed is not None or self.time == 0:
             self.time, self.load = 0, self._draw()
@@ -43,7 +43,8 @@ class Server(gymnasium.Env):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[dict, float, bool, bool, dict]:
-        """Requests come, workers serve: `truncated`, not `terminated`, for the server goes on."""
+        """Requests arrive, workers serve: `truncated`, not `terminated`, because the server
+        continues."""
         self.time += 1
         self.steps += 1
         self.load = self._draw()
@@ -62,11 +63,11 @@ class Server(gymnasium.Env):
         }
 
     def get_state(self) -> dict[str, Any]:
-        """Optional: with it a stopped run resumes exactly. The random numbers are saved for us."""
+        """Optional: with it a stopped run resumes exactly. Its random generator is saved, too."""
         return {k: getattr(self, k) for k in ("time", "load", "queue", "steps")}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from a saved state."""
         self.time, self.steps = int(state["time"]), int(state["steps"])
         self.load, self.queue = float(state["load"]), float(state["queue"])
 

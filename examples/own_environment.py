@@ -1,4 +1,4 @@
-"""An environment of one's own: a room kept at its temperature while the seasons change.
+"""Your own environment: a room kept at its temperature while the seasons change.
 
 Run it: python own_environment.py. Temperatures are differences to the wanted one, in 10 degrees.
 """
@@ -21,7 +21,7 @@ from lcpo.types import Array, ContextSlice, Spec, Step
 
 
 class State(NamedTuple):
-    """All that changes, as arrays."""
+    """Everything that changes, as arrays."""
 
     inside: Array
     time: Array
@@ -58,7 +58,7 @@ class Thermostat:
 
 
 def main(folder: str = "out/thermostat", steps: int = 200_000, seeds: int = 2) -> list[Result]:
-    """Summer and winter by turns, each a quarter of the run."""
+    """Summer and winter in alternation, each for a quarter of the run."""
     outside = np.where(np.arange(steps + 1) * 4 // steps % 2, 1.5, -1.5)
     outside = outside + np.random.default_rng(0).normal(0.0, 0.1, steps + 1)
     Path(folder).mkdir(parents=True, exist_ok=True)

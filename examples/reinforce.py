@@ -1,4 +1,4 @@
-"""REINFORCE with a learned baseline (Williams 1992): an agent of one's own.
+"""REINFORCE with a learned baseline (Williams 1992): an example of your own agent.
 
     L = -E[ (R - V(s)) log pi(a|s) ] + E[ (R - V(s))^2 ],   R the discounted return
 
@@ -61,7 +61,8 @@ def act(config: Config, spec: Spec, state: State, obs: Array, key: Array) -> tup
 
 
 def probabilities(config: Config, spec: Spec, state: State, obs: Array) -> Array:
-    """Of every action, [N, A, K]; optional, for distances to what is right (docs/probes.md)."""
+    """Action probabilities [N, A, K]; optional, for distances to the right action
+    (docs/probes.md)."""
     policy, _ = networks(config, spec)
     return spec.actions.summary(policy.apply(state.params[0], obs))
 

@@ -1,10 +1,10 @@
-"""Stable-Baselines3 on many worlds of ours at once.
+"""Stable-Baselines3 on many worlds of an lcpo environment at once.
 
     pip install stable-baselines3
     python examples/sb3_worlds.py
 
-Stable-Baselines3 has a vector environment of its own. `Worlds` is one around Gymnasium's: it takes
-what `gymnasium.make_vec` makes, with resets in the same step, as Stable-Baselines3 wants them.
+Stable-Baselines3 has its own kind of vector environment. `Worlds` is one around Gymnasium's: it
+takes what `gymnasium.make_vec` makes, with resets in the same step, as Stable-Baselines3 expects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import (  # pyright: ignore[reportMissingI
 
 
 class Worlds(VecEnv):
-    """A vector environment of Gymnasium's, as Stable-Baselines3 knows them."""
+    """A Gymnasium vector environment in the form that Stable-Baselines3 expects."""
 
     def __init__(self, name: str, num_envs: int, **arguments: Any) -> None:
         same_step = gymnasium.vector.AutoresetMode.SAME_STEP

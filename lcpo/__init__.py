@@ -54,7 +54,7 @@ _HOMES = {
     "load": "lcpo.policy",
     "train": "lcpo.api",
 }
-"""Loaded on first use: a worker on a bare machine needs none of it."""
+"""Loaded on first use: workers on bare machines do not need them."""
 
 moved.install()
 with contextlib.suppress(ImportError):  # a bare machine has no gymnasium

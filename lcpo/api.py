@@ -73,10 +73,10 @@ def train(
       progress: show a progress bar.
       keep_state: keep the last checkpoint (buffers, worlds) of each run, to extend it later.
       callbacks: functions that are called, in this process, with every event of `lcpo.run.events`:
-        `Progress`, with the metrics of a chunk, and how each run ended. What one raises is raised.
+        `Progress`, with the metrics of a chunk, and how each run ended. Their exceptions propagate.
       track: "jsonl", "tensorboard", "wandb", or several of them: see `lcpo.run.track`.
 
-    Raises RunError at the end if an environment broke: `resume` continues from the checkpoint. The
+    Raises RunError at the end if an environment failed: `resume` continues from the checkpoint. The
     first Ctrl-C saves all runs and raises KeyboardInterrupt, which says what is saved.
     """
     how = RunOptions.of(
@@ -106,7 +106,7 @@ def train(
 def named_env(
     env: str | Any, env_config: Mapping[str, Any] | None
 ) -> tuple[str, Mapping[str, Any] | None]:
-    """An environment by name, with its values: an object is named, too."""
+    """The name and config values of an environment that is given by name or as an object."""
     if isinstance(env, str):
         return env, env_config
     if isinstance(env, type) or not dataclasses.is_dataclass(env):
@@ -116,13 +116,14 @@ def named_env(
 
 
 def here_if_in_main(how: RunOptions, names: list[Any]) -> RunOptions:
-    """No worker processes, with a word, where they could not import what is to be run."""
+    """Run in this process, with a note, if workers could not import an agent or environment."""
     found = [name for name in names if is_in_main(name)]
     if not found or how.workers == 0:
         return how
     note(
-        f"{', '.join(found)}: other processes cannot import what a script or notebook defines, so "
-        "it runs in this one (workers=0); in a module of its own it uses every core"
+        f"{', '.join(found)}: worker processes cannot import what a script or notebook defines, so "
+        "everything runs in this process (workers=0); to use every core, move the definition to a "
+        "module"
     )
     return dataclasses.replace(how, workers=0)
 
@@ -134,9 +135,9 @@ def prepare(
     default: Callable[[list[Job]], Path],
     tell: Callable[[str], None],
 ) -> tuple[list[Job], RunOptions]:
-    """The jobs that `make(steps=...)` plans, and the options with a folder: `default` names one.
+    """The jobs that `make(steps=...)` plans, and the options with an output folder.
 
-    A resume takes the jobs as the folder's plan has them.
+    A resume takes the jobs from the folder's plan.
     """
     jobs = make(steps=steps)
     how = how.at(default(jobs))
@@ -152,12 +153,12 @@ def note(text: str) -> None:
 
 
 def default_out(jobs: Sequence[Job]) -> Path:
-    """The folder for runs where none is given."""
+    """The default folder for runs."""
     return Path("out") / jobs[0].stem
 
 
 def run_to_the_end(jobs: list[Job], how: RunOptions) -> list[str]:
-    """`run`; raises RunError where a run has not ended."""
+    """`run`; raises RunError if a run has not ended."""
     problems = run(jobs, how)
     if not all(has_ended(how.folder, job) for job in jobs):
         raise RunError("; ".join(problems))
@@ -168,7 +169,7 @@ def run(jobs: list[Job], how: RunOptions, begin: Callable[[], None] = lambda: No
     """Run jobs with a progress bar; returns what went wrong, a line per run.
 
     `begin` is called before the first run, if there is anything to run. Raises `stop.Stopped`, a
-    KeyboardInterrupt, where a signal stopped it; its text says what is saved.
+    KeyboardInterrupt, if a signal stopped it; its text says what is saved.
     """
     from lcpo.cli.progress import RunProgress
 

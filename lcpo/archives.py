@@ -1,4 +1,4 @@
-"""Archives of arrays (.npz) that are not trusted: no pickle, and a limit on memory."""
+"""Reads untrusted archives of arrays (.npz): no pickle, and a limit on memory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def read_archive(file: IO[bytes], most_unpacked: int = 0) -> dict[str, np.ndarra
     """The arrays in an open .npz file, by name.
 
     The sizes that entries declare are added up before the first is read: entries may overlap, or
-    be listed many times. The sum is at most the size of the file, or `most_unpacked` bytes if that
-    is more; where that is 0, entries must not be compressed. Damaged files may raise anything: see
-    `load_arrays` of `lcpo.run.store.files`.
+    be listed many times. The sum may not exceed the size of the file or `most_unpacked` bytes,
+    whichever is larger. If `most_unpacked` is 0, entries must not be compressed. Damaged files may
+    raise anything: see `load_arrays` of `lcpo.run.store.files`.
     """
     most = max(os.fstat(file.fileno()).st_size, most_unpacked)
     with zipfile.ZipFile(file) as archive:
@@ -36,16 +36,18 @@ def _check(entries: Sequence[zipfile.ZipInfo], most: int, is_plain: bool) -> Non
     for entry in entries:
         packed = is_plain and entry.compress_type != zipfile.ZIP_STORED
         if packed or not entry.filename.endswith(".npy"):
-            raise ValueError(f"{entry.filename} is no plain array")
+            raise ValueError(f"{entry.filename} is not a plain array")
     if len({entry.filename for entry in entries}) < len(entries):
         raise ValueError(f"it lists some of its {len(entries):,} entries twice")
     total = sum(max(entry.file_size, entry.compress_size) for entry in entries)
     if total > most:
-        raise ValueError(f"its entries hold {total:,} bytes together: at most {most:,} are read")
+        raise ValueError(
+            f"its entries hold {total:,} bytes in total, more than the limit of {most:,}"
+        )
 
 
 def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    """An array that is as large as its entry says."""
+    """An array whose size matches its entry."""
     with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)
         read_header = {

@@ -1,8 +1,8 @@
-"""Speed of this machine: microseconds per interaction on one core, and what all cores give.
+"""Speed of this machine: microseconds per interaction on one core, and the throughput of all cores.
 
 The environment is the windy Pendulum, the network and batch the paper's, and the wind flips at
 every update, so that LCPO's constraint is active from the second one on. Every CPU figure comes
-from processes pinned to a core each; "all cores" are timed while they run at the same moment.
+from processes pinned to a core each; "all cores" are timed while all of them run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HISTORY = 80_000
 
 
 class Stopwatch:
-    """Runs an agent in chunks of `updates` and times them; `values`: of its config."""
+    """Runs an agent in chunks of `updates` and times them; `values`: config values."""
 
     def __init__(self, agent: str, runs: int = 1, updates: int = 250, **values: Any) -> None:
         import jax
@@ -73,7 +73,7 @@ class Stopwatch:
 
 
 def bench(gpu_runs: int = 96, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
-    """Measure; the keys are those of `lcpo bench --json`. `tell`: what is measured now."""
+    """Measure; the keys are those of `lcpo bench --json`. `tell` receives progress lines."""
     available = cores()
     result: dict[str, Any] = {"cores": len(available)}
     for number, agent in enumerate(("a2c", "lcpo"), 1):

@@ -59,12 +59,13 @@ def static(
 
 
 def faults(*choices: str) -> Any:
-    """The field `faults`: those of the published code, of which none is repeated by default."""
+    """The field `faults`: faults of the published code to repeat; none by default."""
     return static((), "published faults to repeat", choices=choices)
 
 
 def with_default(cls: type, name: str, default: Any) -> Any:
-    """The field `name` of the config class `cls` with another default, but its help and bounds."""
+    """The field `name` of the config class `cls` with another default and the same help and
+    bounds."""
     field = next(f for f in dataclasses.fields(cls) if f.name == name)
     return dataclasses.field(default=default, metadata=field.metadata)
 
@@ -90,7 +91,9 @@ def traced_fields(cls: type | Any) -> list[str]:
 def make(cls: type[T], values: Mapping[str, Any]) -> T:
     """Build `cls` from plain values (as read from JSON or a command line), checked."""
     if not dataclasses.is_dataclass(cls):
-        raise InputError(f"{_title(cls)} is no config: needs a class with @lcpo.config.config")
+        raise InputError(
+            f"{_title(cls)} is not a config: decorate the class with @lcpo.config.config"
+        )
     if not isinstance(values, Mapping):
         plain_values.refuse(f"values of {_title(cls)}", values, "a dict of names and values")
     fields, hints = {f.name: f for f in dataclasses.fields(cls)}, _hints(cls)
@@ -138,9 +141,9 @@ def published_faults(cls: type) -> dict[str, Any]:
 
 
 def stack(configs: list[T]) -> T:
-    """Stack the traced fields of configs that agree in all static ones, for vmap."""
+    """Stack the traced fields of configs with equal static fields, for vmap."""
     if len({jax.tree.structure(c) for c in configs}) > 1:
-        raise InputError("configs to be stacked differ in a static field")
+        raise InputError("configs cannot be stacked: they differ in a static field")
     return jax.tree.map(lambda *leaves: jnp.asarray(leaves, jnp.float32), *configs)
 
 

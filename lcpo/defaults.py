@@ -13,7 +13,7 @@ MILLION = 1_000_000
 
 
 class Defaults(NamedTuple):
-    """Of one environment."""
+    """Defaults of one environment."""
 
     trace: str | None = None
     """The trace that belongs to it, if any."""

@@ -29,7 +29,7 @@ class Distribution(abc.ABC):
     """
 
     size: int
-    """A: numbers that an action consists of."""
+    """A: the number of action dimensions."""
     num_outputs: int
     """Outputs of a policy network."""
     num_features: int
@@ -37,9 +37,9 @@ class Distribution(abc.ABC):
     max_entropy: float
     """The largest entropy that a policy can have, in nats."""
     dtype: Any
-    """Of actions, wherever they are passed around."""
+    """Dtype of actions, wherever they are passed around."""
     stored_dtype: Any
-    """Of actions in a replay: the smallest that holds them and the numbers 0 to 3."""
+    """Dtype of actions in a replay: the smallest that holds them and the numbers 0 to 3."""
 
     @abc.abstractmethod
     def params(self, outputs: Array) -> Array:

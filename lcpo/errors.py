@@ -1,8 +1,8 @@
-"""What can go wrong, by who can fix it, and how an exception is reported in one line.
+"""The kinds of errors, by who can fix them, and how an exception is reported in one line.
 
 `InputError`: the user can. It says what was given, what is needed, and what to do. `RunError`: a
 run could not continue, because its environment or a worker broke; its checkpoint stays. Any other
-exception is a bug of this library: it keeps its traceback, and is reported as such.
+exception is a bug in this library: it keeps its traceback, and is reported as such.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 
 class InputError(ValueError):
-    """Something that the user gave cannot be used; the message says what to do."""
+    """The user's input cannot be used; the message says what to do."""
 
 
 class MissingFile(InputError, FileNotFoundError):
@@ -44,15 +44,15 @@ def is_full(error: BaseException) -> bool:
 
 
 def no_space(where: object) -> RunError:
-    """The error where a write failed for that."""
+    """The error to raise if a write failed because of that."""
     return RunError(
         f"no space is left for {where}: free some, and run the same command with --resume; "
-        "nothing that has ended is lost"
+        "finished runs are kept"
     )
 
 
 _LONGEST = 500
-"""Characters of an exception's message; a log has the rest."""
+"""Longest message of an exception, in characters; a log has the rest."""
 
 
 def tell(error: BaseException) -> str:
@@ -73,9 +73,9 @@ def message(error: BaseException) -> str:
 
 
 def place(error: BaseException) -> str | None:
-    """`file:line in function`: the innermost frame that is neither ours nor of a package.
+    """`file:line in function`: the innermost frame of the user's code.
 
-    Where there is none, an error of an installed environment: the innermost of any package.
+    If there is none, as in an installed environment: the innermost frame outside lcpo.
     """
     frames = [frame for one in _causes(error) for frame in reversed(_frames(one))]
     for is_wanted in (_is_users, _is_packages):
@@ -98,7 +98,7 @@ _NOT_USERS = (Path(__file__).parent, *map(sysconfig.get_path, ("stdlib", "platst
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An exception, and those from which it was raised."""
+    """An exception and its causes."""
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen:
@@ -141,5 +141,6 @@ _CONTROL = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) n
 
 
 def printable(text: str) -> str:
-    """Without what a terminal cannot encode (file names that are not UTF-8) or would execute."""
+    """Without characters that a terminal cannot encode (file names that are not UTF-8) or would
+    execute."""
     return text.encode("utf-8", "backslashreplace").decode().translate(_CONTROL)

@@ -46,7 +46,7 @@ class ContextHistory(NamedTuple):
     moved: bool = False  # whether time has passed since the newest context was seen
 
     def read(self, obs: Any, context: Any = None, what: str = "obs") -> Seen:
-        """A user's values, checked; InputError where their sizes do not fit the spec."""
+        """A user's values, checked; InputError if their sizes do not match the spec."""
         spec = self.spec
         found = values.reals(what, obs)
         if context is None:
@@ -63,8 +63,8 @@ class ContextHistory(NamedTuple):
             raise InputError(f"context has shape {list(given.shape)}: needs [{channels}]")
         if found.shape != (features,):
             raise InputError(
-                f"{what} has shape {list(found.shape)}: needs the {features} features that are no "
-                "context, for a context is given beside them"
+                f"{what} has shape {list(found.shape)}: needs the {features} features only, "
+                "because a context is given separately"
             )
         return found, given
 

@@ -25,14 +25,14 @@ MOVED = {
     "lcpo.study.stats": "lcpo.study.measure.stats",
     "lcpo.study.video": "lcpo.study.play.video",
 }
-"""Those that pages have named, with all that is below them."""
+"""Former names that the documentation used, with their submodules."""
 
 
 class _Finder(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Of a module by its former name; None: it has not moved."""
+        """The new name of a module by its former name; None: it has not moved."""
         for old, new in MOVED.items():
             if fullname == old or fullname.startswith(f"{old}."):
                 return ModuleSpec(fullname, self, origin=new + fullname.removeprefix(old))
@@ -50,5 +50,5 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Ask for former names first: a second copy of a module could be found below its package."""
+    """Look up former names first, or a second copy of a module could be found below its package."""
     sys.meta_path.insert(0, _Finder())

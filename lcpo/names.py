@@ -1,4 +1,4 @@
-"""Names of things: one lookup for all of them, and the message for an unknown name."""
+"""Lookup of agents, environments and other things by name, and the message for unknown names."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lcpo.values import refuse, shown
 
 
 def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
-    """What is known by this name, or the user's own: "package.module:name".
+    """The thing with this name, or the user's own: "package.module:name".
 
     A module is looked for in the current folder, too. Raises InputError, with the nearest names, or
     with the place in the user's module that raised.
     """
     if not isinstance(name, str):
-        refuse(kind, name, "a name, or package.module:name of your own")
+        refuse(kind, name, "a name, or your own as package.module:name")
     if name in known:
         return known[name]
     module, colon, attribute = name.partition(":")
@@ -30,11 +30,11 @@ def find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
         raise InputError(unknown(kind, name, known))
     if "<locals>" in attribute:
         raise InputError(
-            f"{kind} {shown(name)} is defined inside a function, where it cannot be imported: "
-            "move it to the top level of its module"
+            f"{kind} {shown(name)} is defined inside a function and cannot be imported: move it to "
+            "the top level of its module"
         )
     if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
-        raise InputError(f"{kind} {shown(name)}: one of your own is named as package.module:name")
+        raise InputError(f"{kind} {shown(name)}: name your own as package.module:name")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -52,7 +52,7 @@ def load(name: str) -> Any:
 
 
 def imported(name: str, known: Mapping[str, Any]) -> Any:
-    """What is known by this name, or the user's own, if its module has been imported; else None."""
+    """The thing with this name, or the user's own if its module has been imported; else None."""
     if name in known:
         return known[name]
     module, _, attribute = name.partition(":")
@@ -68,7 +68,7 @@ T = TypeVar("T")
 class Registry(UserDict[str, T]):
     """Things by name. One given as "package.module:name" is imported when it is first asked for.
 
-    So a package that is built on the registry's own, such as a whole task, needs one line in it.
+    So a package built on top of the registry's package, such as a whole task, needs one line in it.
     """
 
     def __init__(self, entries: Mapping[str, T | str]) -> None:
@@ -82,12 +82,12 @@ class Registry(UserDict[str, T]):
 
 
 def is_in_main(name: object) -> bool:
-    """Whether a name is of a script or notebook: other processes cannot import it."""
+    """Whether a name is defined in a script or notebook, which other processes cannot import."""
     return isinstance(name, str) and name.startswith("__main__:")
 
 
 def is_ours(name: str, known: Iterable[str]) -> bool:
-    """Whether a name is that of a part of this library, which needs no trust."""
+    """Whether a name is part of this library and needs no trust."""
     return name in known or name.startswith("lcpo.")
 
 

@@ -27,7 +27,7 @@ from lcpo.types import Array
 
 
 class Policy:
-    """A trained policy, made by `load`. It needs nothing of its environment."""
+    """A trained policy, made by `load`. It does not need its environment."""
 
     def __init__(self, about: About, arrays: Mapping[str, np.ndarray]) -> None:
         self.about, self.spec = about, about.spec
@@ -57,7 +57,8 @@ class Policy:
         return action[0] if obs.ndim == 1 else action
 
     def probabilities(self, obs: Any) -> np.ndarray:
-        """Of every action for obs [D] or [N, D]: [A, K] or [N, A, K]; 0 where there is none."""
+        """Action probabilities for obs [D] or [N, D]: [A, K] or [N, A, K]; 0 for actions that do
+        not exist."""
         obs = self._check_obs(obs)
         found = np.asarray(self._probabilities(self.state, np.atleast_2d(obs)))
         return found[0] if obs.ndim == 1 else found
@@ -66,7 +67,7 @@ class Policy:
         """Action indices [A] in the form that the environment of the run takes.
 
         For a Gymnasium environment that is an element of its action space: a whole number, or the
-        value of a Box. Ours take the indices as they are.
+        value of a Box. Environments of lcpo take the indices themselves.
         """
         actions, found = self.spec.actions, np.asarray(action)
         fits = found.dtype != bool and np.can_cast(found.dtype, actions.dtype, "same_kind")
@@ -76,7 +77,7 @@ class Policy:
         return found if form is None else form.decode(found)
 
     def session(self) -> Session:
-        """The policy in one stream, with the history of its context."""
+        """A stateful policy for one stream, which keeps the history of its context."""
         return Session(self)
 
     def _check_obs(self, obs: Any) -> np.ndarray:
@@ -108,7 +109,10 @@ def restore(about: About, init: Callable[..., Any], arrays: Mapping[str, np.ndar
         shapes = jax.eval_shape(functools.partial(init, about.spec), jax.random.key(0))
     except Exception as error:  # the agent has changed since, or the file is wrong
         cause = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"{about.run}: {about.agent} makes no such policy ({cause})") from error
+        raise InputError(
+            f"{about.run}: {about.agent} cannot have saved this policy ({cause}): load it with the "
+            "version of the agent that did"
+        ) from error
     slim = checkpoints.without_memory(shapes)
     return jax.tree.map(jnp.asarray, checkpoints.unflatten(slim, dict(arrays)))
 
@@ -124,13 +128,13 @@ def _check_key(key: Any) -> None:
 def load(
     source: str | Path, run: str | None = None, *, agent: str | None = None, trust: bool = False
 ) -> Policy:
-    """The policy of a finished run.
+    """Load the policy of a finished run.
 
     Args:
       source: the run's own folder, its policy.npz alone, or an output folder of several runs.
-      run: the name of the run in an output folder; default: the first that has finished, where
-        all of them differ in their seeds only.
-      agent: whose run, in a folder that has several agents.
+      run: the name of the run in an output folder; default: the first finished run, if the runs
+        differ only in their seeds.
+      agent: which agent's run, if the folder has several agents.
       trust: import the agent if it is not one of this library's. Its module is looked for in the
         current folder, too, and importing it runs its author's code.
 
@@ -164,12 +168,14 @@ def find_policy(
 
 
 def find_runs(folder: Path, run: str | None = None) -> list[Result]:
-    """The runs of a folder that left a policy, or the one called `run`; a run's own folder is one.
+    """The runs of a folder that have a policy, or the one called `run`; also of a run's own folder.
 
-    InputError where there is none.
+    InputError if there is none.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder} is no folder: give that of a run, or what --out wrote")
+        raise InputError(
+            f"{folder} is not a folder: give the folder of a run, or an output folder (--out)"
+        )
     is_single = RunFiles(folder).manifest.exists()
     results = [load_result(folder)] if is_single else load_results(folder)
     found = {r.job.name: r for r in results if RunFiles(r.folder).policy.name in r.files}
@@ -183,7 +189,7 @@ def find_runs(folder: Path, run: str | None = None) -> list[Result]:
 
 
 def _find_run(folder: Path, run: str | None, agent: str | None) -> Result:
-    """The first run, where all that are meant differ in their seeds only."""
+    """The first of the selected runs, if they differ only in their seeds."""
     found = find_runs(folder, run)
     if len(found) == 1:
         return found[0]
@@ -199,8 +205,8 @@ def _find_run(folder: Path, run: str | None, agent: str | None) -> Result:
         return next(iter(kinds.values()))
     if agent is None and len(agents) > 1:
         raise InputError(
-            f"{folder} holds runs of {', '.join(agents)}: say whose policy, as "
-            f"agent={agents[0]!r}, or which run, as run={found[0].job.name!r}"
+            f"{folder} holds runs of {', '.join(agents)}: choose an agent, as in "
+            f"agent={agents[0]!r}, or a run, as in run={found[0].job.name!r}"
         )
     some = ", ".join(repr(result.job.name) for result in list(kinds.values())[:4])
     raise InputError(

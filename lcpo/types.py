@@ -1,4 +1,4 @@
-"""The records that everything passes around.
+"""The records that all layers exchange.
 
 Words, always in this order: obs, context, action, reward, next_obs, terminated, truncated, key,
 config, spec, state, batch.
@@ -24,11 +24,11 @@ ArrayT = TypeVar("ArrayT", Array, np.ndarray)
 Tree = Any
 """A pytree of arrays whose structure only its owner knows: an agent's state, parameters, ..."""
 Metrics = dict[str, Array]
-"""Scalars of one update. All are finite in a healthy run: one that is not stops the run."""
+"""Scalars of one update. A value that is not finite stops the run."""
 
 
 class ContextSlice(NamedTuple):
-    """Where the context history stands in an observation: `channels` blocks of `lags` entries.
+    """Where the context history is in an observation: `channels` blocks of `lags` entries.
 
     Each block runs from the newest value to the oldest. The methods read observations [..., D].
     """
@@ -58,7 +58,7 @@ class ContextSlice(NamedTuple):
         return self.entries(obs)[..., :: max(self.lags, 1)]
 
     def remove(self, obs: Array) -> Array:
-        """All that is not context history: [..., D - channels * lags]."""
+        """Everything except the context history: [..., D - channels * lags]."""
         return jnp.concatenate([obs[..., : self.start], obs[..., self.end :]], axis=-1)
 
     def insert(self, rest: Array, history: Array) -> Array:
@@ -71,24 +71,24 @@ class Guard(NamedTuple):
     """A rule of the environment that overrides the agent's action. Such steps have weight 0."""
 
     entry: int
-    """Of an observation: 1 where the next step is under the rule, else 0."""
+    """Index of the observation entry that is 1 if the rule applies to the next step, else 0."""
     action: tuple[int, ...]
-    """What is played then."""
+    """The action that is executed then."""
 
     def holds(self, obs: Array) -> Array:
-        """Where the next step is under the rule: obs [..., D], observed or predicted."""
+        """Whether the rule applies to the next step: obs [..., D], observed or predicted."""
         return obs[..., self.entry] > 0.5
 
 
 class Spec(NamedTuple):
-    """What an agent knows of its environment. Hashable: it is static under jit."""
+    """What an agent knows about its environment. Hashable: it is static under jit."""
 
     obs_size: int
     context: ContextSlice
     num_actions: tuple[int, ...] = ()
     """Number of discrete actions per dimension: short for `distribution=Categorical(...)`."""
     obs_levels: tuple[int, ...] | None = None
-    """Number of levels of each observation entry, where the space is finite (tabular agents)."""
+    """Number of levels of each observation entry, if the space is finite (tabular agents)."""
     elements: tuple[int, int] | None = None
     """(number, size) of exchangeable elements at the head of the observation (deep sets)."""
     num_worlds: int = 1
@@ -101,14 +101,14 @@ class Spec(NamedTuple):
     guard: Guard | None = None
     """The rule that overrides actions, if there is one."""
     readings: tuple[str, ...] = ()
-    """Names of `Step.readings`, for rules made for this environment; the record of a run has their
-    sums, as "total_NAME"."""
+    """Names of `Step.readings`, which rules for this environment may use; the record of a run has
+    their sums, as "total_NAME"."""
     distribution: Distribution | None = None
-    """What actions are drawn from, where they are not discrete."""
+    """The action distribution, if actions are not discrete."""
 
     @property
     def actions(self) -> Distribution:
-        """What actions are drawn from."""
+        """The action distribution."""
         return self.distribution or Categorical(self.num_actions)
 
     @property
@@ -124,7 +124,7 @@ class Spec(NamedTuple):
 
     @property
     def action_size(self) -> int:
-        """A: numbers that an action consists of."""
+        """A: the number of action dimensions."""
         return self.actions.size
 
 
@@ -139,7 +139,7 @@ class Transition(NamedTuple):
     truncated: Array  # [T, N] bool
     elapsed: Array  # [T, N], the discount of the step is gamma ** elapsed
     weight: Array  # [T, N], 0 where a guard overrode the policy
-    extra: Any  # what `act` returned beside the action
+    extra: Any  # what `act` returned besides the action
     readings: Any = ()  # [T, N, len(spec.readings)], or nothing where there are none
 
 
@@ -167,7 +167,7 @@ class Training(NamedTuple):
     halve: tuple[str, ...] = ()
     """Traced config fields (learning rates) that are halved during training."""
     halve_at: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.9)
-    """When, as shares of the updates."""
+    """When they are halved, as shares of the updates."""
     evaluation_length: int = 200
     """Steps per epoch of the evaluation."""
 
@@ -202,10 +202,10 @@ class Agent(Generic[ConfigT, StateT]):
     parent: Agent[ConfigT, StateT] | None = None
     """The agent that this is a variant of."""
     check: Callable[[ConfigT, Spec], None] | None = None
-    """Raises InputError where the agent cannot serve this config and spec."""
+    """Raises InputError if the agent does not support this config and spec."""
     probabilities: Callable[[ConfigT, Spec, StateT, Array], Array] | None = None
-    """`probabilities(config, spec, state, obs)`: of every action, [N, A, K]; for actions that are
-    not discrete, the parameters of their distribution (`Distribution.summary`)."""
+    """`probabilities(config, spec, state, obs)`: the probability of every action, [N, A, K]; for
+    actions that are not discrete, the parameters of their distribution (`Distribution.summary`)."""
     training: Training | None = None
     """How the agent trains before its evaluation; None: it is evaluated while it learns."""
     raw: bool = False

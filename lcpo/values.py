@@ -1,4 +1,4 @@
-"""Plain values from what a user gives: checked, with a one-line error where they cannot be used.
+"""Checks of user input: plain values, or a one-line error if a value cannot be used.
 
 NumPy's scalars count as the Python values that they stand for, and a float without a fraction as a
 whole number; true and false are not numbers.
@@ -18,19 +18,19 @@ import numpy as np
 from lcpo.errors import InputError
 
 INT_MAX = 2**31 - 1
-"""Sizes, counts and seeds are 32-bit numbers where they are computed with."""
+"""The largest size, count or seed: compiled programs use 32-bit integers."""
 FLOAT_MAX = 3.4028234e38
-"""What float32 can hold."""
+"""The largest float32."""
 
 
 def plain(value: Any) -> Any:
-    """The Python value that a scalar of NumPy or JAX stands for; anything else as it is."""
+    """The Python value of a NumPy or JAX scalar; anything else unchanged."""
     is_scalar = hasattr(value, "item") and getattr(value, "shape", None) == ()
     return value.item() if is_scalar else value
 
 
 def shown(value: Any, length: int = 80) -> str:
-    """How a value is shown in an error: in one line, and not too long."""
+    """A value as shown in an error: on one line, and not too long."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 4 * length:
         return f"a number of more than {length} digits"
     try:
@@ -116,12 +116,12 @@ def split(what: str, text: str) -> list[str]:
 
 
 def file_name(text: str) -> str:
-    """A text as it stands in the name of a file or folder: without slashes and colons."""
+    """A text for use in the name of a file or folder: without slashes and colons."""
     return text.replace("/", "_").replace(":", ".")
 
 
 def has_control(text: str) -> bool:
-    """Whether a text holds what ends a line, or what a terminal takes as a command."""
+    """Whether a text has line ends or control characters."""
     return any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in text)
 
 
@@ -131,7 +131,7 @@ def path(what: str, value: Any) -> Path:
     if not isinstance(text, str) or not text:
         refuse(what, value, "a path")
     if has_control(text):
-        refuse(what, value, "a path without line ends and other control characters")
+        refuse(what, value, "a path without line breaks or other control characters")
     sizes = [len(os.fsencode(part)) for part in Path(text).parts]
     if max(sizes, default=0) > 255 or sum(sizes) > 4000:
         refuse(what, value, "a path that a file system can hold: its names have 255 bytes at most")
@@ -139,16 +139,16 @@ def path(what: str, value: Any) -> Path:
 
 
 def current_folder() -> Path:
-    """Where the command was started; InputError where that folder has been deleted since."""
+    """The current folder; InputError if it has been deleted."""
     try:
         return Path.cwd()
     except OSError as error:
-        gone = f"the current folder is gone ({error.strerror}): change to one that exists"
+        gone = f"the current folder was deleted ({error.strerror}): change to one that exists"
         raise InputError(gone) from error
 
 
 def from_text(text: str) -> Any:
-    """What a word of a command line stands for: as JSON says, or else the text itself."""
+    """The value of a word on a command line: parsed as JSON, or else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -165,5 +165,5 @@ def without_nan(value: Any) -> Any:
 
 
 def refuse(what: str, value: Any, need: str) -> NoReturn:
-    """What was given, and what is needed."""
+    """Raise InputError with what was given and what is needed."""
     raise InputError(f"{what} = {shown(value)}: needs {need}")

@@ -71,7 +71,7 @@ def test_an_agent_without_probabilities_says_so(folder: Path) -> None:
 
 
 def test_a_folder_of_several_agents_asks_which(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"runs of a2c, constant: say whose.*agent='a2c'"):
+    with pytest.raises(InputError, match=r"runs of a2c, constant: choose an agent.*agent='a2c'"):
         lcpo.load(folder)
     with pytest.raises(InputError, match=r"2 kinds of runs of constant.*always-3-s0.*always-4-s0"):
         lcpo.load(folder, agent="constant")

@@ -39,7 +39,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 def test_docstrings_comments_and_messages_have_no_banned_phrase() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {old!r}: write {new!r}"
-        for path in sorted((ROOT / "lcpo").rglob("*.py"))
+        for path in [*sorted((ROOT / "lcpo").rglob("*.py")), *sorted(ROOT.glob("examples/*.py"))]
         for line, text in texts(path)
         for old, new in prose.banned(text)
     ]

@@ -99,7 +99,7 @@ AGENTS: Registry[AnyAgent] = Registry(
 
 
 def is_ours(name: str) -> bool:
-    """Whether an agent is part of this library, so that loading it runs no foreign code."""
+    """Whether an agent is part of this library, so that loading it runs no third-party code."""
     return constant.is_action(name) or names.is_ours(name, AGENTS)
 
 
@@ -108,7 +108,7 @@ def find_agent(name: str) -> AnyAgent:
     if constant.is_action(name):
         return constant.of_action(name)
     if isinstance(name, str) and constant.PREFIX in name[:9] and not name[9:].isidentifier():
-        needed = "the number of an action, or one for each of its dimensions, as in constant:1,0"
+        needed = "the index of an action, or one index per action dimension, as in constant:1,0"
         raise InputError(f"agent {name[:80]!r}: needs {needed}")
     found = names.find("agent", name, AGENTS)
     if not isinstance(found, Agent):

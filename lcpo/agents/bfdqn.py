@@ -2,8 +2,8 @@
 
 Each weight is the first of `chain_length` variables u_0 .. u_n, as in the synapse model of Benna
 and Fusi (2016): like vessels of volume C_k in a row, joined by tubes of width g_k, each deeper
-vessel is larger and its tube narrower, C_k = 2^k and g_k = flow / 2^k. What a context leaves in
-the weights seeps down, and returns when the weights have moved on. At gradient step t = 0, 1..
+vessel is larger and its tube narrower, C_k = 2^k and g_k = flow / 2^k. What a context leaves in the
+weights seeps down, and flows back after the weights have moved on. At gradient step t = 0, 1..
 
     dw    = what Adam does to the weights                                       `ddqn.descend`
     u_0  <- u_0 + dw                          + [t flow > C_0] g_0 (u_1 - u_0) / C_0

@@ -31,9 +31,9 @@ from lcpo.errors import InputError
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 TERMINATION_LEAKS = "termination-leaks"
-"""Fault: V-trace runs on from a terminated step into the next episode, and bootstraps there."""
+"""Fault: V-trace continues from a terminated step into the next episode, and bootstraps there."""
 BLOCKS_LEAK = "blocks-leak"
-"""Fault: V-trace runs on from the end of the newest block into the past one."""
+"""Fault: V-trace continues from the end of the newest block into the past one."""
 CLONING_REPELS = "cloning-repels"
 """Fault: in place of the KL stands E[ mu(a|s) log pi(a|s) ] over both blocks, whose descent makes
 the actions that were taken less likely."""
@@ -55,7 +55,7 @@ class Config(on_policy.AdamActorConfig):
 
 
 class State(NamedTuple):
-    """Networks, optimisers and statistics as A2C has, and all that was seen."""
+    """A2C's networks, optimisers and statistics, and a replay of all experience."""
 
     learner: on_policy.State
     memory: replay.Replay

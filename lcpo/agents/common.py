@@ -44,7 +44,7 @@ class ModelConfig:
 
     ensemble_size: int = static(5, "networks in a model", low=1)
     model_hidden: tuple[int, ...] = static((64, 64, 64), "a model's hidden layer sizes", low=1)
-    model_passes: int = static(5, "times that a training goes over its draws", low=1)
+    model_passes: int = static(5, "passes over the draws in one training", low=1)
     model_batches: int = static(5, "gradient steps of a model per pass", low=1)
     model_batch_size: int = static(256, "transitions per gradient step of a model", low=1)
 
@@ -59,7 +59,7 @@ class ModelConfig:
 
 
 def reward_scale(config: Config, moments: stats.RunningMoments) -> Array:
-    """The factor of rewards, from the moments of returns or targets."""
+    """The factor on rewards, from the moments of returns or targets."""
     if not config.scale_rewards:
         return jnp.float32(1.0)
     return 1.0 / jnp.sqrt(moments.var + config.reward_var_offset)

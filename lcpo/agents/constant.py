@@ -22,15 +22,17 @@ from lcpo.types import Agent, AnyAgent, Array, Metrics, Spec, Transition
 class RandomConfig:
     """Random actions, always."""
 
-    rollout_length: int = static(200, "interactions per update, which changes nothing", low=1)
+    rollout_length: int = static(200, "interactions per update; has no effect on actions", low=1)
 
 
 @config
 class Config(RandomConfig):
     """One action, always."""
 
-    action: float = traced(-1.0, "number of the action, in every dimension; -1: unset", low=-1.0)
-    actions: tuple[int, ...] = static((), "of each dimension, if they differ", low=0)
+    action: float = traced(-1.0, "index of the action, in every dimension; -1: unset", low=-1.0)
+    actions: tuple[int, ...] = static(
+        (), "index of the action in each dimension, if they differ", low=0
+    )
 
 
 class State(NamedTuple):
@@ -58,7 +60,7 @@ def update(
 
 
 def _index(config: Config) -> Array:
-    """[A], or [1] where all dimensions have the same."""
+    """[A], or [1] if all dimensions have the same."""
     if config.actions:
         return jnp.array(config.actions, jnp.int32)
     return jnp.asarray(config.action).astype(jnp.int32)[None]
@@ -70,7 +72,7 @@ def check(config: Config, spec: Spec) -> None:
     if not given:
         action, last = float(config.action), min(counts) - 1
         if action == -1.0:
-            raise InputError(f"no action is chosen: give its number as action, from 0 to {last}")
+            raise InputError(f"no action is chosen: give its index as action, from 0 to {last}")
         if action not in range(last + 1):
             raise InputError(f"action = {action:g} does not exist: needs a number from 0 to {last}")
         return

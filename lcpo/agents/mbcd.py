@@ -1,7 +1,8 @@
 """MBCD: a model and a policy for each context that a detector finds (Alegre et al. 2021), on SAC.
 
-A model predicts reward and successor. When the model in use suddenly predicts badly, the context
-has changed. With l_m the log density of a step's outcome under model m (`core.dynamics`):
+A model predicts reward and successor. When the predictions of the model in use suddenly become
+poor, the context has changed. With l_m the log density of a step's outcome under model m
+(`core.dynamics`):
 
     l_0  = log density of a point `new_stds` standard deviations off, by the model in use
     S_m <- max(0, S_m + l_m - l)          for every model m, and m = 0, "a context not met yet"
@@ -39,7 +40,7 @@ ENTROPY_TWICE = "entropy-twice"
 MEMORY_STAYS = "memory-stays"
 """Fault: back in a context, its model is trained on the transitions of the one just left."""
 TIES_GO_FIRST = "ties-go-first"
-"""Fault: if `max_models` is reached and no model does better, the first one is taken."""
+"""Fault: if `max_models` is reached and no model does better, the first one is used."""
 FAULTS = (sac.TARGET_AT_S, INHERITS_POLICY, ENTROPY_TWICE, MEMORY_STAYS, TIES_GO_FIRST)
 
 
@@ -84,7 +85,7 @@ class State(NamedTuple):
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
-    """Networks for all contexts that there may be, the first one in use."""
+    """Networks for every possible context; the first is in use."""
     assert config.buffer_size is not None, "resolve the config first: lcpo.config.resolve"
     network, count = config.model(spec), config.max_models
     policy_keys, model_keys = (jax.random.split(k, count) for k in jax.random.split(key))

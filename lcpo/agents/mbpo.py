@@ -48,7 +48,7 @@ class Config(common.ModelConfig, ImagineConfig):
 
 
 class Replays(NamedTuple):
-    """All that was seen, and all that was imagined."""
+    """Real and imagined transitions."""
 
     real: Replay
     imagined: Replay
@@ -80,7 +80,7 @@ def state_init(config: ImagineConfig, spec: Spec, key: Array, model: Any) -> Sta
 
 
 def imagined_spec(spec: Spec) -> Spec:
-    """Of the second replay: one world, whose steps have nothing to do with each other."""
+    """Spec of the second replay: one world, whose steps are independent of each other."""
     return spec._replace(num_worlds=1, contiguous_contexts=False)
 
 

@@ -47,7 +47,7 @@ class TargetConfig:
 
 
 class State(NamedTuple):
-    """The agent's learner, interactions so far (all worlds), and all that was seen."""
+    """The agent's learner, interactions so far (all worlds), and the replay."""
 
     learner: Any
     num_steps: Array
@@ -55,7 +55,7 @@ class State(NamedTuple):
 
 
 def state_init(config: Config, spec: Spec, learner: Any) -> State:
-    """A fresh learner that has seen nothing."""
+    """A fresh learner with an empty replay."""
     memory = replay.replay_init(spec, config.buffer_size, config.rollout_length)
     return State(learner, jnp.int32(0), memory)
 
@@ -74,8 +74,8 @@ def total_q(q: Array, action: Array) -> Array:
 
 
 def guarded_value(spec: Spec, obs: Array, q: Array, value: Array) -> Array:
-    """`value` [B] of states obs [B, D], or Q of the guard's action where its rule holds: there
-    the agent's own choice is not played. q [B, A, K]."""
+    """`value` [B] of states obs [B, D], or Q of the guard's action where its rule holds: there the
+    agent's own choice is not executed. q [B, A, K]."""
     if spec.guard is None:
         return value
     forced = jnp.broadcast_to(jnp.asarray(spec.guard.action), q.shape[:-1])

@@ -1,4 +1,4 @@
-"""Online EWC: SAC held near its past weights, each as firmly as it mattered (Schwarz et al. 2018).
+"""Online EWC: SAC with a penalty on changes of important weights (Schwarz et al. 2018).
 
 Elastic weight consolidation (Kirkpatrick et al. 2017) without task labels, for the policy and for
 each critic by itself:

@@ -35,7 +35,7 @@ FASTER = ("averaging_rate",)
 
 
 def settings(agent: AnyAgent, env: str, env_class: Any = None) -> Values:
-    """Config values of `agent` on `env`; `env_class`: of one with defaults of its own."""
+    """Config values of `agent` on `env`; `env_class`: of an environment with its own defaults."""
     inherited = settings(agent.parent, env, env_class) if agent.parent else {}
     given = defaults.of(env, env_class).agents.get(agent.name, {})
     return {**inherited, **agent.preset, **given}

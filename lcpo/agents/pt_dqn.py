@@ -38,7 +38,9 @@ class Config(ddqn.EpsilonConfig):
 
     learning_rate: float = traced(1e-3, "transient network's learning rate (Adam)", low=0.0)
     permanent_learning_rate: float = traced(1e-5, "permanent network's learning rate", low=0.0)
-    permanent_optimiser: str = static("adam", "of the permanent network", choices=("adam", "sgd"))
+    permanent_optimiser: str = static(
+        "adam", "optimiser of the permanent network", choices=("adam", "sgd")
+    )
     permanent_period: int = static(20_000, "interactions per permanent update (K)", low=1)
     forget_factor: float = traced(0.999, "factor of w at a permanent update", low=0.0, high=1.0)
     target_period: int = static(2000, "interactions between updates of the target network", low=1)

@@ -53,7 +53,7 @@ class Config(sac.Config):
 
 
 class Directions(NamedTuple):
-    """Of one network's last steps: the optax state of `orthogonal`."""
+    """Directions of one network's last steps: the optax state of `orthogonal`."""
 
     rows: Array  # [window - 1, weights], a ring; zeros where nothing is stored yet
     num_stored: Array  # so far, int32

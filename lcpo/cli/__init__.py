@@ -3,7 +3,7 @@
 HELP = {
     "train": "Train an agent with several seeds, and print a summary table.",
     "compare": "Train several agents on one environment and trace: tables and learning curves.",
-    "reproduce": "Run an experiment of the paper: tables and figures beside the paper's numbers.",
+    "reproduce": "Run an experiment of the paper: tables and figures next to the paper's numbers.",
     "list": "List agents, environments, detectors, traces and experiments.",
     "check-env": "Play with an environment of yours, and report what is wrong with it.",
     "trace": "Draw context traces, print their statistics, write repaired copies of files.",

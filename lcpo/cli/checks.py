@@ -1,4 +1,4 @@
-"""The commands that look at what there is: names, environments, the speed of the machine."""
+"""The commands `list`, `check-env` and `bench`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def list_names(arguments: list[str]) -> None:
 
 
 def check_env(arguments: list[str]) -> int:
-    """Examine an environment; exit code 1 where it has a problem."""
+    """Examine an environment; the exit code is 1 if it has a problem."""
     from lcpo import config as configs
     from lcpo import contexts
     from lcpo.run.plan.job import find_env
@@ -49,7 +49,7 @@ def check_env(arguments: list[str]) -> int:
         print(CHECK_ENV.format(", ".join(known_names()["envs"])))
         return 0
     if not arguments or arguments[0].startswith("-"):
-        raise InputError("name an environment first: package.module:Class, or gym:ID")
+        raise InputError("give the name of an environment first: package.module:Class, or gym:ID")
     name, *rest = arguments
     default = configs.make(find_env(name), {})
     fields = [
@@ -79,8 +79,8 @@ values that are not finite, broken rules. The exit code is 1 where there is a pr
 what each entry of an observation is, with the names of a trace's channels if you pass --trace.
 
 NAME is
-  package.module:Class   your own (docs/add_an_environment.md), Gymnasium's kind or ours
-  gym:ID                 one that is registered with Gymnasium, such as gym:CartPole-v1
+  package.module:Class   your own (docs/add_an_environment.md): a Gymnasium or an lcpo environment
+  gym:ID                 an environment registered with Gymnasium, such as gym:CartPole-v1
   {}
 
 Its fields are options, as in  lcpo check-env pendulum --env.num-bins 5"""

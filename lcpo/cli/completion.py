@@ -1,7 +1,7 @@
 """`lcpo completion bash`: a script for the shell, so that Tab completes commands and options.
 
-The script holds all words: asking `lcpo` at every Tab would take seconds. Where it finds nothing,
-the shell's own completion takes over: files.
+The script contains all words: calling `lcpo` at every Tab would take seconds. Where it finds
+nothing, the shell's own completion takes over: files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
 def completion(arguments: list[str]) -> None:
-    """Print the script; zsh runs bash's."""
+    """Print the script; zsh uses the one for bash."""
     from lcpo.cli.main import COMMANDS
 
     shells = ("bash", "zsh")

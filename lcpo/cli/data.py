@@ -19,11 +19,16 @@ from lcpo.values import file_name
 COLUMNS = Option("columns", str | None, "Columns of a file, names or numbers from 1.", None)
 ROWS = Option("rows", int | None, "Rows, for traces that can have any length.", None)
 POLICIES = [
-    Option("folder", Path, "Of a run, or of several (--out).", is_positional=True),
+    Option("folder", Path, "Folder of a run, or an output folder (--out).", is_positional=True),
     Option("run", str | None, "Name of one run in a folder of several.", None),
     Option("trace", str | None, "Context: a name or a file; default: the run's.", None),
     Option("scale", float | None, "Factor on the trace; default: the run's.", None),
-    Option("trust", bool, "Import agents and environments that are not of this library.", False),
+    Option(
+        "trust",
+        bool,
+        "Also import agents and environments outside lcpo, which runs their code.",
+        False,
+    ),
 ]
 """Which policies are meant, and where they act."""
 
@@ -185,7 +190,7 @@ def report(arguments: list[str]) -> None:
 
 
 def import_runs(arguments: list[str]) -> None:
-    """Import results of other code, so that they stand in the same tables."""
+    """Import results of other code, to show them in the same tables."""
     from lcpo.study.report.imports import import_file
 
     options = flags.parse(
@@ -198,7 +203,7 @@ def import_runs(arguments: list[str]) -> None:
     )
     names = import_file(options.file, options.out)
     print(f"{len(names)} runs imported into {options.out}")
-    print(f"a page: lcpo report {options.out}; beside ours: lcpo compare --imported {options.out}")
+    print(f"next: lcpo report {options.out} (a page), or lcpo compare --imported {options.out}")
 
 
 def export(arguments: list[str]) -> None:
@@ -219,7 +224,7 @@ def export(arguments: list[str]) -> None:
 
 
 def evaluate(arguments: list[str]) -> None:
-    """Evaluate frozen policies: all of a folder, or one run's."""
+    """Evaluate frozen policies: all of a folder, or of one run."""
     from lcpo.policy import find_runs
     from lcpo.run.plan.plan import check_seeds
     from lcpo.study.play import evaluate as study

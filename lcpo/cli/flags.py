@@ -1,7 +1,7 @@
 """Typed options to command-line flags, and back.
 
-The words are read here and not by argparse, which silently keeps the last of two equal options.
-argparse lays out the help.
+Arguments are parsed here because argparse silently keeps the last of two equal options. argparse
+formats the help.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Option(NamedTuple):
 
 
 class Help(Exception):
-    """Raised by `parse` where the user asks for help; its text is the help."""
+    """Raised by `parse` if the user asks for help; its text is the help."""
 
     def __init__(self, command: str, description: str, options: Sequence[Option]) -> None:
         self.command, self.description, self.options = command, description, options
@@ -115,7 +115,7 @@ def _collect(command: str, arguments: Sequence[str], options: Sequence[Option]) 
         if not _is_flag(word):
             if not places:
                 shown = plain_values.shown(word)
-                raise InputError(f"{shown} belongs to no option: see `{command} --help`")
+                raise InputError(f"{shown} does not belong to any option: see `{command} --help`")
             found.setdefault(places[0].name, []).append(word)
             if not places[0].is_list:
                 places.pop(0)
@@ -128,7 +128,7 @@ def _collect(command: str, arguments: Sequence[str], options: Sequence[Option]) 
             raise InputError(f"unknown option {plain_values.shown(flag)}: {hint}")
         option = flags[flag]
         if option.name in found:
-            more = "put all its values behind one" if option.is_list else "give it once"
+            more = "put all its values after one" if option.is_list else "give it once"
             raise InputError(f"{option.flag} is given twice: {more}")
         if option.type is bool:
             if equals:
@@ -139,7 +139,7 @@ def _collect(command: str, arguments: Sequence[str], options: Sequence[Option]) 
         while words and not _is_flag(words[0]) and (option.is_list or not taken):
             taken.append(words.popleft())
         if not taken and not option.is_list:
-            raise InputError(f"{flag} has no value: put one behind it ({option.help})")
+            raise InputError(f"{flag} needs a value ({option.help})")
         found[option.name] = taken
     return found
 
@@ -184,7 +184,7 @@ def _convert(what: str, type_: Any, word: str) -> Any:
 
 
 def _whole(word: str) -> int:
-    """A whole number, also as 1e5; ValueError where it is none."""
+    """A whole number, also as 1e5; ValueError for anything else."""
     try:
         return int(word)
     except ValueError:
@@ -204,11 +204,11 @@ def class_fields(cls: type) -> list[Option]:
 
 
 _source = functools.cache(inspect.getsource)
-"""Of a class; looking for it parses a whole file."""
+"""Source of a class, cached: finding it parses a whole file."""
 
 
 def _help(cls: type, name: str) -> str:
-    """The string under a field, in the class or in the one that it extends."""
+    """The string under a field, in the class or a base class."""
     for base in cls.__mro__[:-1]:
         pattern = rf'\n    {name}:[^\n]*\n    """(.*?)"""'
         found = re.search(pattern, _source(base), re.S)
@@ -264,6 +264,6 @@ def read_sweep(texts: tuple[str, ...]) -> dict[str, list[Any]]:
             plain_values.refuse("sweep", text, "field=a,b,c")
         name = field.replace("-", "_")
         if name in found:
-            raise InputError(f"{name} is swept twice: put all its values behind one {field}=")
+            raise InputError(f"{name} is swept twice: put all its values after one {field}=")
         found[name] = [plain_values.from_text(part) for part in values.split(",")]
     return found

@@ -1,4 +1,4 @@
-"""The command `lcpo`: which command is meant, and how it ends."""
+"""The command `lcpo`: dispatch to subcommands, and exit codes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         if name not in COMMANDS:
             raise InputError(unknown("command", name, COMMANDS))
         code = COMMANDS[name](rest) or 0
-        sys.stdout.flush()  # here, so that a reader who has gone is noticed here
+        sys.stdout.flush()  # here, so that a closed pipe is noticed here
         return code
     except flags.Help as asked:
         print(asked)
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return flags.STOPPED
-    except BrokenPipeError:  # the reader has gone, as in `lcpo list | head`: no bug, and no news
+    except BrokenPipeError:  # the reader closed the pipe, as in `lcpo list | head`: not a bug
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return flags.NOT_READ
     except Exception as error:
@@ -81,8 +81,8 @@ def main(arguments: list[str] | None = None) -> int:
             return _fail(no_space("the results"), flags.RUN_FAILED)
         traceback.print_exc()
         return _fail(
-            "this is a bug of lcpo: please report it, with the traceback above "
-            "(unless that ends in an agent or environment of your own)", flags.BUG,
+            "this is a bug in lcpo: please report it with the traceback above "
+            "(unless it ends in your own agent or environment)", flags.BUG,
         )  # fmt: skip
 
 

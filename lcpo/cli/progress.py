@@ -1,4 +1,4 @@
-"""A progress bar for runs: how far, how fast, how long still, and the latest return."""
+"""A progress bar for runs: progress, speed, time left, and the latest return."""
 
 from __future__ import annotations
 

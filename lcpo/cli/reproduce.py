@@ -40,7 +40,7 @@ def reproduce(arguments: list[str]) -> int:
         _list_experiments(arguments[1:])
         return 0
     if not arguments or arguments[0].startswith("-"):
-        raise InputError(f"name an experiment first: {', '.join(STUDIES)}")
+        raise InputError(f"give the name of an experiment first: {', '.join(STUDIES)}")
     name, *rest = arguments
     study = find_study(name)
     options, is_listed = _parse(study, name, rest)
@@ -83,7 +83,7 @@ def _parse(study: Study[Any], name: str, words: list[str]) -> tuple[Options, boo
     options = cls(**found)
     given = [flag for flag in ("plan", "collect") if getattr(options, flag) is not None]
     if len(given) == 2:
-        raise InputError("--plan and --collect: give one of them, neither runs anything")
+        raise InputError("--plan and --collect: give only one of them")
     if given and options.engine != "local":
         raise InputError(f"--{given[0]} runs nothing: leave --engine out")
     return options, is_listed
@@ -130,7 +130,7 @@ class _Chosen(NamedTuple):
             problems = api.run(self.jobs, how, lambda: self._save(out))
             self._save(out)  # where nothing was left to run
         else:
-            show.line(f"{self.name}: no runs to make, a report only")
+            show.line(f"{self.name}: no runs needed, writing the report")
             self._take_folder(out)
         self._report(load_results(out, self.jobs), out)
         for problem in problems:
@@ -147,7 +147,7 @@ class _Chosen(NamedTuple):
         show.line(f"{self.name}: {_size(self.jobs, None)}")
         command = shlex.join(["python", "-m", "lcpo.run.worker", str(plan_file(out))])
         show.line(f"run them anywhere:  {command}")
-        show.line("then, with the same options:  --collect in place of --plan")
+        show.line("then repeat this command with --collect instead of --plan")
         return 0
 
     def collect(self, source: Path) -> int:

@@ -39,8 +39,8 @@ class WhichRuns:
     env: str = "pendulum"
     """Environment: a name (`lcpo list`), gym:ID, or your own as package.module:Class."""
     trace: str | None = None
-    """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet); default: the
-    environment's own, where it has one."""
+    """Context: a name, family:KIND:SEED, or a file (npy, csv, parquet); default: the environment's
+    own, if it has one."""
     columns: str | None = None
     """Columns of a trace file, names or numbers from 1, separated by commas; default: all but the
     time."""
@@ -49,7 +49,7 @@ class WhichRuns:
     hold: bool = False
     """Hold the last row of a trace that is shorter than the run."""
     steps: int | None = None
-    """Interactions per run (1e6 is a number, too); default: the length of the trace."""
+    """Interactions per run, such as 1e6; default: the length of the trace."""
     seeds: str = "4"
     """How many seeds (0, 1, ...), or which ones, as in 3,7 (a single one: 7,)."""
     scale: float | None = None
@@ -57,13 +57,13 @@ class WhichRuns:
     training_steps: int | None = None
     """Interactions of a prescient agent before its run along the trace; default: its own."""
     normalise: str | None = None
-    """How agents see observations: running (mean and standard deviation so far), none, or numbers
-    to divide them by, one for each column, as in 2000,1,50."""
+    """Scaling of observations: running (by mean and standard deviation so far), none, or divisors,
+    one for each column, as in 2000,1,50."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Printing:
-    """What is printed, and which code may run that only a folder names."""
+    """What is printed, and whether to run code that a folder names."""
 
     trust: bool = False
     """With --resume and --out alone: also run agents and environments outside lcpo."""
@@ -76,10 +76,15 @@ class Printing:
 RUN_OPTIONS = [
     option for cls in (WhichRuns, RunOptions, Printing) for option in flags.class_fields(cls)
 ]
-"""Of every command that runs agents."""
+"""Options of every command that runs agents."""
 COMPARE_OPTIONS = [
     Option("warmup", int | None, "Steps left out of the return after warm-up.", None),
-    Option("imported", tuple[Path, ...], "Folders of `lcpo import` to put into the tables.", ()),
+    Option(
+        "imported",
+        tuple[Path, ...],
+        "Folders written by `lcpo import`, to include in the tables.",
+        (),
+    ),
 ]
 """Of what is shown of a comparison."""
 NO_RUNS = {"--steps"} | {
@@ -91,8 +96,8 @@ NO_RUNS = {"--steps"} | {
 """Options that do not say which runs are meant. (Steps may be more than before.)"""
 AGENT_HELP = "Agent: a name (`lcpo list`), or your own as package.module:agent."
 AGENTS_HELP = (
-    "Agents, separated by commas, with settings of their own: 'lcpo[sigma=2],a2c'; the first is "
-    "the reference. all: every agent that can serve the environment, LCPO first."
+    "Agents, separated by commas, with optional settings: 'lcpo[sigma=2],a2c'; the first is the "
+    "reference. all: every agent that can serve the environment, LCPO first."
 )
 TRACES_HELP = (
     "Several contexts instead of --trace, separated by commas, as in 1,3 or family:revisit:0..9; "
@@ -116,7 +121,9 @@ def train(arguments: list[str]) -> int:
             Option("agent", str, AGENT_HELP, agent_name),
             *RUN_OPTIONS,
             Option("sweep", tuple[str, ...], "Values of config fields: field=a,b,c ...", ()),
-            Option("plan_only", bool, "Write the plan for `python -m lcpo.run.worker`.", False),
+            Option(
+                "plan_only", bool, "Only write the plan, for `python -m lcpo.run.worker`.", False
+            ),
             *flags.config_fields(default),
             *flags.config_fields(default_env, "env."),
         ],
@@ -153,7 +160,9 @@ def compare(arguments: list[str]) -> int:
             Option("traces", str | None, TRACES_HELP, None),
             *RUN_OPTIONS,
             *COMPARE_OPTIONS,
-            Option("published", bool, "With values and all faults of the published code.", False),
+            Option(
+                "published", bool, "Use the values and all faults of the published code.", False
+            ),
             *flags.config_fields(default_env, "env."),
         ],
     )
@@ -239,7 +248,7 @@ def trace_of(options: Any, trace: str | contexts.TraceRef | None) -> contexts.Tr
 
 
 def _tell_plan(options: Any, jobs: Sequence[Job]) -> None:
-    """Before the runs: which defaults were taken, and what is odd about the settings."""
+    """Before the runs: print the defaults that were used, and warnings about the settings."""
     if options.quiet:
         return
     trace, env = jobs[0].trace, jobs[0].env

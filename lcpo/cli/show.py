@@ -18,8 +18,8 @@ WHOLE = 10_000
 
 
 def line(text: str = "", label: str = "", colour: str = "", *, stderr: bool = False) -> None:
-    """Print `text` after a coloured label, or in the colour where there is no label."""
-    text = printable(text)  # names of files may be no UTF-8, and foreign text hold escape codes
+    """Print `text` after a colored label, or in the color if there is no label."""
+    text = printable(text)  # file names may not be UTF-8, and foreign text may hold escape codes
     parts = [(label, f"bold {colour}"), " ", text] if label else [(text, colour)]
     Console(stderr=stderr).print(Text.assemble(*parts), soft_wrap=True)
 
@@ -30,7 +30,7 @@ def note(text: str) -> None:
 
 
 def warning(text: str, *, stderr: bool = False) -> None:
-    """Print what is odd about runs."""
+    """Print a warning about runs."""
     line(text, "warning:", "yellow", stderr=stderr)
 
 

@@ -1,4 +1,4 @@
-"""The traces that have a name, and what is known of a trace without making it."""
+"""Named traces, and what is known about a trace without generating it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Trace(NamedTuple):
     help: str
     channels: int
     length: int | None
-    """Rows it has; None: as many as are asked for."""
+    """Number of rows; None: as many as requested."""
     make: Callable[[int], np.ndarray]
     """make(rows) -> [rows, channels]"""
     switches: Callable[[int], Switches] | None = None
-    """switches(rows): its schedule, where it switches between contexts that recur."""
+    """switches(rows): its schedule, if it switches between recurring contexts."""
     names: tuple[str, ...] = ()
-    """Of the channels, where they have any."""
+    """Names of the channels, if any."""
     time: tuple[str, ...] = ()
-    """Columns of a file that are left out because they are the time."""
+    """Time columns of a file, which are left out."""
 
 
 PROBE = (6_000, 18_000, 1_200)
@@ -65,26 +65,26 @@ TRACES: dict[str, Trace] = {
     ),
     "ou": Trace("Ornstein-Uhlenbeck drift", 2, None, _synthetic(generators.ornstein_uhlenbeck)),
     "piecewise": Trace(
-        "a new constant wind now and then", 2, None, _synthetic(generators.piecewise_gaussian)
+        "constant winds, each for a while", 2, None, _synthetic(generators.piecewise_gaussian)
     ),
     "bursts": Trace("calm with bursts of circling wind", 2, None, _synthetic(generators.bursts)),
     "sinusoid": Trace("a sine per channel", 2, None, _synthetic(generators.sinusoids)),
     "iid": Trace("a new wind at every step", 2, None, _synthetic(generators.iid)),
     "markov": Trace("a Markov chain over three winds", 2, None, _synthetic(generators.markov)),
     "revisit": Trace(
-        "three winds that take turns, 125,000 steps each", 2, None,
+        "three winds in rotation, 125,000 steps each", 2, None,
         _synthetic(generators.revisit), partial(generators.revisit_switches, seed=0),
     ),
     "turns-100": Trace(
-        "contexts 0, 1 and 2 take turns, 100 episodes each", 1, 300,
+        "contexts 0, 1 and 2 in rotation, 100 episodes each", 1, 300,
         partial(generators.turns, dwell=100),
     ),
     "turns-3": Trace(
-        "contexts 0, 1 and 2 take turns, 3 steps each", 1, None, partial(generators.turns, dwell=3)
+        "contexts 0, 1 and 2 in rotation, 3 steps each", 1, None, partial(generators.turns, dwell=3)
     ),
     "two-contexts": Trace(
         "context -1, then 1, then -1 again, for the probe of memory", 1, sum(PROBE),
         _two_contexts, _two_contexts_switches,
     ),
-    "mixture": Trace("drift, sines and steps by turns", 2, None, _mixture),
+    "mixture": Trace("drift, sines and steps, one after the other", 2, None, _mixture),
 }  # fmt: skip

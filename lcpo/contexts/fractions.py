@@ -1,6 +1,6 @@
-"""A trace in less time: `3@1/20` is trace 3, played 20 times as fast.
+"""A trace played faster: `3@1/20` is trace 3 at 20 times its speed.
 
-Every 20th row of the trace is taken: all of its contexts still occur, for a shorter time each.
+Every 20th row of the trace is taken: all of its contexts still occur, each for a shorter time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _LARGEST = 10**9
 
 
 def read(what: str, text: str) -> Fraction:
-    """A fraction above 0 and up to 1; InputError for anything else."""
+    """A fraction greater than 0 and at most 1; InputError for anything else."""
     try:
         found = Fraction(text) if len(text) < 40 and re.fullmatch(_NUMBER, text) else None
     except ZeroDivisionError:
         found = None
     if found is None or not 0 < found <= 1 or found.denominator > _LARGEST:
-        refuse(what, text, "a fraction above 0 and up to 1, such as 1/20")
+        refuse(what, text, "a fraction greater than 0 and at most 1, such as 1/20")
     return found
 
 
@@ -39,7 +39,7 @@ def split(name: str) -> tuple[str, Fraction, str]:
 
 
 def rows_before(rows: int, fraction: Fraction) -> int:
-    """How many rows of the trace so many rows of the shorter one are taken from."""
+    """How many rows of the full trace this many rows of the shorter one cover."""
     return -(-rows * fraction.denominator // fraction.numerator)
 
 

@@ -41,10 +41,10 @@ def ornstein_uhlenbeck(
     start: float | Sequence[float] | None = None,
     seed: int,
 ) -> np.ndarray:
-    """Drift that forgets itself in `relaxation` rows; `mean` and `std` are of its long run.
+    """Ornstein-Uhlenbeck drift with this relaxation time in rows; `mean` and `std` are stationary.
 
     Exact at every row: x' = mean + a (x - mean) + std sqrt(1 - a^2) e with a = exp(-1/relaxation).
-    `start` is the value before the first row; None draws it from the long run.
+    `start` is the value before the first row; None draws it from the stationary distribution.
     """
     _need(rows, relaxation=relaxation)
     rng = np.random.default_rng(seed)
@@ -184,9 +184,9 @@ def revisit(
     noise: float = 0.1,
     seed: int,
 ) -> np.ndarray:
-    """Switch between the few `levels` [K, channels], coming back to each, with noise.
+    """Switch between a few `levels` [K, channels] that recur, with noise.
 
-    Each visit lasts `dwell * (1 +- jitter)` rows. By default three winds take turns: 2 million rows
+    Each visit lasts `dwell * (1 +- jitter)` rows. By default three winds rotate: 2 million rows
     hold 16 visits, 13 of them revisits. `revisit_switches` gives the schedule.
     """
     values = _levels(levels)
@@ -216,7 +216,7 @@ def revisit_switches(
 
 
 def turns(rows: int, *, num_contexts: int = 3, dwell: int) -> np.ndarray:
-    """The numbers 0, 1, ... of the contexts, which take turns of `dwell` rows, [rows, 1]."""
+    """The numbers 0, 1, ... of the contexts in rotation, `dwell` rows each, [rows, 1]."""
     _need(rows, num_contexts=num_contexts, dwell=dwell)
     return (np.arange(rows) // dwell % num_contexts).astype(np.float32)[:, None]
 
@@ -231,7 +231,8 @@ def mixture(
 ) -> np.ndarray:
     """Follow one of several processes at a time, changing over about every `dwell` rows.
 
-    Each of `parts` is a function rows -> [rows, channels]; time passes in all of them, seen or not.
+    Each of `parts` is a function rows -> [rows, channels]; time passes in all of them, whether
+    selected or not.
     """
     if len(parts) < 2:
         raise InputError(f"mixture: got {len(parts)} parts, needs at least 2")
@@ -263,10 +264,10 @@ def hold_levels(rows: int, starts: np.ndarray, levels: np.ndarray) -> np.ndarray
 def circles(
     rows: int, starts: np.ndarray, ends: np.ndarray, turn: int, radius: float, axes: np.ndarray
 ) -> np.ndarray:
-    """Zero, but for rows starts[i] .. ends[i]: a circle of `radius` through the origin.
+    """Zero, except for rows starts[i] .. ends[i]: a circle of `radius` through the origin.
 
-    It runs in the plane of `axes` [2, channels]: the first points to its centre, the second where
-    it sets out.
+    It runs in the plane of `axes` [2, channels]: the first points to its center, the second in the
+    initial direction of motion.
     """
     axes = np.asarray(axes, np.float64)
     out = np.zeros((rows, axes.shape[1]), np.float32)
@@ -288,8 +289,8 @@ def add_noise(values: np.ndarray, std: float, rng: Rng) -> np.ndarray:
 def _recursion(decay: float, drive: np.ndarray, state: np.ndarray) -> np.ndarray:
     """x[t] = decay x[t - 1] + drive[t] from x[-1] = state, for drive [T, channels].
 
-    In pieces of about sqrt(T) rows: all pieces step together as if each began at zero, then one
-    after the other receives what its predecessor left. No inverse powers, so any decay is safe.
+    In pieces of about sqrt(T) rows: all pieces step together as if each began at zero, then each in
+    turn receives the final state of its predecessor. No inverse powers, so any decay is safe.
     """
     size = 1 << (max(len(drive), 1).bit_length() // 2)
     pieces = np.zeros((size, -(-len(drive) // size), drive.shape[1]))  # time within a piece first

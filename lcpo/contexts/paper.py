@@ -41,7 +41,8 @@ def default_scale(env: str, trace: Any) -> float:
 
 
 def trap_schedule(episodes: int = 200_000) -> np.ndarray:
-    """The paper's context by episode, [episodes, 2]: the trap is there from 20 % to 80 %.
+    """The paper's context by episode, [episodes, 2]: the trap is active from 20 % to 80 % of the
+    run.
 
     Row r belongs to episode r + 1. The published code counts episodes from 1 and looks up row n
     of its array in episode n, so that the trap comes and goes one episode before a round number.
@@ -60,7 +61,7 @@ def trace_2(rows: int = 20 * MILLION, draw: int = 0) -> np.ndarray:
     """Slow drift that swings through +-3.9, diffusion 5e-4 and 7.8e-4 per root step.
 
     `draw`: of the bridges between the digitised points, which the figure does not show; trace 2 has
-    the first. A finding should not depend on it.
+    the first. Findings should not depend on it.
     """
     return _bridge_points(rows, number=2, diffusion=(5.0e-4, 7.8e-4), draw=draw)
 

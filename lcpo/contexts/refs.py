@@ -191,7 +191,9 @@ class TraceRef:
         rows = None if rows is None else plain_values.whole("rows", rows)
         if trace.length is None:
             if rows is None:
-                raise InputError(f"trace {self!r} can have any length: say how many steps to run")
+                raise InputError(
+                    f"trace {self!r} can have any length: give the number of steps to run (--steps)"
+                )
             return rows
         if rows is not None and rows > trace.length:
             raise InputError(

@@ -1,1 +1,1 @@
-"""Mathematics on arrays. Knows no config, no agent, no environment."""
+"""Mathematics on arrays. Independent of configs, agents and environments."""

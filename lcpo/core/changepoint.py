@@ -1,9 +1,9 @@
 """Change-point detection: has the process that a stream of numbers comes from changed?
 
-Page's CUSUM (1954) adds up evidence for a change, and forgets what speaks against one: `cusum`. An
-agent that has models of its contexts calls it with their log-likelihood ratios. Where there is no
-model but the past of the stream itself, `ChangePoints` has the evidence: how far is each number
-from the mean of those before it? See docs/changepoint.md.
+Page's CUSUM (1954) adds up evidence for a change and clips the sum at zero: `cusum`. An
+agent that has models of its contexts calls it with their log-likelihood ratios. Without a model,
+`ChangePoints` computes the evidence from the past of the stream: how far is each number from the
+mean of those before it? See docs/changepoint.md.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ChangePoints(NamedTuple):
     def _weigh(self, state: State, value: Array) -> State:
         """Score a number against those before it, then add it to the statistics."""
         gap = (value - state.mean.value) - state.mean.rest
-        # 0 / 0 is no evidence; a gap in a constant stream is infinite evidence.
+        # 0 / 0 is not evidence; a gap in a constant stream is infinite evidence.
         ratio = jnp.where(gap == 0.0, 0.0, jnp.square(gap) / state.var.value)
         score = cusum(state.score, ratio - jnp.square(self.sigmas))
         score = jnp.where(state.num_seen >= self.min_samples, score, state.score)

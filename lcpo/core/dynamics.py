@@ -1,4 +1,5 @@
-"""A learned model of an environment: networks that each give a normal distribution (MBPO, MBCD).
+"""A learned model of an environment: an ensemble of networks that predict normal distributions
+(MBPO, MBCD).
 
     x        = [obs, features of the action], standardised by the draws of the last training
     y        = [reward, next_obs - obs]
@@ -25,15 +26,15 @@ from lcpo.types import Array, Spec, Transition
 
 LEARNING_RATE = 1e-3
 BOUND_WEIGHT = 0.01
-"""How strongly the bounds of the log variance are drawn towards each other."""
+"""How strongly the bounds of the log variance are pulled together."""
 UPPER, LOWER = 0.5, -10.0
-"""Where these bounds start."""
+"""Initial values of these bounds."""
 VARIANCE_FLOOR = 1e-6
 """Added to the variance of the mixture."""
 
 
 class Params(NamedTuple):
-    """What training changes: the members, side by side, and the bounds that they share."""
+    """What training changes: the stacked members, and the bounds that they share."""
 
     members: Any  # of `make_network`: leaves [E, ...]
     upper: Array  # [O]
@@ -125,7 +126,7 @@ def loss(network: Network, params: Params, x: Array, y: Array) -> Array:
 
 
 def predict(network: Network, spec: Spec, model: Model, obs: Array, action: Array) -> Normal:
-    """What each member says of y, [E, ..., O]."""
+    """Each member's prediction of y, [E, ..., O]."""
     x = _scale(model, inputs(spec, obs, action))
     mean, log_var = _members(network, model.params, x)
     return Normal(mean, jnp.exp(log_var))
@@ -157,7 +158,7 @@ def mixture(each: Normal) -> tuple[Normal, Array]:
 
 
 def log_density(normal: Normal, y: Array) -> Array:
-    """Of y [..., O], with independent outputs: [...]."""
+    """Log density of y [..., O], with independent outputs: [...]."""
     terms = jnp.log(normal.var) + jnp.square(y - normal.mean) / normal.var
     return -0.5 * jnp.sum(terms + math.log(2.0 * math.pi), axis=-1)
 

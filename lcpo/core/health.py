@@ -1,6 +1,6 @@
 """Signs that an agent can no longer learn, even if all its metrics are finite.
 
-    OBSERVATION   a network sees a number so large that float32 loses the others beside it
+    OBSERVATION   a network sees a number so large that float32 loses the others next to it
     REWARD        one reward is so much larger than the others that these have no effect
     DIVISOR       rewards are divided by a number so large that they have no effect
     STATE         the agent's state holds NaN or infinity that was not there before

@@ -42,7 +42,7 @@ class Network(NamedTuple):
 
 
 def for_spec(spec: Spec, hidden: Sequence[int], num_outputs: int) -> Network:
-    """The network that suits the observation: a deep set where it has elements, else an MLP."""
+    """The network that suits the observation: a deep set if it has elements, else an MLP."""
     if spec.elements is not None:
         return deep_set(spec.elements, spec.obs_size, hidden, num_outputs)
     return mlp((spec.obs_size, *hidden, num_outputs))

@@ -1,6 +1,6 @@
 """Out-of-distribution detection: which past observations differ from a recent batch?
 
-An observation is out of distribution (OOD) where a detector's squared distance exceeds sigma^2.
+An observation is out of distribution (OOD) if a detector's squared distance exceeds sigma^2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Detector(NamedTuple):
         `data` from the batch `recent`; pure, for use under jit and vmap. `context` is the place of
         the context history in an observation. Infinity: OOD for any sigma.
 
-    A user's own is named as "package.module:name" of a Detector, or of a plain function: the
+    Name your own as "package.module:name", a Detector or a plain function: the
     distance of a detector that needs no context.
     """
 

@@ -43,7 +43,7 @@ def step(
 
 
 def features(cos: Array, sin: Array, speed: Array) -> Array:
-    """Observed without the wind, [..., 3]."""
+    """The observation without the wind, [..., 3]."""
     return jnp.stack([cos, sin, speed], axis=-1)
 
 

@@ -18,7 +18,7 @@ from lcpo.types import Array, ContextSlice, Spec, Transition
 
 
 class ReplayRows(NamedTuple):
-    """Step t of world n stands at [t % num_rows, n]."""
+    """Step t of world n is at [t % num_rows, n]."""
 
     floats: Array  # [num_rows, N, V]: obs, next_obs, reward, extra; elapsed, weight if they vary
     small: Array  # [num_rows, N, A + 1]: action, then terminated + 2 * truncated
@@ -171,7 +171,7 @@ def _context(replay: Replay, spec: Spec) -> ContextSlice:
 
 
 class Blocks(NamedTuple):
-    """Whose the rollouts of a replay are: entry i is about rows i * T .. (i + 1) * T - 1."""
+    """The owners of the rollouts of a replay: entry i describes rows i * T .. (i + 1) * T - 1."""
 
     owner: Array  # [num_blocks] int32
     first: Array  # [num_blocks] int32, rows of the block before this one have no owner

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 LARGE, TINY = 10.0, 0.01
-"""A column is out of scale where its root mean square is above the one, or below the other."""
+"""A column is out of scale if its root mean square is above the first or below the second."""
 SHOWN = 6
-"""Columns that are named."""
+"""How many columns a message names."""
 
 
 def out_of_scale(values: np.ndarray) -> list[int]:
-    """Columns of values [..., D] that are large, or tiny; one that is 0 throughout is neither."""
+    """Columns of values [..., D] that are large or tiny; a column of zeros is neither."""
     size = root_mean_square(values)
     return [i for i, x in enumerate(size) if x > LARGE or 0.0 < x < TINY]
 
 
 def root_mean_square(values: np.ndarray) -> np.ndarray:
-    """Of each column of values [..., D]."""
+    """Root mean square of each column of values [..., D]."""
     rows = np.asarray(values, np.float64).reshape(-1, values.shape[-1])
     return np.sqrt(np.mean(rows**2, axis=0))
 

@@ -21,7 +21,7 @@ class RunningMoments(NamedTuple):
 
 
 def moments_init(shape: tuple[int, ...] = ()) -> RunningMoments:
-    """Mean 0, variance 1, and almost no weight, of values of this shape."""
+    """Mean 0, variance 1 and almost no weight, for values of this shape."""
     return RunningMoments(
         jnp.zeros(shape, jnp.float32), jnp.ones(shape, jnp.float32), jnp.float32(1e-4)
     )

@@ -1,4 +1,4 @@
-"""What an environment is, and the one place that knows how an observation is laid out.
+"""The environment protocols, and the layout of observations.
 
 There are two kinds of environments. Both are frozen configs (`lcpo.config.config`):
 
@@ -89,7 +89,7 @@ class HostEnv(Protocol):
     def open(self, num_worlds: int, seeds: Sequence[int], threads: int | None = None) -> HostWorlds:
         """Make `num_worlds` worlds, world i with its own random stream from seeds[i].
 
-        A world depends on its seed and inputs only, not on the worlds beside it. `threads`: how
+        A world depends on its seed and inputs only, not on other worlds. `threads`: how
         many the simulator may use; None: one per core.
         """
         ...
@@ -112,7 +112,7 @@ class HostWorlds(Protocol):
         ...
 
     def get_state(self) -> dict[str, np.ndarray] | None:
-        """Copies of all that is needed to continue exactly, leaves [N, ...]; None: cannot."""
+        """Copies of everything needed to continue exactly, leaves [N, ...]; None: not supported."""
         ...
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
@@ -120,7 +120,7 @@ class HostWorlds(Protocol):
         ...
 
     def close(self) -> None:
-        """Free what the simulator holds; the worlds are of no use afterwards."""
+        """Release the simulator's resources; the worlds cannot be used afterwards."""
         ...
 
 
@@ -153,7 +153,7 @@ def landmarks_of(env: AnyEnv) -> Mapping[str, Landmark]:
 
 
 def notes_of(env: AnyEnv) -> tuple[str, ...]:
-    """Optional member `notes`: what a user should know of the environment before a run."""
+    """Optional member `notes`: what a user should know about the environment before a run."""
     return getattr(env, "notes", ())
 
 
@@ -170,7 +170,7 @@ def max_input_of(env: AnyEnv) -> float | None:
     """Optional member `max_input`: actions index an even grid from -max_input to max_input.
 
     Other inputs are possible, too: a compiled environment takes numbers between two indices, worlds
-    of a host one have `step_inputs(inputs, context)` beside `step`.
+    of a host one have `step_inputs(inputs, context)` in addition to `step`.
     """
     return getattr(env, "max_input", None)
 

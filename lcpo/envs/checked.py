@@ -1,4 +1,4 @@
-"""What host worlds in NumPy share: they refuse arguments that they cannot use."""
+"""Argument checks that host worlds in NumPy share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lcpo.errors import InputError
 
 
 class CheckedWorlds:
-    """N worlds, as in lcpo.envs.base.HostWorlds, with checks of what their methods are given."""
+    """N worlds, as in lcpo.envs.base.HostWorlds, whose methods check their arguments."""
 
     def __init__(self, num_worlds: int, seeds: Sequence[int], threads: int | None) -> None:
         """`threads`: None for one per core."""
@@ -27,7 +27,7 @@ class CheckedWorlds:
         self.num_worlds, self.threads = num_worlds, threads or cores or 1
 
     def check_mask(self, mask: np.ndarray) -> None:
-        """Of `reset`: one flag per world."""
+        """Check the mask of `reset`: one flag per world."""
         if np.shape(mask) != (self.num_worlds,) or np.asarray(mask).dtype != bool:
             raise InputError(
                 f"reset mask of {np.asarray(mask).dtype}{list(np.shape(mask))}: needs "
@@ -35,7 +35,7 @@ class CheckedWorlds:
             )
 
     def check_actions(self, action: np.ndarray, size: int, count: int) -> None:
-        """Of `step`: indices [N, size] from 0 to count - 1."""
+        """Check the actions of `step`: indices [N, size] from 0 to count - 1."""
         if action.shape != (self.num_worlds, size) or action.dtype.kind not in "iu":
             raise InputError(
                 f"actions {action.dtype}{list(action.shape)}: needs integers "
@@ -51,14 +51,14 @@ class CheckedWorlds:
 
     @staticmethod
     def check_begun(begun: np.ndarray) -> None:
-        """Before `step`: all worlds [N] have been reset."""
+        """Check before `step` that all worlds [N] have been reset."""
         if not begun.all():
             world = int(np.argmin(begun))
             raise InputError(f"world {world} has not been reset: call reset before step")
 
     @staticmethod
     def check_state(state: Mapping[str, Any], expected: Mapping[str, np.ndarray]) -> None:
-        """Of `set_state`: leaves of the shapes that `get_state` returns."""
+        """Check the state for `set_state`: leaves have the shapes that `get_state` returns."""
         for name, value in expected.items():
             if name not in state or np.shape(state[name]) != value.shape:
                 given = list(np.shape(state[name])) if name in state else "missing"

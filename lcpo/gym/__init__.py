@@ -1,10 +1,10 @@
-"""Gymnasium, both ways.
+"""Conversion to and from Gymnasium.
 
     to_gym     our environments as Gymnasium's, one world; `vector`: many; `frames`: pictures
     from_gym   Gymnasium's environments as ours; `hosted` steps them, `spaces` translates their
                observations and actions
 
-`from_gymnasium` is the function to call. `import lcpo` passes through here, so that nothing is
+`from_gymnasium` is the function to call. `import lcpo` imports this package, so nothing else is
 imported before it is used: a bare machine has no Gymnasium.
 """
 

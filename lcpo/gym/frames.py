@@ -18,12 +18,12 @@ SHAPE, EDGE = (300, 300, 3), 1.3
 WHITE, BLACK, GREY, PALE = (255, 255, 255), (0, 0, 0), (120, 120, 120), (225, 225, 225)
 RED, GREEN, BLUE = (204, 77, 77), (120, 190, 120), (60, 90, 200)
 FULL_WIND = 2.0
-"""The wind whose arrow ends on the ring: the most that the pendulum's motor can hold."""
+"""The wind whose arrow ends on the ring: the strongest that the pendulum's motor can counter."""
 Place = tuple[float, float]
 
 
 def pendulum(angle: float, wind: np.ndarray) -> np.ndarray:
-    """The rod from its hinge, upright at angle 0; above it how the wind pushes."""
+    """The rod from its hinge, upright at angle 0; above it the direction of the wind."""
     picture = np.full(SHAPE, 255, np.uint8)
     tip = -math.sin(angle), math.cos(angle)  # a positive angle leans to the left
     _line(picture, (0.0, 0.0), tip, 0.08, RED)
@@ -84,7 +84,7 @@ class MujocoArtist:
 
 
 def add_wind(picture: np.ndarray, force: Any) -> None:
-    """An arrow in the corner: where the wind pushes, and how strongly; the ring is FULL_WIND."""
+    """An arrow in the corner: direction and strength of the wind; the ring is FULL_WIND."""
     centre, radius = (0.85, 0.85), 0.3
     _disc(picture, centre, radius, PALE)
     _disc(picture, centre, radius - 0.025, WHITE)
@@ -125,7 +125,7 @@ def _disc(picture: np.ndarray, centre: Place, radius: float, colour: Any) -> Non
 
 
 def _line(picture: np.ndarray, start: Place, end: Place, half: float, colour: Any) -> None:
-    """With round ends; `half` of its width."""
+    """A line with round ends; `half`: half of its width."""
     x, y = _places(*picture.shape[:2])
     along_x, along_y = end[0] - start[0], end[1] - start[1]
     square = along_x**2 + along_y**2

@@ -47,7 +47,7 @@ class GymnasiumEnv:
     """A Gymnasium environment."""
 
     context: str | None = static(
-        None, "where the context stands: key:NAME, slice:START:END or info; None: there is none"
+        None, "where the context is: key:NAME, slice:START:END or info; None: there is none"
     )
     lags: int = static(1, "values of each context channel in an observation", low=1)
     history: bool = static(
@@ -230,7 +230,9 @@ def translation_of(env: GymnasiumEnv) -> Translation:
 
         split = spaces.context_splitter(observations, env.context, env.one_hot, info_size)
         if env.history and split.context_size % env.lags:
-            raise InputError(f"{split.context_size} context entries are no multiple of {env.lags}")
+            raise InputError(
+                f"{split.context_size} context entries are not a multiple of {env.lags}"
+            )
     except ValueError as error:
         raise InputError(f"{env.target}: {error}") from error
     finally:

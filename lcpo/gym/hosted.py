@@ -70,7 +70,7 @@ class GymnasiumWorlds:
         return Step(self.obs.copy(), reward, terminated, truncated)  # pyright: ignore
 
     def get_state(self) -> dict[str, np.ndarray] | None:
-        """None unless every environment can be saved, through all of its wrappers."""
+        """The states; None unless every environment, through all of its wrappers, can be saved."""
         states = [environment.get_state() for environment in self.environments]
         if any(state is None for state in states):
             return None
@@ -100,10 +100,11 @@ class GymnasiumWorlds:
         layout = self.layout
         expected = layout.context_size if self.gives_history else layout.channels
         if features.size != layout.num_features or context.size != expected:
-            raise WorldError(
-                {world: f"{features.size} features and {context.size} context entries: there were "
-                 f"{layout.num_features} and {expected} at the start"}
-            )  # fmt: skip
+            cause = (
+                f"{features.size} features and {context.size} context entries, but "
+                f"{layout.num_features} and {expected} at the start: their number must not change"
+            )
+            raise WorldError({world: cause})
         if not self.gives_history:
             first = not stepped and self.seeds[world] is not None
             history = None if first else self.obs[world, layout.history]

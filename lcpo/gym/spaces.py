@@ -28,7 +28,7 @@ class Encoder(NamedTuple):
     names: tuple[str, ...]
     """Of the entries, to be put behind the name of the space: "", "[0]", "=2", ".key[0]"."""
     encode: Callable[[Any], np.ndarray]
-    """value -> [size] float32; raises InputError where the value does not fit the space."""
+    """value -> [size] float32; raises InputError if the value does not fit the space."""
 
 
 class Split(NamedTuple):
@@ -102,7 +102,7 @@ def context_splitter(
     kind, _, where = (declared or "").partition(":")
     if kind == "key":
         if not isinstance(space, spaces.Dict) or where not in space.spaces:
-            raise InputError(f"context {declared!r} is no key of the observation space {space}")
+            raise InputError(f"context {declared!r} is not a key of the observation space {space}")
         parts = {k: observation_encoder(space[k], one_hot) for k in sorted(space.spaces)}
         context = parts.pop(where)
         rest = join_encoders(parts)

@@ -1,9 +1,9 @@
 """Our environments as Gymnasium's: `gymnasium.make("lcpo:lcpo/WindyPendulum-v0", trace="3")`.
 
 `import lcpo` registers them, and so does `lcpo:` before the id. The trace advances by step or by
-episode as it does in our own runs: `reset()` continues it, `reset(seed=...)` rewinds it, and after
-its last row comes the first. An observation ends with the history of the context;
-`info["context"]` is its newest row. Many worlds at once: `lcpo.gym.vector`.
+episode as it does in our own runs: `reset()` continues it, `reset(seed=...)` rewinds it, and it
+restarts after its last row. An observation ends with the history of the context; `info["context"]`
+is its newest row. Many worlds at once: `lcpo.gym.vector`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROWS = 1_000_000  # length of a trace that can have any
 
 
 def make_spaces(env: AnyEnv, continuous: bool) -> tuple[spaces.Space, spaces.Space]:
-    """Of observations and actions of one world; `continuous` as in `ContextEnv`."""
+    """Spaces of observations and actions of one world; `continuous` as in `ContextEnv`."""
     spec, largest = env.spec, np.finfo(np.float32).max
     obs: spaces.Space = spaces.Box(-largest, largest, (spec.obs_size,), np.float32)
     if spec.obs_levels is not None:
@@ -43,7 +43,9 @@ def make_spaces(env: AnyEnv, continuous: bool) -> tuple[spaces.Space, spaces.Spa
     if continuous:
         high = max_input_of(env)
         if high is None:
-            raise InputError(f"{type(env).__name__} has no continuous actions")
+            raise InputError(
+                f"{type(env).__name__} has no continuous actions: leave out continuous=True"
+            )
         return obs, spaces.Box(-high, high, (spec.action_size,), np.float32)
     if spec.action_size == 1:
         return obs, spaces.Discrete(spec.num_actions[0])
@@ -82,7 +84,7 @@ class ContextEnv(gymnasium.Env):
     ) -> None:
         """`env`: its name. `trace`: a name, a file or rows [rows, channels], times `scale`.
 
-        `continuous`: motor inputs as real numbers, instead of indices into a grid of them.
+        `continuous`: actions are motor inputs as real numbers instead of indices into a grid.
         """
         self.env: AnyEnv = configs.make(ENVS[env], env_config)
         self.layout = obs_layout(self.env.spec, self.env.advance)

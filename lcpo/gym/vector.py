@@ -45,11 +45,11 @@ class ContextVectorEnv(VectorEnv):
         render_mode: str | None = None,
         **env_config: Any,
     ) -> None:
-        """As lcpo.gym.to_gym.ContextEnv, `num_envs` times. There are no pictures."""
+        """As lcpo.gym.to_gym.ContextEnv, `num_envs` times, without rendering."""
         if render_mode is not None:
             raise InputError(
-                f"render_mode = {render_mode!r}: many worlds have no picture; draw one world of "
-                'gymnasium.make, or pass vectorization_mode="sync"'
+                f"render_mode = {render_mode!r}: many worlds cannot be rendered; render one world "
+                'of gymnasium.make, or pass vectorization_mode="sync"'
             )
         self.env: AnyEnv = configs.make(ENVS[env], env_config)
         self.num_envs = whole("num_envs", num_envs, 1)
@@ -79,7 +79,9 @@ class ContextVectorEnv(VectorEnv):
         mask, seeds = self._read_mask(options), self._read_seeds(seed)
         if self.worlds is None or any(one is not None for one in seeds):
             if not mask.all():
-                raise InputError("a first or seeded reset begins all worlds: leave reset_mask out")
+                raise InputError(
+                    "the first reset and a seeded reset apply to all worlds: leave reset_mask out"
+                )
             super().reset(seed=seed if isinstance(seed, int) else None)
             self.worlds = self._open(seeds)
         self.ended &= ~mask
@@ -114,7 +116,7 @@ class ContextVectorEnv(VectorEnv):
     def _restart(
         self, last: np.ndarray, info: dict[str, Any], *outcome: np.ndarray
     ) -> tuple[Any, ...]:
-        """The answer of a step that resets the worlds whose episodes it ended."""
+        """The result of a step that also resets the worlds whose episodes ended."""
         ended = self.ended
         self.features, self.ended = self.worlds.reset(ended), np.zeros(self.num_envs, bool)
         obs, fresh = self._observe()

@@ -1,4 +1,4 @@
-"""Agents that learn in a user's own loop.
+"""Agents that learn in your own loop.
 
 learner   `Learner`: act, observe; it learns when a rollout is full. In process, without files
 loop      the pure functions behind it: see, act, observe and learn, from one state to the next

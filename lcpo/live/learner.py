@@ -114,7 +114,7 @@ class Learner:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the last update that was not dropped."""
+        """Metrics of the last update that was not dropped."""
         return dict(self._state.metrics)
 
     @classmethod

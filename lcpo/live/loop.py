@@ -209,7 +209,8 @@ class Loop:
         if len(state.streams) == most:
             others = ", ".join(repr(name) for name, _ in state.in_order)
             raise InputError(
-                f"stream {name!r} is one too many: spec.num_worlds = {most}, and there is "
+                f"too many streams: {name!r} cannot be added: spec.num_worlds = {most}, and there "
+                "is "
                 f"{others}; give a spec with as many worlds as streams"
             )
         return Stream(len(state.streams), ContextHistory(self.spec, self.settings.advance))
@@ -223,7 +224,7 @@ class Loop:
 
     @functools.cached_property
     def _extra_shapes(self) -> Tree:
-        """Of what `act` returns besides the actions, with an axis of runs."""
+        """Shapes of what `act` returns besides the actions, with an axis of runs."""
         state = jax.eval_shape(self.functions.init, self.traced, self.settings.seed)
         acting, index = self.functions.acting, np.int32(0)
         policy = jax.eval_shape(acting.gather, (self.traced,), (state,), index)

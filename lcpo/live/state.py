@@ -54,7 +54,7 @@ class Stream(NamedTuple):
     """Its place among the worlds of a rollout."""
     history: ContextHistory
     steps: tuple[Experience, ...] = ()
-    """Of the current rollout."""
+    """Steps of the current rollout."""
     under_way: Experience | None = None
     """The incomplete step; None if there is none, or if it will not be learned from."""
     acted: bool = False
@@ -76,7 +76,7 @@ class Stream(NamedTuple):
         return Stream(self.column, history, (*steps[:-1], cut), None, True, False, self.skipped + 1)
 
     def complete_step(self, successor: np.ndarray, history: ContextHistory) -> Stream:
-        """After the successor of the step under way."""
+        """The stream after the successor of its current step."""
         step, steps = self.under_way, self.steps
         if step is not None:
             steps = (*steps, Experience(*step[:-1], successor))
@@ -93,11 +93,11 @@ class LearnerState(NamedTuple):
     """The latest observation of each stream, [1, N, D]."""
     streams: Mapping[str, Stream]
     updates: int = 0
-    """So far; the version of the policy."""
+    """Updates so far, which is the version of the policy."""
     dropped: int = 0
     """Updates that were dropped; `updates` does not count them."""
     metrics: Mapping[str, float] = {}
-    """Of the newest update that was not dropped."""
+    """Metrics of the newest update that was not dropped."""
 
     @property
     def in_order(self) -> list[tuple[str, Stream]]:

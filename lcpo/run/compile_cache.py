@@ -24,7 +24,7 @@ import jax
 from lcpo.run.store.files import private_folder
 
 MAX_BYTES = 2**29
-"""Of all entries; the least recently used ones are dropped."""
+"""Most bytes of all entries; the least recently used ones are dropped."""
 SWITCH = "LCPO_COMPILE_CACHE"
 
 
@@ -84,7 +84,7 @@ class CacheFolder:
 
 
 def _digest(key: str, value: bytes) -> bytes:
-    """Of an entry and its key: the program of another key is as wrong as a damaged one."""
+    """Digest of an entry and its key: the program of another key is as wrong as a damaged one."""
     return hashlib.sha256(hashlib.sha256(key.encode()).digest() + value).digest()
 
 

@@ -1,4 +1,4 @@
-"""Events of runs while they run, and how they travel between processes: as lines of JSON.
+"""Events of running jobs, which travel between processes as lines of JSON.
 
 driver -> worker    job numbers, a share per line; `STOP`: save what runs, and end
 worker -> driver    events, and `IDLE` after each share
@@ -18,13 +18,13 @@ class Progress:
     job: str
     phase: str
     step: int
-    """Of all phases of the run."""
+    """Steps of all phases of the run."""
     resumed_at: int
     """The step that this session began with."""
     mean_return: float
-    """Over the newest updates; NaN if no episode ended."""
+    """Mean return over the newest updates; NaN if no episode ended."""
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
-    """Of the newest updates: the mean of each metric, sums over the episodes that ended."""
+    """Metrics of the newest updates: means, and sums over the episodes that ended."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,23 +36,23 @@ class Finished:
 
 @dataclasses.dataclass(frozen=True)
 class Failed:
-    """A run has ended: it could not learn any more (`core.health`). It cannot be resumed."""
+    """A run has failed: it could no longer learn (`core.health`). It cannot be resumed."""
 
     job: str
     quantity: str
     value: str
     step: int
-    """Of its phase."""
+    """The step within its phase."""
     phase: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Crashed:
-    """A run stopped because its environment or its process broke. It can be resumed."""
+    """A run stopped because its environment or its process failed. It can be resumed."""
 
     job: str
     reason: str
-    """One line: what broke, and where in the user's code."""
+    """One line: what failed, and where in the user's code."""
     details: str = ""
     """The traceback, for a log; empty if no exception was raised."""
     no_space: bool = False
@@ -71,7 +71,7 @@ Report = Callable[[Event], None]
 """Called with every event, in the process that waits for the runs."""
 
 IDLE = {"event": "idle"}
-"""What a worker says when it has run its share."""
+"""A worker's line after it has run its share."""
 STOP = b"stop\n"
 
 _KINDS: dict[str, type[Event]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
@@ -88,4 +88,4 @@ def from_json(values: Any) -> Event:
         rest = {k: v for k, v in values.items() if k != "event"}
         return _KINDS[values["event"]](**rest)
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{values!r} is no event") from error
+        raise ValueError(f"{values!r} is not an event") from error

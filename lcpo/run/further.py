@@ -31,7 +31,8 @@ def from_plan(out: Path, steps: int | None, trust: bool, tell: Tell) -> list[Job
     jobs = planned_jobs(out)
     if not jobs:
         raise InputError(
-            f"{out} holds no plan to resume: give another --out, or say which runs to start"
+            f"{out} holds no plan to resume: give another --out, or the options of the runs to "
+            "start"
         )
     check_trust(jobs, trust, str(plan_file(out)))
     if steps is None:
@@ -58,9 +59,9 @@ def resumed(
     if others:
         raise InputError(
             f"{out} holds {_listed(kinds)}, and no {_listed(others)}: resume what the folder's "
-            f"plan holds (--resume --out {shlex.quote(str(out))}, and nothing that says which "
-            "runs), or add seeds with every option of the first command; for other runs give "
-            "another folder"
+            f"plan holds (--resume --out {shlex.quote(str(out))}, without options that select "
+            "runs), or add seeds by repeating every option of the first command; for other runs, "
+            "give another folder"
         )
     before = [
         planned.get(job.name) or dataclasses.replace(kinds[job.stem], seed=job.seed) for job in jobs
@@ -99,14 +100,14 @@ def _other_steps(job: Job, steps: int, out: Path) -> InputError:
 
 
 def _extended(jobs: list[tuple[Job, int]], out: Path, tell: Tell) -> list[Job]:
-    """The jobs, each extended to a number of steps; `tell` is called with what changes."""
+    """The jobs, each extended to this number of steps; `tell` receives a note on what changes."""
     longer = [_lengthen(job, steps, out, tell) for job, steps in jobs]
     changes = Counter((old.steps, new.steps) for (old, _), new in zip(jobs, longer, strict=True))
     for (old, new), count in changes.items():
         if old < new:
             tell(
                 f"extending {count} run(s) from {old:,} to {new:,} steps; sizes that depend on the "
-                "steps stay as first planned"
+                "steps keep their planned values"
             )
     return longer
 
@@ -119,26 +120,26 @@ def _lengthen(job: Job, steps: int, out: Path, tell: Tell) -> Job:
         return job
     if job.training:
         raise InputError(
-            f"{job.name} was trained on the {job.steps:,} steps of its evaluation, and cannot be "
-            "extended: plan it with more steps in another folder"
+            f"{job.name} was trained on the {job.steps:,} steps of its evaluation and cannot be "
+            "extended: start it with more steps in another folder"
         )
     files = run_files(out, job.name)
     outcome = load_outcome(files)
     if outcome is not None and outcome["status"] == "failed":
-        tell(f"{job.name} failed, and is not extended")
+        tell(f"{job.name} failed and cannot be extended: start it in another folder")
         return job
     if outcome is not None and not files.kept.manifest.exists():
         raise InputError(
-            f"{job.name} has finished without --keep-state (keep_state=True), and cannot be "
-            "extended: start it with that option in another folder"
+            f"{job.name} finished without --keep-state (keep_state=True) and cannot be extended: "
+            "start it with that option in another folder"
         )
     longer = dataclasses.replace(job, steps=steps, sized_for=_sized_for(job), trace_digest=None)
     rows, after, digest = setup.trace_rows, Setup(longer).trace_rows, job.trace_digest
     if job.trace is not None and rows is not None:
         if not np.array_equal(job.trace.load(after, job.scale)[:rows], setup.trace()[:rows]):
             raise InputError(
-                f"trace {job.trace!r} of {steps:,} rows starts with other values than that of "
-                f"{job.steps:,}: {job.name} cannot be extended along it"
+                f"trace {job.trace!r} of {steps:,} rows starts with other values than the one of "
+                f"{job.steps:,} rows: {job.name} cannot be extended along it"
             )
         digest = job.trace.file_digest(after, job.scale)
     return dataclasses.replace(longer, trace_digest=digest)

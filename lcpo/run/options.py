@@ -15,9 +15,9 @@ from lcpo.run.events import Event
 from lcpo.run.track import read_names
 
 MAX_WORKERS = 1000
-"""Processes at a time: more than the cores of any machine that this runs on."""
+"""Most processes at a time: more than any machine has cores."""
 PYTHON_ONLY = {"option": False}
-"""Metadata of fields that are no options of a command."""
+"""Metadata of fields that are not options of a command."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,22 +25,22 @@ class RunOptions:
     """Where the results go, what runs the jobs, and what it reports."""
 
     out: Path | None = None
-    """Folder for results; default: out/ and a name."""
+    """Folder for results; default: a folder in out/ named after the runs."""
     resume: bool = False
-    """Resume the runs in the folder; with --out alone, the folder says which runs."""
+    """Resume the runs in the folder; with --out alone, all runs of the folder's plan."""
     workers: int | None = None
-    """Processes at a time; default: one per core, and on a GPU none beside this one. With --engine
-    slurm: tasks of the array."""
+    """Worker processes; default: one per core, on a GPU none (0: run in this process). With
+    --engine slurm: tasks of the array."""
     engine: str = "local"
-    """Where: local, ray (a cluster), slurm (writes a script for its queue)."""
+    """Where to run: local, ray (a cluster), slurm (writes a script to submit)."""
     address: str | None = None
-    """HOST:PORT of a Ray cluster; default: the one that this machine is in."""
+    """HOST:PORT of a Ray cluster; default: the cluster that this machine is part of."""
     checkpoint_seconds: float = 60.0
-    """Time between checkpoints."""
+    """Seconds between checkpoints."""
     keep_state: bool = False
     """Keep the last checkpoint of each run, so that --resume with more --steps can extend it."""
     track: tuple[str, ...] = ()
-    """Report the runs while they run: jsonl, tensorboard, wandb, or several."""
+    """Log progress and metrics: jsonl, tensorboard, wandb, or several."""
     progress: bool = dataclasses.field(default=True, metadata=PYTHON_ONLY)
     """Show a progress bar."""
     callbacks: Sequence[Callable[[Event], Any]] = dataclasses.field(
@@ -79,7 +79,7 @@ class RunOptions:
         )
 
     def at(self, default: Path) -> RunOptions:
-        """With a folder: the one that was given, or else this one."""
+        """The same options with a folder: the one that was given, or else this one."""
         return dataclasses.replace(self, out=self.out or default)
 
     @property

@@ -1,4 +1,4 @@
-"""Stop requests. Ctrl-C and SIGTERM make one; runs are saved at the end of their chunk.
+"""Stop requests by Ctrl-C and SIGTERM; runs are saved at the end of their chunk.
 
 A chunk is about a second of work. A second signal stops at once.
 """

@@ -1,4 +1,4 @@
-"""Trackers: progress and metrics of runs while they run, in other formats (`--track`).
+"""Trackers: progress and metrics of running jobs in other formats (`--track`).
 
     jsonl          OUT/events.jsonl, an event a line, with the time
     tensorboard    OUT/tensorboard/NAME: metrics of each run           pip install 'lcpo[track]'
@@ -6,7 +6,7 @@
 
 A tracker is a context manager made as `tracker(jobs, out)` before anything is written; the folder
 is made with the runs. It yields a function that is called with every event (`lcpo.run.events`), in
-the process that waits for the runs; what it raises stops them. To add one, write such a function
+the process that waits for the runs; its exceptions stop them. To add one, write such a function
 and a line in `TRACKERS`. In Python any function of an event can be a callback of `lcpo.train`.
 """
 
@@ -103,7 +103,7 @@ TRACKERS: dict[str, Any] = {"jsonl": json_lines, "tensorboard": tensorboard, "wa
 
 
 def read_names(words: Iterable[str]) -> list[str]:
-    """Trackers by name, each once; words may hold several, separated by commas."""
+    """Trackers by name, without duplicates; a word may hold several, separated by commas."""
     names = [name.strip() for word in words for name in word.split(",")]
     for name in names:
         if name not in TRACKERS:

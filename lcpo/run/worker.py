@@ -1,11 +1,11 @@
 """A process that runs planned jobs: `python -m lcpo.run.worker JOBS.json`.
 
 It needs nothing but jax, optax and numpy. JOBS.json is as `lcpo train --plan-only` writes it; its
-results go beside it. Agents and environments that are no part of lcpo need --trust, or the digest
-of the plan (--plan-digest), which the command that planned the jobs knows.
+results go into its folder. Agents and environments that are not part of lcpo need --trust, or the
+digest of the plan (--plan-digest), which the command that planned the jobs knows.
 Events go to standard output, one JSON object a line, and nothing else does: what agents and
 environments print goes to standard error. With `--part 3/20`, it runs the third of twenty parts of
-the plan, beside other workers on the same folder. With `--feed`, it waits for job numbers on
+the plan, alongside other workers on the same folder. With `--feed`, it waits for job numbers on
 standard input and runs those of a line together; its driver holds the lock of the folder then.
 """
 
@@ -45,9 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     add("--out", type=Path, help="folder for results, instead of the planned one")
     add("--checkpoint-seconds", type=float, default=60.0)
     add("--feed", **flag, help="read job numbers from stdin")
-    add("--trust", **flag, help="run agents and environments outside lcpo, too")
-    add("--plan-digest", help="refuse any plan that does not have this digest; trust this one")
-    add("--one-core", **flag, help="run on one core alone, which no other worker has")
+    add("--trust", **flag, help="also run agents and environments outside lcpo")
+    add("--plan-digest", help="run and trust only the plan with this digest")
+    add("--one-core", **flag, help="pin this worker to one core that no other worker uses")
     add("--part", help="run a part of the plan: 3/20 is the third of twenty")
     add("--lock", type=int, help="with --feed: descriptor of the folder's lock")
     open_standard_streams()
@@ -183,7 +183,7 @@ def own_channel() -> Iterator[Channel]:
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
-    # A log is no terminal: Python would buffer its text, and lose it if the process dies.
+    # A log is not a terminal: Python would buffer its text, and lose it if the process dies.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     try:
@@ -196,7 +196,7 @@ def own_channel() -> Iterator[Channel]:
 
 
 def open_standard_streams() -> None:
-    """Replace each standard stream that is closed (`>&-`) by an empty one.
+    """Replace each standard stream that is closed (`>&-`) with an empty one.
 
     Otherwise the next file that is opened has the number of the stream, and is written to as such.
     """

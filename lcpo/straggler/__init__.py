@@ -1,4 +1,4 @@
-"""Straggler mitigation: when is a request sent a second time? A task as a package of its own.
+"""Straggler mitigation: when should a request be sent a second time? A task in its own package.
 
 The environment, a host one:
 
@@ -10,7 +10,7 @@ The environment, a host one:
     buckets     compiled: percentiles of latencies by five minutes
     events      compiled: a request arrives, is hedged, a copy finishes
 
-The rules that engineers use, as agents, and what is made of runs:
+The rules that engineers use, as agents, and the reports on runs:
 
     rules       fixed timeouts, percentiles, budgets, tables by load, plans by the hour
     timeouts    every fixed timeout simulated, to make such tables and plans
@@ -18,7 +18,7 @@ The rules that engineers use, as agents, and what is made of runs:
     study       `lcpo reproduce straggler`; `report` has its tables
     twins       `lcpo reproduce workloads`
 
-Nothing else in the library names it but the registries of environments, agents and studies, so that
-a task from outside can do all of this (docs/add_an_environment.md). The environment and the rules
-need jax and numpy; opening worlds needs numba. docs/envs/straggler.md.
+Only the registries of environments, agents and studies refer to it, so an outside task can do all
+of this, too (docs/add_an_environment.md). The environment and the rules need jax and numpy; opening
+worlds needs numba. docs/envs/straggler.md.
 """

@@ -1,8 +1,8 @@
-"""Latencies by five minutes, compiled by numba: a histogram in place of a list that would grow.
+"""Latencies in buckets of five minutes, compiled by numba: a histogram instead of a growing list.
 
-A bucket holds the requests that arrived in five minutes. Two are open, this one and the one before,
-so that requests which are under way can end; what takes even longer counts in the older of them.
-Bins are so narrow that the middle of one is within 0.2 % of whatever is in it.
+A bucket holds the requests that arrived in five minutes. Two are open, the current one and the one
+before, so that requests in flight can finish; requests that take even longer count in the older
+one. Bins are so narrow that their middle is within 0.2 % of every latency in them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from lcpo.straggler.task import BUCKET_MS, PERCENTILES, READINGS
 
 _SHORTEST, _LONGEST = 0.1, 1e7  # milliseconds; what lies beyond counts in the first or the last bin
 _DROPPED = 44
-"""Of the 64 bits of a latency. What is left, its exponent and the first 8 bits after that, is the
-number of its bin: 256 between each power of two and the next. It takes no logarithm."""
+"""Low bits of a latency (of 64) that are dropped. The rest, its exponent and the first 8 bits of
+the mantissa, is the index of its bin: 256 between each power of two and the next. It takes no
+logarithm."""
 _FIRST, _LAST = (np.array([_SHORTEST, _LONGEST]).view(np.int64) >> _DROPPED).tolist()
 NUM_BINS = _LAST - _FIRST + 1
 _CLOSED = READINGS.index("buckets")
@@ -26,7 +27,7 @@ _CLOSED = READINGS.index("buckets")
 
 @njit
 def add(w: Any, histograms: Any, answers: Any) -> None:
-    """Count the answers of a window in histograms [2, B], of which `w.newer` is the newer."""
+    """Add the answers of a window to histograms [2, B]; `w.newer` is the newer one."""
     for k in range(w.num_answers):
         answer = answers[k]
         latency = np.float64(min(max(answer.latency, _SHORTEST), _LONGEST))
@@ -37,7 +38,7 @@ def add(w: Any, histograms: Any, answers: Any) -> None:
 
 @njit
 def close_one(w: Any, histograms: Any) -> None:
-    """When a bucket begins, the older one is closed: its percentiles are read."""
+    """When a bucket begins, close the older one and read its percentiles."""
     if w.clock < (w.bucket + 1) * BUCKET_MS:
         return
     w.bucket = math.floor(w.clock / BUCKET_MS)  # late windows, a published fault, may pass some
@@ -55,7 +56,7 @@ def close_one(w: Any, histograms: Any) -> None:
 
 @njit
 def _latency_at(histogram: Any, rank: float) -> float:
-    """The latency at a rank from 0 on; between two requests it is interpolated."""
+    """The latency at a rank (from 0), interpolated between two requests."""
     whole = math.floor(rank)
     place, upto = 0, histogram[0]
     while upto <= whole:

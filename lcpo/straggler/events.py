@@ -1,6 +1,6 @@
 """The events of one world, compiled by numba: a request arrives, is hedged, a copy finishes.
 
-A copy of a request stands in one of `max_copies` places. Each server has a list of its copies,
+A copy of a request occupies one of `max_copies` places. Each server has a list of its copies,
 first come first served; each timeout has a list of the first copies that will be hedged, which is
 in the order of time because they all wait equally long. When a copy finishes is known when it
 joins a queue, unless losers are cancelled. So a request is to be hedged if its first copy will
@@ -21,10 +21,10 @@ TIMEOUTS = np.array(TIMEOUTS_MS)
 NUM_WINDOWS = 4  # windows that the newest features look back on
 NUM_DECAYS = 3
 ARRIVED, HEDGED, FIRST_MS, WORK_MS, UNSAFE, SERVED, SERVICE_MS, SLOWER = range(8)
-"""Where readings stand; "slower" are several."""
+"""Indices of readings; "slower" has several."""
 
 _SECOND, ANSWERED, _WAITS, _SLOW_SECOND = 1, 2, 4, 8
-"""Bits of a copy: it is the second one; its request has been answered; it will be hedged; the
+"""Flags of a copy: it is the second one; its request has been answered; it will be hedged; the
 second one will be slow."""
 
 WORLD = np.dtype(
@@ -50,8 +50,8 @@ SERVER = np.dtype(
      ("queue", "i4"), ("head", "i4"), ("tail", "i4")],
     align=True,
 )  # fmt: skip
-"""A server: when its next copy finishes; its queue integrated over the window, until `since`; the
-number of its copies, the first and the last of them."""
+"""A server: when its next copy finishes; the integral of its queue over the window, until `since`;
+the number of its copies, the first and the last of them."""
 
 COPY = np.dtype(
     [("finish", "f8"), ("service", "f8"), ("arrival", "f8"), ("size", "f8"),

@@ -36,7 +36,7 @@ class Jobs(Protocol):
         ...
 
     def means(self, share: float) -> tuple[float, float]:
-        """Mean size and gap of this share of the trace, from its beginning."""
+        """Mean size and gap over this share of the trace, from its beginning."""
         ...
 
 
@@ -73,7 +73,7 @@ class ArrayJobs(WorkloadJobs):
             )
         check(self.sizes, self.gaps)
         if not self.gaps.any():
-            raise InputError("all gaps are 0: needs some time between the jobs")
+            raise InputError("all gaps are 0: needs at least one gap above 0")
         known = None if slow is None else np.asarray(slow, bool)
         if known is not None and known.shape != (len(self.sizes), 2):
             shape = list(known.shape)
@@ -101,12 +101,12 @@ class PoissonJobs(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def workload_jobs(name: str, stamp: tuple[int, int] | None, **given: Any) -> WorkloadJobs:
-    """Those of `workloads.get`, which all worlds share. `stamp`: of the file, if it is one."""
+    """The jobs of `workloads.get`, which all worlds share. `stamp`: of the file, if it is one."""
     return WorkloadJobs(workloads.get(name, **given))
 
 
 def generator(seed: int, block: int, stream: int) -> np.random.Generator:
-    """Random numbers of a block; blocks and streams are far apart, so that they cannot overlap."""
+    """The random generator of a block; blocks and streams are too far apart to overlap."""
     return np.random.Generator(np.random.Philox(key=seed, counter=(block << 128) | (stream << 192)))
 
 

@@ -28,7 +28,7 @@ from lcpo.types import Agent, AnyAgent, Array, Metrics, Spec, Transition
 
 SLOWER = "slower_"
 """Prefix of readings that count the requests which took longer than a timeout in ms."""
-ELAPSED = "elapsed"  # kept beside the readings: the number of windows
+ELAPSED = "elapsed"  # kept with the readings: the number of windows
 
 Read = dict[str, Array]  # decayed sums by name; `share` is that of the requests that were hedged
 
@@ -39,25 +39,25 @@ class Config:
 
     rollout_length: int = static(10, "windows per update, for which a timeout holds", low=1)
     quantile: float = traced(
-        0.95, "share of requests that are to be answered before the timeout", low=0.0, high=1.0
+        0.95, "share of requests that should be answered before the timeout", low=0.0, high=1.0
     )
-    memory: float = traced(120.0, "windows that counts are kept for, on average", low=1.0)
+    memory: float = traced(120.0, "memory of the counts, in windows", low=1.0)
     budget: float = traced(
         0.05, "no hedges while their share of the requests is above this; 1: no limit", low=0.0
     )
-    refill: float = traced(
-        1.0, "tokens that a request adds; a hedge costs 1, below 1 token there is none", low=0.0
+    refill: float = traced(1.0, "tokens that a request adds; a hedge costs 1 token", low=0.0)
+    capacity: float = traced(
+        100.0, "largest number of tokens, and the number at the start", low=1.0
     )
-    capacity: float = traced(100.0, "tokens at most, and at the start", low=1.0)
 
 
 @config
 class CapConfig:
-    """Hedge after the delay that spends a given share of second copies."""
+    """Hedge after the delay at which a given share of the requests gets second copies."""
 
     rollout_length: int = static(10, "windows per update, for which a timeout holds", low=1)
     cap: float = traced(0.05, "share of the requests that are sent twice", low=0.0, high=1.0)
-    memory: float = traced(120.0, "windows that counts are kept for, on average", low=1.0)
+    memory: float = traced(120.0, "memory of the counts, in windows", low=1.0)
     capacity: float = traced(100.0, "second copies that can be saved up", low=1.0)
 
 
@@ -69,7 +69,7 @@ class TableConfig:
     """
 
     rollout_length: int = static(10, "windows per update, for which a timeout holds", low=1)
-    memory: float = traced(100.0, "windows that counts are kept for, on average", low=1.0)
+    memory: float = traced(100.0, "memory of the counts, in windows", low=1.0)
     loads: tuple[float, ...] = static(
         (0.125, 0.175, 0.225, 0.275, 0.325, 0.425),
         "loads up to which each multiple holds; above the last: never", low=0.0,
@@ -84,8 +84,8 @@ class HourlyConfig:
     """Hedge after the timeout that was planned for the hour."""
 
     rollout_length: int = static(10, "windows per update, for which a timeout holds", low=1)
-    schedule: tuple[int, ...] = static((), "actions, one after the other, then again", low=0)
-    num_windows: int = static(7200, "windows for which each holds", low=1)
+    schedule: tuple[int, ...] = static((), "actions in order; the schedule repeats", low=0)
+    num_windows: int = static(7200, "windows per entry of the schedule", low=1)
 
 
 class State(NamedTuple):
@@ -98,7 +98,7 @@ class State(NamedTuple):
 
 
 def init(config: Any, spec: Spec, key: Array) -> State:
-    """Nothing is known: never hedge. The bucket of `Config` is full, that of `CapConfig` empty."""
+    """Without data: never hedge. The bucket of `Config` is full, that of `CapConfig` empty."""
     tokens = None
     if not isinstance(config, TableConfig):
         full = config.capacity if isinstance(config, Config) else 0.0
@@ -213,7 +213,7 @@ def _shortest(spec: Spec, read: Read, share: Array | float) -> Array:
 
 
 def _ratio(a: Array, b: Array) -> Array:
-    """a / b, and 0 where there is nothing to divide by."""
+    """a / b, and 0 if b is 0."""
     return jnp.where(b > 0.0, a / jnp.where(b > 0.0, b, 1.0), 0.0)
 
 
@@ -229,7 +229,7 @@ def table_check(config: TableConfig, spec: Spec) -> None:
     loads, multiples = config.loads, config.multiples
     if len(loads) != len(multiples) or not loads or list(loads) != sorted(set(loads)):
         raise InputError(
-            f"loads = {list(loads)}, multiples = {list(multiples)}: needs loads that rise, and a "
+            f"loads = {list(loads)}, multiples = {list(multiples)}: needs increasing loads, and a "
             "multiple for each of them"
         )
 
@@ -239,7 +239,7 @@ def hourly_check(config: HourlyConfig, spec: Spec) -> None:
     check_hedges(config, spec)
     if not config.schedule:
         raise InputError(
-            "no schedule: give the number of an action for every hour, or let `lcpo reproduce "
+            "no schedule: give the index of an action for every hour, or let `lcpo reproduce "
             "straggler` plan them"
         )
     if max(config.schedule) >= spec.num_actions[0]:
@@ -253,8 +253,8 @@ def check_hedges(config: Any, spec: Spec) -> None:
     """Rules for hedging are for environments that hedge."""
     if "hedged" not in spec.readings:
         raise InputError(
-            "a rule for hedging requests needs the straggler task: this environment does not read "
-            "how many were hedged (spec.readings)"
+            "rules for hedging need the straggler task (--env straggler): this environment does "
+            "not report how many requests were hedged (spec.readings)"
         )
 
 

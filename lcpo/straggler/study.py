@@ -44,8 +44,8 @@ SETTINGS = {
     "lcpo-cons": ("lcpo", {"sigma": 14.0**0.5}),
     "lcpo-uniform-fast": ("lcpo-uniform", {"c_anchor": 1e-3, "value_steps": 5}),
 }
-"""LCPO's three, a squared Mahalanobis distance over 20, 24 and 28, of two dimensions; and the
-setting that the library recommends."""
+"""LCPO's three settings of the squared Mahalanobis distance, over 20, 24 and 28 in two dimensions;
+and the setting that the library recommends."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +59,9 @@ class StragglerOptions(Options):
     agents: str = f"{FIXED},{RULES},{LEARNERS},{PRESCIENT}"
     """Agents, separated by commas; lcpo-agg, lcpo-med and lcpo-cons are LCPO's three settings."""
     scale: str = "1/20"
-    """How long a pass is: paper, short, smoke, or a fraction of the workload's own time."""
+    """Length of a pass: paper, short, smoke, or a fraction of the workload's own time."""
     shorten_agents: float | None = None
-    """What agents count in interactions is so many times less than the paper's; default: as the
-    scale says.
+    """Divide everything that agents count in interactions by this; default: as the scale.
     A day of your own workload is a pass 20 times shorter than the paper's."""
     passes: int = 6
     """Passes over the workload; the first is the warm-up."""
@@ -77,16 +76,16 @@ class StragglerOptions(Options):
     """Trainings of MBPO's model per rollout, at most: each takes as long as some 15 gradient steps
     of the policy."""
     training_steps: int = report.TRAINING
-    """Interactions that prescient agents are trained on before."""
+    """Interactions that prescient agents are trained on first."""
 
     @property
     def shorten(self) -> float:
-        """A pass takes so many times less time than the workload's own."""
+        """How many times faster than the workload's own a pass is."""
         return float(1 / self.fraction)
 
 
 class StragglerCase(NamedTuple):
-    """A workload as the study has it."""
+    """A workload as the study uses it."""
 
     name: str  # of the workload, short enough for the name of a folder
     env: dict[str, Any]  # config values of the environment
@@ -94,7 +93,7 @@ class StragglerCase(NamedTuple):
 
     @property
     def hours(self) -> int:
-        """Of a pass, rounded; an entry of the hourly plan is as long as that makes it."""
+        """Hours of a pass, rounded, which determines the length of an entry of the hourly plan."""
         return max(1, round(self.windows / timeouts.HOUR))
 
     @property
@@ -208,7 +207,7 @@ def replayed(
 
 
 def make_report(options: StragglerOptions, results: Sequence[Result]) -> Report:
-    """The table, beside the paper's, and latencies over time."""
+    """The table, next to the paper's, and latencies over time."""
     cases: Mapping[str, StragglerCase] = {
         w: make_case(w, options) for w in names(options.workloads)
     }

@@ -54,7 +54,7 @@ FUTURE_SIZES = "future-sizes"
 """Fault: rate and size are those of the requests that *arrived*, with the service times that they
 are going to have and the gap to the next arrival, none of which a proxy can know."""
 LATE_WINDOWS = "late-windows"
-"""Fault: a window goes on until a request is answered, and the clock stops at its last event."""
+"""Fault: a window continues until a request is answered, and the clock stops at its last event."""
 IDLE_TERMINAL = "idle-terminal"
 """Fault: a window after which all queues are empty counts as the end of an episode, so that the
 value of what follows is taken for 0. Nothing is reset."""
@@ -122,7 +122,7 @@ class Straggler:
     workload: str = static(
         POISSON, "where requests come from: poisson, workload-1, workload-2, or a file"
     )
-    shorten: float = static(1.0, "a pass of the workload takes so many times less time", low=1.0)
+    shorten: float = static(1.0, "how many times faster a pass of the workload is", low=1.0)
     rate: float | None = static(
         None, "requests per second, on average; none: the workload's own", low=1e-3
     )
@@ -135,7 +135,7 @@ class Straggler:
     slow_share: float = static(0.1, "share of copies that are slow", low=0.0, high=1.0)
     slow_factor: float = static(10.0, "service time of a slow copy over that of others", low=1.0)
     slow_ms: float = static(
-        0.0, "servers are slow for so long, with all their copies; 0: each copy by itself", low=0.0
+        0.0, "how long servers are slow, with all their copies; 0: each copy independently", low=0.0
     )
     cancel: bool = static(False, "the other copy of an answered request is withdrawn")
     price: float = static(0.0, "what a second copy costs, in ms of latency", low=0.0)

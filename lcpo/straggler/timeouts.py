@@ -1,12 +1,12 @@
-"""Timeouts by simulation: every fixed one is played, side by side, and the best is looked up.
+"""Timeouts by simulation: every fixed timeout is simulated, and the best one is chosen.
 
-    fixed_latency     the latency of each timeout, five minutes by five minutes
+    fixed_latency     the latency of each timeout, by buckets of five minutes
     best_fixed        the timeout that is best overall
     schedule          the best one of each hour: the plan of `hedge-hourly`
     load_table        the best one at each load: the table of `hedge-table`
 
-A plan is evaluated on other seeds than those that it was made from (`SEEDS`): the best of nine on
-the same run would also be the luckiest.
+A plan is evaluated on other seeds than those that it was made from (`SEEDS`): the best of nine
+timeouts on the same run would also be the luckiest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lcpo.straggler.latency import WINDOWS_PER_HOUR
 from lcpo.straggler.task import BUCKET_MS, NEVER, TIMEOUTS_MS, WINDOW_MS, Straggler
 
 SEEDS = (1_000_000, 1_000_001, 1_000_002, 1_000_003)
-"""Of the worlds that plans are made from; runs have seeds from 0 on."""
+"""Seeds of the worlds that plans are made from; runs have seeds from 0 on."""
 HOUR = WINDOWS_PER_HOUR
 BUCKET = round(BUCKET_MS / WINDOW_MS)  # windows, too
 LOADS = tuple(round(0.05 * i, 2) for i in range(1, 16))
@@ -33,7 +33,7 @@ Note = Callable[[str], object]  # called with the progress of a simulation every
 def fixed_latency(
     task: Straggler, num_windows: int, seeds: Sequence[int] = SEEDS, note: Note = str
 ) -> np.ndarray:
-    """The 95th percentile in ms, [actions, seeds, buckets], of the buckets of so many windows.
+    """The 95th percentile in ms, [actions, seeds, buckets], of the buckets of this many windows.
 
     NaN where no request arrived. Each cluster starts empty.
     """
@@ -57,7 +57,7 @@ def fixed_latency(
 
 
 def best_fixed(p95: np.ndarray) -> int:
-    """The action of the lowest mean, from `fixed_latency`; never hedge where nothing is known."""
+    """The action with the lowest mean in `fixed_latency`; never hedge if there is no data."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no requests: the mean of nothing
         mean = np.nanmean(p95, axis=(1, 2))
@@ -65,7 +65,7 @@ def best_fixed(p95: np.ndarray) -> int:
 
 
 def schedule(p95: np.ndarray, num_windows: int = HOUR) -> tuple[int, ...]:
-    """The best action of each entry of so many windows, from `fixed_latency`.
+    """The best action of each entry of this many windows, from `fixed_latency`.
 
     A bucket belongs to the entry in which its middle lies.
     """
@@ -80,7 +80,7 @@ def hourly_schedule(
     note: Note = str,
     num_windows: int = HOUR,
 ) -> tuple[int, ...]:
-    """The plan of `hedge-hourly`: the best action of each of so many hours."""
+    """The plan of `hedge-hourly`: the best action of each of this many hours."""
     return schedule(fixed_latency(task, num_hours * num_windows, seeds, note), num_windows)
 
 

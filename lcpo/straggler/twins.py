@@ -32,7 +32,7 @@ NAMES = {1: "workload-1", 2: "workload-2"}
 BIN = 0.5 * SECOND
 DECAY = 0.999  # of the moving average, per bin
 SERVERS, INFLATION = 10, 1.9
-"""Of the paper's cluster: one copy of a job in ten takes ten times as long."""
+"""Mean slowdown in the paper's cluster: one copy of a job in ten takes ten times as long."""
 PEN = 3.125  # radius of the pen that drew the figure, in pixels
 PIXELS = {1: (0.348, 0.811), 2: (1.39, 0.317)}
 """Height of a pixel in jobs per second and in ms, by workload; a column is a pixel wide."""
@@ -78,7 +78,7 @@ class TwinLine(NamedTuple):
 
     @property
     def width(self) -> float:
-        """Of the line: its median over the columns."""
+        """Width of the line: its median over the columns."""
         return float(np.median(self.high - self.low))
 
 

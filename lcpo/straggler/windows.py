@@ -3,8 +3,8 @@
     advance(rules, arrays, out, action, status, first, last)    a window of each of these worlds;
                                                                 returns whether all are `DONE`
 
-A world whose status is not `DONE` afterwards stopped between two events, because it needs
-something of the host; called again, it resumes where it stopped.
+A world whose status is not `DONE` afterwards stopped between two events, because it needs something
+from the host; the next call resumes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lcpo.straggler.events import ANSWERED, arrive, complete, count, hedge
 from lcpo.straggler.task import NEVER, READINGS
 
 DONE, START, NEEDS_JOBS, NEEDS_ROOM, FULL = range(5)
-"""Status: the window is over; it shall begin; it needs more jobs, or room for more answers; there
+"""Status: the window is over; it has not begun; it needs more jobs, or room for more answers; there
 is no place for another copy."""
 
 UNSAFE, SAFE, PENALTY = 50, 3, 3.0
@@ -49,14 +49,15 @@ OUT = np.dtype(
      ("readings", "f4", len(READINGS)), ("terminated", "?")],
     align=True,
 )  # fmt: skip
-"""What a step returns beside the observations."""
+"""What a step returns besides the observations."""
 
 
 @njit
 def _advance(
     rules: Any, arrays: Any, out: Any, action: Any, status: Any, first: int, last: int
 ) -> bool:
-    """Play a window of the worlds from `first` to `last` that are not `DONE`; whether all are."""
+    """Simulate a window of the worlds from `first` to `last` that are not `DONE`; whether all
+    are."""
     all_done = True
     for i in range(first, last):
         if status[i] == DONE:
@@ -171,7 +172,7 @@ def _close(rules: Any, w: Any, servers: Any, copies: Any, answers: Any, obs: Any
 def _p95(answers: Any, num_answers: int) -> float:
     """The 95th percentile of the latencies, interpolated between two requests.
 
-    It puts the largest last, one after the other: with ten requests, two are all that it takes.
+    It moves the largest latencies to the end one by one: with ten requests, two moves suffice.
     """
     rank = 0.95 * (num_answers - 1)
     low, above = math.floor(rank), 0.0
@@ -233,8 +234,8 @@ def _workload(rules: Any, w: Any, num_servers: int, obs: Any) -> None:
 def _with_cache() -> Any:
     """`advance`, compiled once per machine.
 
-    numba's cache looks at the file of the function that it keeps, not at those of the functions
-    which that calls. It looks at the variables of a closure, too: hence this one.
+    numba's cache checks the file of the cached function, but not the files of the functions it
+    calls. It also checks the variables of a closure: hence this one.
     """
     source = b"".join(Path(str(m.__file__)).read_bytes() for m in (buckets, events, task))
     of_what = hashlib.sha256(source).hexdigest()
@@ -243,7 +244,7 @@ def _with_cache() -> Any:
     def advance(
         rules: Any, arrays: Any, out: Any, action: Any, status: Any, first: int, last: int
     ) -> bool:
-        """Play a window of the worlds from `first` to `last` that are not `DONE`."""
+        """Simulate a window of the worlds from `first` to `last` that are not `DONE`."""
         len(of_what)
         return _advance(rules, arrays, out, action, status, first, last)
 

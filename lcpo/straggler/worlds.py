@@ -1,9 +1,9 @@
 """Many clusters of the straggler task, stepped together by compiled code on a pool of threads.
 
-A cluster begins with its first reset and has no episodes: further resets do nothing. Only clusters
-that begin anywhere have some: they are truncated after half an hour, and a reset empties them and
-moves them to another place of the workload. A cluster that is full raises `WorldError`: it is
-overloaded, and no request is dropped.
+A cluster starts with its first reset and has no episodes: further resets do nothing. Clusters with
+random starts do have episodes: they are truncated after half an hour, and a reset empties the
+cluster and moves it to another place in the workload. A cluster that is full raises `WorldError`:
+it is overloaded, and no request is dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lcpo.types import Step
 WORLDS_PER_THREAD = 16  # fewer are not worth waking a thread
 SCALE_SHARE = 0.01  # of the trace: what the scales of the features are taken from
 STARTS = 2**20
-"""Blocks at which a world may begin: many passes of any workload, each with jobs of its own."""
+"""Blocks at which a world may begin: many passes of any workload, each with its own jobs."""
 _STATE = ("world", "servers", "copies", "buckets", "obs")
 """Arrays that are saved; the others follow from them."""
 
@@ -126,7 +126,7 @@ class StragglerWorlds(CheckedWorlds):
         )  # fmt: skip
 
     def _advance(self, out: Any, chosen: np.ndarray, status: np.ndarray) -> bool:
-        """Play on; whether the windows of all worlds are over."""
+        """Continue the simulation; whether the windows of all worlds are over."""
 
         def part(edges: tuple[int, int]) -> bool:
             return self._compiled.advance(self.rules, self.arrays, out, chosen, status, *edges)
@@ -136,14 +136,12 @@ class StragglerWorlds(CheckedWorlds):
         return all(list(self._pool.map(part, self._parts)))
 
     def _serve(self, status: np.ndarray) -> None:
-        """Give worlds what they stopped for; WorldError where a cluster is full."""
+        """Give worlds what they stopped for; WorldError if a cluster is full."""
         c = self._compiled
         full = np.flatnonzero(status == c.FULL)
         if full.size:
-            cause = (
-                f"{self.task.max_copies} copies are in the cluster: it is overloaded; give it "
-                "less work, or more room with max_copies"
-            )
+            copies = f"{self.task.max_copies} copies are in the cluster"
+            cause = f"{copies}: it is overloaded; lower the rate, or raise max_copies"
             raise WorldError(dict.fromkeys(full.tolist(), cause))
         for world in np.flatnonzero(status == c.NEEDS_JOBS).tolist():
             self._next_block(world)
@@ -153,7 +151,8 @@ class StragglerWorlds(CheckedWorlds):
             self.arrays = self.arrays._replace(answers=more)
 
     def _move(self, world: int) -> None:
-        """An empty cluster before a random block. Its clock goes on: slow servers do not repeat."""
+        """An empty cluster before a random block. Its clock continues, so slow servers do not
+        repeat."""
         fresh, before = self._empty(1), self.arrays.world[world].copy()
         for name in _STATE:
             getattr(self.arrays, name)[world] = getattr(fresh, name)[0]

@@ -25,7 +25,7 @@ class Case(NamedTuple):
     values: Mapping[str, Any] = {}
     """Config values."""
     sweep: Mapping[str, Sequence[Any]] = {}
-    """Config values to try, all with all."""
+    """Config values of a sweep; every combination runs."""
     by_trace: Callable[[str], Mapping[str, Any]] = lambda trace: {}
     """Config values that depend on the trace."""
 
@@ -72,7 +72,7 @@ def plan_cases(
     steps: int | None = None,
     marked: bool = False,
 ) -> list[Job]:
-    """Every case in every environment with every trace and seed; runs of a trace stand together.
+    """Every case in every environment with every trace and seed; runs of a trace are consecutive.
 
     `seeds`: of each, or of a case, at the paper's scale. `marked`: whether the names of runs as
     published say so.

@@ -17,8 +17,8 @@ from lcpo.run.plan.job import Job, find_env
 def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
     """`lcpo train ...` with the values in which the run differs from today's defaults.
 
-    `seeds`: of several runs that differ in nothing else. Nothing is imported: every value of an
-    agent or environment outside this library is named.
+    `seeds`: of several runs that differ in nothing else. Nothing is imported: for an agent or
+    environment outside this library, every value is spelled out.
     """
     words = ["lcpo", "train", "--agent", job.agent, "--env", job.env]
     default_scale = 1.0

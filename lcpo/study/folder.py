@@ -1,8 +1,8 @@
-"""The folder of a study: which experiment it holds, so that no other is mixed into it.
+"""The folder of a study: which experiment it holds, so that experiments are never mixed.
 
-`study.json` has the experiment, the version of lcpo, the setting and the scale; the plan beside it
-has the jobs with their configs. A folder without it (from a machine that only ran jobs) is
-identified by its jobs.
+`study.json` has the experiment, the version of lcpo, the setting and the scale; the plan in the
+same folder has the jobs with their configs. A folder without it (from a machine that only ran jobs)
+is identified by its jobs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def identity(name: str, options: Options) -> dict[str, str]:
 
 
 def save_study(out: Path, name: str, options: Options) -> None:
-    """Say whose folder it is."""
+    """Mark a folder as that of a study."""
     save_document(study_file(out), SCHEMA, identity(name, options))
 
 
 def is_of_study(out: Path, name: str) -> bool:
-    """Whether a folder says that it is of the study called `name`."""
+    """Whether a folder is marked as that of the study called `name`."""
     file = study_file(out)
     if not file.is_file():
         return False
@@ -93,13 +93,13 @@ def collect(out: Path, jobs: Sequence[Job]) -> list[Result]:
         if version != __version__:
             raise InputError(
                 f"{result.folder} was run by lcpo {version}, this is {__version__}: make the "
-                "report with that version, or run it anew"
+                "report with that version, or run it again"
             )
     return results
 
 
 def _check_same(found: Job, wanted: Job, where: str) -> None:
-    """Raise InputError with the difference between a run and the one that is wanted.
+    """Raise InputError with the difference between a run and the requested one.
 
     A run made before an agent got a field behaves as with the field's default.
     """

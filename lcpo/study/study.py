@@ -80,23 +80,23 @@ class Options:
     """corrected, or published: with the values and all faults of the published code."""
     scale: str = "paper"
     """How long runs are: paper, short, smoke, or a fraction of the paper's such as 1/20. Contexts
-    are played so much faster, and warm-up, random phases and schedules are shortened with them."""
+    play faster by the same factor, and warm-up, random phases and schedules shrink with them."""
     out: Path | None = None
-    """Folder for the runs and the report; default: out/ and the name of the study."""
+    """Folder for the runs and the report; default: a folder in out/ named after the study."""
     resume: bool = True
-    """Resume the runs that the folder holds; off: refuse a folder that holds some."""
+    """Resume the runs in the folder; off: report an error if it holds runs."""
     workers: int | None = None
-    """Processes at a time; default: one per core, and on a GPU none beside this one."""
+    """Worker processes; default: one per core, on a GPU none (0: run in this process)."""
     engine: str = "local"
-    """What runs the jobs: local, this machine; ray, a cluster; slurm, a script for one."""
+    """Where to run: local, ray (a cluster), slurm (writes a script to submit)."""
     address: str | None = None
-    """Of a cluster: where the engine finds it."""
+    """HOST:PORT of a Ray cluster; default: the cluster that this machine is part of."""
     plan: Path | None = None
-    """Run nothing: write the jobs into this folder, for another machine."""
+    """Do not run: write the jobs into this folder, for another machine."""
     collect: Path | None = None
-    """Run nothing: make the report of the runs that this folder holds."""
+    """Do not run: make the report from the runs in this folder."""
     check: bool = dataclasses.field(default=True, metadata={"option": False})
-    """Whether planning tries out the programs; off: jobs are only counted."""
+    """Whether planning checks every program; off: jobs can only be counted."""
 
     @property
     def published(self) -> bool:
@@ -124,7 +124,7 @@ class Options:
         return paper if few is None else min(few, paper)
 
     def folder(self, study: str) -> Path:
-        """Of the runs and the report of a study: one per setting and scale."""
+        """Folder of the runs and the report of a study: one per setting and scale."""
         default = type(self)  # a dataclass keeps them there
         parts = [study, *([self.setting] if self.setting != default.setting else [])]
         parts += [self.scale] if self.scale != default.scale else []
@@ -144,10 +144,10 @@ def names(text: str) -> list[str]:
 
 
 def listed(what: str, text: str) -> list[str]:
-    """The same; InputError unless there is at least one, and each once."""
+    """The same; InputError unless there is at least one, without duplicates."""
     found = names(text)
     if not found or len(set(found)) < len(found):
-        refuse(what, text, "names, separated by commas, and each once")
+        refuse(what, text, "names separated by commas, without duplicates")
     return found
 
 
@@ -182,7 +182,7 @@ class Report(NamedTuple):
     text: Sequence[str] = ()
     """Lines printed below the tables."""
     made: Mapping[str, Any] = {}
-    """Entries of made.json, of a study without runs."""
+    """Entries of made.json, for a study without runs."""
 
 
 OptionsT = TypeVar("OptionsT", bound=Options)

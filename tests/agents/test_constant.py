@@ -49,9 +49,9 @@ def test_one_action_always(name: str, spec: Spec, action: list[int]) -> None:
     [
         ("constant:15", "action = 15 does not exist: needs a number from 0 to 14"),
         ("constant:1,0", "has 2 numbers: needs 1, one for each dimension"),
-        ("constant:-1", "needs the number of an action"),
-        ("constant:1.5", "needs the number of an action"),
-        ("constant:", "needs the number of an action"),
+        ("constant:-1", "needs the index of an action"),
+        ("constant:1.5", "needs the index of an action"),
+        ("constant:", "needs the index of an action"),
         ("constant:agent", "cannot import agent 'constant:agent'"),
     ],
 )

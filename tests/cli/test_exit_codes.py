@@ -74,7 +74,7 @@ def test_a_bug_keeps_its_traceback(
     assert shown.startswith("Traceback (most recent call last):")
     assert "in broken" in shown
     assert f"{type(error).__name__}: x" in shown
-    assert "bug of lcpo: please report it" in shown.splitlines()[-1]
+    assert "bug in lcpo: please report it" in shown.splitlines()[-1]
 
 
 def test_stopped_by_the_user(
@@ -150,7 +150,7 @@ def test_what_users_can_mend(
          "needs at least 2"),
         (["export", str(tmp_path / "none"), str(tmp_path / "t.csv")], "holds no runs"),
         (["reproduce", "grid-world", "--seeds", "0"], "at least one"),
-        (["reproduce"], "name an experiment"),
+        (["reproduce"], "name of an experiment"),
     ):  # fmt: skip
         assert run(*arguments) == 2, arguments
         assert expected in capsys.readouterr().err

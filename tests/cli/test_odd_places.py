@@ -82,7 +82,7 @@ def test_a_current_folder_that_was_deleted_is_told(
     (tmp_path / "gone").rmdir()
     words = [str(tmp_path / "o") if word == "ABSOLUTE" else word for word in GONE[name]]
     assert run(*words) == 2
-    assert "the current folder is gone (No such file or directory)" in capsys.readouterr().err
+    assert "the current folder was deleted (No such file or directory)" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -114,9 +114,9 @@ def test_a_study_looks_at_its_folder_before_it_plans(
     assert "other holds another study" in refused("--collect", at("other"))
     for flag in ("--plan", "--out"):
         assert "file is a file" in refused(flag, at("file"))
-        assert "mine is not empty, and nothing in it says" in refused(flag, at("mine"))
+        assert "mine is not empty and was not written by" in refused(flag, at("mine"))
         assert "other holds another study" in refused(flag, at("other"))
-        assert "other holds runs already" in refused(flag, at("other"), "--no-resume")
+        assert "other already holds runs" in refused(flag, at("other"), "--no-resume")
 
 
 def test_the_hours_are_simulated_when_all_else_is_checked(

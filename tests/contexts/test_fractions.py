@@ -56,7 +56,7 @@ def test_names(tmp_path) -> None:
     np.testing.assert_array_equal(contexts.get(f"{file}@1/3"), [[0.0, 1.0], [6.0, 7.0]])
     assert TraceRef.parse(f"{file}@1/3").is_file
     assert TraceRef.parse(f"{file}@1/3").source == str(file)
-    for bad, why in {"3@2": "up to 1", "3@1/0": "up to 1", "3@0": "above 0"}.items():
+    for bad, why in {"3@2": "at most 1", "3@1/0": "at most 1", "3@0": "greater than 0"}.items():
         with pytest.raises(ValueError, match=why):
             TraceRef.parse(bad).describe()
     with pytest.raises(ValueError, match="unknown trace '3@fast'"):

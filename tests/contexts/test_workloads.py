@@ -131,7 +131,7 @@ def test_short_given_jobs_are_whole_minutes_of_the_long_ones() -> None:
     inside = np.flatnonzero(kept[:-1] & kept[1:])  # gaps within a minute are as they were
     place = np.cumsum(kept) - 1
     np.testing.assert_allclose(short.gaps[place[inside]], mine.gaps[inside], atol=1e-6)
-    with pytest.raises(InputError, match="shorten it by less"):
+    with pytest.raises(InputError, match="use a smaller factor"):
         mine.shorten(20.0)
 
 
@@ -226,7 +226,7 @@ def test_bad_arrays_and_names_are_told(tmp_path: Path) -> None:
         ("text.npz", "needs real numbers in one dimension"),
         ("uneven.npz", "3 sizes but 2 entries of 'gap_ms'"),
         ("none.npz", "has 'other': needs"),
-        ("noise.npz", "not a plain .npz archive"),
+        ("noise.npz", "not an .npz archive of plain"),
         ("missing.csv", "does not exist"),
         ("mine.txt", "needs a name that ends in .csv or .npy or .npz"),
     ):

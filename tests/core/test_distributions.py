@@ -207,5 +207,5 @@ def test_agents_that_need_numbers_of_actions_say_so(name: str) -> None:
 def test_a_spec_names_one_family() -> None:
     check_spec(REAL)
     for odd in (REAL._replace(num_actions=(3,)), REAL._replace(distribution=3)):  # pyright: ignore
-        with pytest.raises(InputError, match="needs one of the two"):
+        with pytest.raises(InputError, match="needs either num_actions or"):
             check_spec(odd)

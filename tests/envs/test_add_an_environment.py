@@ -87,7 +87,7 @@ def test_the_context_is_read_through_the_spec() -> None:
 
 def test_a_users_broken_environment_is_told(capsys: Any) -> None:
     assert cli.main(["check-env", "own_env:Server", "--env.context", "key:weather"]) == 1
-    assert "is no key of the observation space" in capsys.readouterr().out.replace("\n", " ")
+    assert "is not a key of the observation space" in capsys.readouterr().out.replace("\n", " ")
     assert cli.main(["check-env", "own_env:Servr"]) == 2
     assert "cannot import environment" in capsys.readouterr().err
 

@@ -99,7 +99,7 @@ def test_what_a_user_should_know_is_noted(env: Any, note: str) -> None:
     [
         ("gym_examples:Walk", {"arguments": {"fault": "nan", "at": 30}}, "step 30: obs: entry"),
         ("gym_examples:Walk", {"arguments": {"fault": "raises", "at": 30}}, "simulator is gone"),
-        ("gym_examples:Walk", {"context": "key:rain"}, "no key of the observation space"),
+        ("gym_examples:Walk", {"context": "key:rain"}, "not a key of the observation space"),
         ("gym_examples:Walk", {"arguments": {"size": 3}}, "unexpected keyword argument 'size'"),
     ],
 )

@@ -555,7 +555,7 @@ def test_requests_of_a_workload_are_its_jobs(tmp_path: Path) -> None:
         ({"workload": "nope"}, "unknown workload 'nope': known: poisson, workload-1, workload-2"),
         ({"workload": "nope.csv"}, "nope.csv does not exist"),
         ({"workload": "FILE", "size_cv": 2.0}, "a file has its own sizes"),
-        ({"workload": "FILE", "shorten": 9.0}, "shorten it by less"),
+        ({"workload": "FILE", "shorten": 9.0}, "use a smaller factor"),
         ({"workload": "EMPTY"}, "holds no rows"),
         ({"workload": "ZERO"}, r"'size_ms' of job 2 \(counted from 1\) is 0"),
         ({"workload": "BACK"}, "no gap may be below 0"),

@@ -308,7 +308,7 @@ def test_streams_stay_apart() -> None:
     np.testing.assert_array_equal(batch.extra[..., 0], 2.0 * batch.obs[..., 0])
     np.testing.assert_array_equal(batch.obs[1, :, 1:3], [[11, 10], [21, 20]])
     assert not batch.truncated.any()
-    with pytest.raises(InputError, match=r"'c' is one too many: spec.num_worlds = 2"):
+    with pytest.raises(InputError, match=r"'c' cannot be added: spec.num_worlds = 2"):
         learner.act([0.0], [0.0, 0.0], "c")
 
 

@@ -228,7 +228,7 @@ class Odd(Pendulum):
     [
         ("obs_size", "spec.obs_size = 0: needs a whole number from 1 on"),
         ("num_worlds", "spec.num_worlds = -1"),
-        ("num_actions", "needs two actions or more"),
+        ("num_actions", "needs a tuple with at least two actions"),
         ("context", "spec.context is a int"),
         ("actions", "at most 10,000 per dimension"),
         ("raises", "its spec or advance raised: KeyError: 'no spec today'"),

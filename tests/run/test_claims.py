@@ -83,7 +83,7 @@ def test_a_run_of_another_process_is_left_to_it(tmp_path: Path) -> None:
     heard: list[Event] = []
     with held(tmp_path, job.name):
         execute.run_jobs([job], tmp_path, heard.append, 60.0)
-    assert heard == [Crashed(job.name, "another process runs it: wait for it, or stop it")]
+    assert heard == [Crashed(job.name, "another process is running it: wait for it, or stop it")]
     assert not runs_folder(tmp_path).exists()
 
 

@@ -42,8 +42,8 @@ def command(*arguments: str) -> list[str]:
     ("name", "address", "expected"),
     [
         ("rey", None, "unknown engine 'rey': did you mean 'ray'"),
-        ("local", "1.2.3.4:5", "address '1.2.3.4:5' is that of a Ray cluster"),
-        ("slurm", "1.2.3.4:5", "address '1.2.3.4:5' is that of a Ray cluster"),
+        ("local", "1.2.3.4:5", "address '1.2.3.4:5' is for Ray clusters"),
+        ("slurm", "1.2.3.4:5", "address '1.2.3.4:5' is for Ray clusters"),
     ],
 )
 def test_what_is_no_engine(name: str, address: str | None, expected: str) -> None:
@@ -65,7 +65,7 @@ def test_a_task_tells_how_its_worker_ended(tmp_path: Path, monkeypatch: pytest.M
     how: dict[str, Any] = {"digest": "", "checkpoint_seconds": 60.0}
     (said,) = serve({"a-s0": 0}, tmp_path, tmp_path, **how)
     assert said["event"] == "crashed"
-    assert f"does not see {tmp_path}: give a folder" in said["reason"]
+    assert f"cannot access {tmp_path}: give a folder" in said["reason"]
     (tmp_path / "plan.json").write_text("{}")
     monkeypatch.setattr(sys, "executable", "/bin/false")
     (said,) = serve({"a-s0": 0}, tmp_path, tmp_path, **how)

@@ -201,7 +201,7 @@ def test_runs_that_changed_their_places_are_told(
     for a, b in ((first, "aside"), (second, first.name), (first.parent / "aside", second.name)):
         a.rename(a.parent / b)
     assert run("export", str(tmp_path / "o"), str(tmp_path / "table.csv")) == 2
-    assert "it was moved" in capfd.readouterr().err
+    assert "the folder was renamed" in capfd.readouterr().err
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(base)
         assert run("compare", *OPTIONS, "--out", str(tmp_path / "o"), "--resume") == 2

@@ -80,7 +80,7 @@ def test_the_plan_of_the_folder_is_enough(
     assert run("train", *words, "--steps", "160", "--keep-state") == 0
     assert run("train", "--resume", "--out", out, "--steps", "330", "--workers", "0") == 0
     told = capsys.readouterr().err
-    assert "extending 1 run(s) from 160 to 320 steps; sizes that depend on the steps stay" in told
+    assert "extending 1 run(s) from 160 to 320 steps; sizes that depend on the steps keep" in told
     (job,) = json.loads((tmp_path / "o" / "plan.json").read_text())["jobs"]
     assert job["steps"] == 320
     assert run("train", "--resume", "--out", out, "--steps", "200") == 2
@@ -212,7 +212,7 @@ def test_a_resume_adds_no_runs_that_are_not_in_the_plan(
     """As it was found: `compare --resume --published` added 12 runs of another trace."""
     told = refused(four, capsys, *ASIDE[name])
     assert f"{four} holds a2c-pendulum-revisit, and no " in " ".join(told.split())
-    assert "for other runs give another folder" in " ".join(told.split())
+    assert "for other runs, give another folder" in " ".join(told.split())
 
 
 @pytest.mark.parametrize("name", CHANGED)
@@ -278,7 +278,7 @@ def test_what_cannot_go_on_is_told(
     np.save("wind.npy", rows[:200])
     case: dict[str, Any] = {**case_of("a2c"), "seeds": 1, "trace": "wind.npy"}
     lcpo.train(**case, steps=160, out="lost")
-    with pytest.raises(InputError, match="has finished without --keep-state"):
+    with pytest.raises(InputError, match="finished without --keep-state"):
         lcpo.train(**case, steps=200, out="lost", resume=True)
     lcpo.train(**case, steps=160, out="kept", keep_state=True)
     with pytest.raises(InputError, match="has 200 rows, the run needs 240"):

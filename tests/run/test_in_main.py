@@ -41,9 +41,9 @@ def test_a_script_runs_in_its_own_process(tmp_path: Path) -> None:
     assert told.stdout == "__main__:Mine finished\n"
     (note,) = [line for line in told.stderr.splitlines() if line.startswith("note:")]
     assert note == (
-        "note: __main__:agent, __main__:Mine: other processes cannot import what a script or "
-        "notebook defines, so it runs in this one (workers=0); in a module of its own it uses "
-        "every core"
+        "note: __main__:agent, __main__:Mine: worker processes cannot import what a script or "
+        "notebook defines, so everything runs in this process (workers=0); to use every core, "
+        "move the definition to a module"
     )
 
 
@@ -52,7 +52,5 @@ def test_a_class_inside_a_function_is_refused() -> None:
     class Hidden(Drift):
         pass
 
-    with pytest.raises(
-        InputError, match="is defined inside a function, where it cannot be imported"
-    ):
+    with pytest.raises(InputError, match="is defined inside a function and cannot be imported"):
         lcpo.train("a2c", Hidden(moves="own"), steps=80, seeds=1)

@@ -100,13 +100,13 @@ def test_all_beside_an_agent_with_settings() -> None:
         ("lcpo[sigma=x]", "needs a number"),
         ("lcpo[sigma=NaN]", "finite|number"),
         ("lcpo[sigma=1],lcpo[sigma=1.0]", "each once"),
-        ("[sigma=1]", "names, separated by commas"),
+        ("[sigma=1]", "names separated by commas"),
         ("all[gamma=0.9]", "takes no settings"),
-        ([], "names, separated"),
+        ([], "names separated"),
         ([("lcpo",)], "a pair such as"),
         ([("lcpo", 3)], "config = 3"),
         ([3], "a pair such as"),
-        ({"lcpo": {}}, "names, separated"),
+        ({"lcpo": {}}, "names separated"),
     ],
 )
 def test_settings_that_cannot_be_had(text: object, says: str) -> None:

@@ -67,7 +67,7 @@ def test_a_worker_is_told_which_plan_to_trust(
     assert worker.main([str(file), "--plan-digest", digest]) == 0
     mark = replace(tmp_path / "o")
     assert worker.main([str(file), "--plan-digest", digest]) == 2
-    assert f"{file} has changed since this worker was started for it" in capfd.readouterr().err
+    assert f"{file} has changed since this worker was started" in capfd.readouterr().err
     assert not mark.exists()
 
 
@@ -86,7 +86,7 @@ def test_the_script_for_slurm_runs_the_plan_that_it_was_written_for(
         ["bash", str(out / "slurm.sh")], env=environment, capture_output=True, text=True
     )
     assert task.returncode == 2, task.stderr
-    assert "has changed since this worker was started for it" in task.stderr
+    assert "has changed since this worker was started" in task.stderr
     assert not mark.exists()
 
 
@@ -107,14 +107,14 @@ def test_no_path_becomes_code_of_the_script(
     monkeypatch.chdir(tmp_path)
     odd = f"a{end}touch mark #"
     assert run(*TRAIN, "--engine", "slurm", "--out", odd) == 2
-    assert "needs a path without line ends and other control char" in capsys.readouterr().err
+    assert "needs a path without line breaks or other control char" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     Path(odd).mkdir()
     monkeypatch.chdir(odd)
     assert run(*TRAIN, "--engine", "slurm", "--out", "o") == 2
-    assert "needs no control characters, where Slurm" in capsys.readouterr().err
+    assert "needs a path without control characters" in capsys.readouterr().err
     assert list(Path.cwd().iterdir()) == []
-    with pytest.raises(InputError, match="needs no control characters"):
+    with pytest.raises(InputError, match="needs a path without control characters"):
         clusters.script(tmp_path / odd, "0", 1, 60.0)
 
 
@@ -146,7 +146,7 @@ def test_workers_on_this_machine_refuse_a_plan_that_was_put_there(
     run_plan(jobs_of(), out, LocalEngine(workers=1), heard.append)
     assert isinstance(heard[-1], Crashed)
     assert "its worker ended with exit code 2" in heard[-1].reason
-    assert "has changed since this worker was started for it" in log_file(out, 0).read_text()
+    assert "has changed since this worker was started" in log_file(out, 0).read_text()
     assert not mark.exists()
 
 

@@ -473,7 +473,7 @@ class OwnContext(Bandit):
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "own context": ({"env": HERE + "OwnContext", "trace": None}, "makes its own context"),
-    "no plan": ({"agent": "a2c"}, "learns while it is judged"),
+    "no plan": ({"agent": "a2c"}, "learns while it is evaluated"),
     "too few": (
         {"training_steps": 10},
         "training steps = 10: needs at least one update, 20 steps of agent 'prescient-a2c'",

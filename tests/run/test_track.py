@@ -160,7 +160,7 @@ def test_trackers_write_into_the_folder_only(
 
 def test_events_are_added_to_events_only(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_text("of my own\n")
-    with pytest.raises(InputError, match="says that --track jsonl wrote it"):
+    with pytest.raises(InputError, match="was not written by --track jsonl"):
         track.json_lines([], tmp_path).__enter__()
     (tmp_path / "events.jsonl").write_text("")
     for _ in range(2):

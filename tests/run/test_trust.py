@@ -254,7 +254,7 @@ def test_a_policy_needs_no_environment(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_a_plan_stays_in_its_folder(folder: Path, name: str) -> None:
     forge_job(folder, name=name)
-    with pytest.raises(InputError, match="cannot be a folder's"):
+    with pytest.raises(InputError, match="is not a valid folder name"):
         plans.load_plan(folder / "plan.json")
     assert worker.main([str(folder / "plan.json")]) == 2
 
@@ -311,7 +311,7 @@ def test_a_policy_file_that_lies(folder: Path) -> None:
         ({"spec": {**spec, "obs_size": "9"}}, "not a whole number"),
         ({"spec": None}, "not a policy of lcpo"),
         ({"config": {**about["config"], "hidden": [10**9, 8]}}, "this agent's is"),
-        ({"config": {"hidden": [8, 8]}}, "makes no such policy"),
+        ({"config": {"hidden": [8, 8]}}, "cannot have saved this policy"),
         ({"config": 3}, "not a policy of lcpo"),
         ({"schema": 7}, "schema 7"),
         ({"more": 1}, "not a policy of lcpo"),

@@ -476,7 +476,7 @@ def test_export_refuses(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         export(out, file)
     for other in (file, out / "all.csv"):
         other.write_text("mine")
-        with pytest.raises(ValueError, match="says that lcpo export wrote it"):
+        with pytest.raises(ValueError, match="was not written by lcpo export"):
             export(out, other, overwrite=True)
         assert other.read_text() == "mine"
         other.unlink()
@@ -485,7 +485,7 @@ def test_export_refuses(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ValueError, match=r"cannot write '\.xlsx': use \.parquet or \.csv"):
         export(out, out / "all.xlsx")
     (tmp_path / "empty" / "runs").mkdir(parents=True)
-    with pytest.raises(ValueError, match="no run that has ended"):
+    with pytest.raises(ValueError, match="no finished run"):
         export(tmp_path / "empty", out / "other.parquet")
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ValueError, match=r'pip install "lcpo\[study\]"'):

@@ -181,7 +181,7 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert (made["finished"], made["failed"], made["seeds"]) == (32, 0, 2)
     whole = path.read_text()
     for text, told in {
-        "agent,setting\n": "is no seeds.csv of this study",
+        "agent,setting\n": "is not a seeds.csv of this study",
         whole[:-40]: "is damaged",
         whole.replace("-5", "five", 1): "line 2, is damaged: could not convert",
     }.items():
@@ -288,7 +288,7 @@ def test_unknown_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("two-by-two", "--agents", ","): "agents = ','",
         ("anchors", "--drawn", "0"): "drawn = 0",
         ("anchors", "--steps", "0"): "steps = 0",
-        ("anchors", "--agents", "lcpo,lcpo"): "each once",
+        ("anchors", "--agents", "lcpo,lcpo"): "without duplicates",
         ("straggler", "--workloads", ""): "workloads = ''",
         ("straggler", "--agents", "lcpo-ag"): "did you mean 'lcpo-agg'",
     }.items():

@@ -121,7 +121,7 @@ def test_a_user_environment_needs_trust(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_runs_of_several_tasks_are_no_table(runs: Path, tmp_path: Path) -> None:
-    with pytest.raises(lcpo.InputError, match="no folder"):
+    with pytest.raises(lcpo.InputError, match="not a folder"):
         evaluate(tmp_path / "nothing")
     with pytest.raises(lcpo.InputError, match="did you mean"):
         evaluate(runs, "prescient-a2c-pendulum-ou-s7")

@@ -39,7 +39,7 @@ def test_who_mostly_acts_at_random_says_so() -> None:
         "ddqn acts at random in 62% of its 4,000 steps",
         "prescient-sac acts at random in 100% of its 32,000 steps",
     ]
-    assert "(random_steps = 1,000, epsilon_steps = 3,000): give it more steps" in told[1]
+    assert "(random_steps = 1,000, epsilon_steps = 3,000): run more steps" in told[1]
     assert notes([jobs[1]]) == told[:1]
     results = [ended(jobs[2]), ended(jobs[2]), ended(jobs[0])]
     assert run_findings(results) == [told[1]]

@@ -296,7 +296,7 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
             html.write_page(folder, tmp_path / "page.html")
         assert not (tmp_path / "page.html").exists()
 
-    refused(tmp_path / "nothing", "is no folder")
+    refused(tmp_path / "nothing", "is not a folder")
     first = min(folder.name for folder in RESULTS.iterdir() if folder.is_dir())
     refused(RESULTS, rf"give one of the folders in it: {re.escape(first)}, .*\.\.\.")
     foreign = tmp_path / "foreign"
@@ -307,9 +307,9 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
         ("made.json", b"[1]", "holds a list"),
         ("made.json", b"{", "damaged or not a JSON"),
         ("table.md", b"\xff", "not UTF-8"),
-        ("figure.png", b"GIF89", "no PNG"),
-        ("figure.svg", b"<html>", "no SVG"),
-        ("seeds.csv", b'a,b\n"' + b"x" * 200_000, "no CSV"),
+        ("figure.png", b"GIF89", "or not PNG"),
+        ("figure.svg", b"<html>", "or not SVG"),
+        ("seeds.csv", b'a,b\n"' + b"x" * 200_000, "not a CSV"),
         ("plan.json", b"{}", "has no schema"),
     ):
         broken = tmp_path / "broken"

@@ -102,7 +102,7 @@ GOOD = "ppo,pendulum,3,0,200,-1\n"
 BAD = {
     "no format": (HEADER + GOOD, "must begin with '# format: lcpo-import 1', it has no such line"),
     "other format": ("# format: 2\n" + HEADER + GOOD, "it has '2'"),
-    "no code": ("# format: lcpo-import 1\n" + HEADER + GOOD, "does not say which code"),
+    "no code": ("# format: lcpo-import 1\n" + HEADER + GOOD, "does not name the code"),
     "unknown name": (ABOUT + "# comit: 1\n" + HEADER + GOOD, "line 4: .*did you mean 'commit'"),
     "no value": (ABOUT + "# note\n" + HEADER + GOOD, "line 4: needs '# name: value'"),
     "twice": (ABOUT + "# code: x\n" + HEADER + GOOD, "code is given twice"),
@@ -129,7 +129,7 @@ BAD = {
     "odd agent": (ABOUT + HEADER + "a\\b,pendulum,3,0,200,-1\n", "rename the agent"),
     "seconds": (ABOUT + HEADER.replace("\n", ",seconds\n") + "ppo,pendulum,3,0,200,-1,-5\n",
                 "line 5: seconds = -5.0: needs a number from 0"),
-    "no csv": (ABOUT + HEADER + "\"ppo\"x,pendulum\n", "line 5: no CSV"),
+    "no csv": (ABOUT + HEADER + "\"ppo\"x,pendulum\n", "line 5: not valid CSV"),
 }  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def test_folders_that_are_in_use_are_refused(tmp_path: Path) -> None:
     assert len(load_results(tmp_path / "o")) == 2
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "plan.json").write_text("{}")
-    with pytest.raises(InputError, match="holds runs of this library"):
+    with pytest.raises(InputError, match="holds runs of lcpo"):
         import_file(file, tmp_path / "ours")
 
 
@@ -215,12 +215,12 @@ def test_an_import_that_fails_leaves_nothing(
 def test_imports_go_into_a_folder_of_their_own(tmp_path: Path) -> None:
     file, theirs = write(tmp_path, THREE), tmp_path / "theirs"
     (theirs / "runs").mkdir(parents=True)
-    with pytest.raises(InputError, match="says that lcpo import wrote it"):
+    with pytest.raises(InputError, match="was not written by lcpo import"):
         import_file(file, theirs)
     assert [path.name for path in theirs.rglob("*")] == ["runs"]
     forged = theirs / "importing.json"
     save_document(forged, imports.SCHEMA, {"runs": [".."]})
-    with pytest.raises(InputError, match="is not of lcpo import: delete it"):
+    with pytest.raises(InputError, match="was not written by `lcpo import`: delete it"):
         import_file(file, theirs)
     assert (theirs / "runs").is_dir()
 

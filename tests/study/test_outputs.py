@@ -65,7 +65,7 @@ def test_a_report_replaces_only_what_its_command_wrote(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds files that lcpo compare wrote: give lcpo evaluate"):
         write(tmp_path, by="lcpo evaluate")
     (tmp_path / "table.md").write_text("my thesis")
-    with pytest.raises(InputError, match=r"table.md exists, .* give another name, or move"):
+    with pytest.raises(InputError, match=r"table.md exists and .* give another name, or move"):
         write(tmp_path, OTHER)
     assert content(tmp_path) == {**before, "table.md": b"my thesis"}
     (tmp_path / "table.md").unlink()
@@ -103,7 +103,7 @@ def test_reports_of_earlier_versions_are_known_again(tmp_path: Path) -> None:
     (tmp_path / "made.json").write_text(json.dumps(made))
     for name in names:
         (tmp_path / name).write_text("1")
-    with pytest.raises(InputError, match="windy wrote: give lcpo reproduce ewc a folder"):
+    with pytest.raises(InputError, match="windy wrote: give lcpo reproduce ewc another folder"):
         write(tmp_path, by="lcpo reproduce ewc")
     write(tmp_path, by="lcpo reproduce windy")
     assert (tmp_path / "table.txt").read_text() != "1"
@@ -120,7 +120,7 @@ def test_a_page_is_written_over_a_page_only(tmp_path: Path) -> None:
     html.write_page(tmp_path / "o", file.with_name("other.html"), by="lcpo compare")
     for name in ("other.html", "o/made.json", "o/table.md"):
         before = (tmp_path / name).read_bytes()
-        with pytest.raises(InputError, match="says that lcpo report wrote it"):
+        with pytest.raises(InputError, match="was not written by lcpo report"):
             html.write_page(tmp_path / "o", tmp_path / name)
         assert (tmp_path / name).read_bytes() == before
 
@@ -142,10 +142,10 @@ def test_a_picture_says_which_command_drew_it(tmp_path: Path, suffix: str) -> No
         figures.save(figures.new_figure(1, 1), path, "lcpo trace")
     assert outputs.is_marked("lcpo trace")(path)
     before = path.read_bytes()
-    with pytest.raises(InputError, match="says that lcpo calibrate wrote it"):
+    with pytest.raises(InputError, match="was not written by lcpo calibrate"):
         figures.save(figures.new_figure(1, 1), path, "lcpo calibrate")
     path.write_bytes(figures.to_picture(figures.new_figure(1, 1)).png)
-    with pytest.raises(InputError, match="says that lcpo trace wrote it"):
+    with pytest.raises(InputError, match="was not written by lcpo trace"):
         figures.save(figures.new_figure(1, 1), path, "lcpo trace")
     assert before != path.read_bytes()
 

@@ -230,7 +230,7 @@ def test_bad_scales_and_parts_are_told(capsys: pytest.CaptureFixture[str]) -> No
     for words, told in {
         ("windi",): "did you mean 'windy'",
         ("windy", "--scale", "smok"): "did you mean 'smoke'",
-        ("windy", "--scale", "2/1"): "needs a fraction above 0 and up to 1",
+        ("windy", "--scale", "2/1"): "needs a fraction greater than 0 and at most 1",
         ("windy", "--agents", "lcpo,a2"): "did you mean 'a2c'",
         ("windy", "--envs", "hoper"): "did you mean 'hopper'",
         ("grid-world", "--envs", "hopper"): "unknown option '--envs'",

@@ -141,7 +141,7 @@ class MujocoWorlds(CheckedWorlds):
         del self.sim
 
     def data_of(self, world: int) -> Any:
-        """A `mujoco.MjData` of one world, to go with `model`: for rendering and inspection."""
+        """A `mujoco.MjData` of one world, for use with `model`: for rendering and inspection."""
         data = self.batch.get_data(world)
         import_mujoco("mujoco").mj_forward(self.model, data)
         return data
@@ -161,7 +161,7 @@ class MujocoWorlds(CheckedWorlds):
             )
 
     def _find_diverged(self, features: np.ndarray, reward: np.ndarray) -> np.ndarray | None:
-        """Worlds [N] that MuJoCo had to put back, or that are about to need it; None: none."""
+        """Worlds [N] that MuJoCo has reset, or is about to; None: none."""
         warned = np.count_nonzero(self.batch.warning)  # a quarter of the time of `any`
         if not warned and math.isfinite(features.sum() + reward.sum()):
             return None

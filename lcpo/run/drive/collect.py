@@ -1,4 +1,4 @@
-"""Rollouts of host worlds: N worlds step together, in a loop in which nothing may be slow.
+"""Rollouts of host worlds: N worlds step together, in a loop that must be fast.
 
 Contexts are those of the compiled driver (`lcpo.run.drive.rollout`).
 """

@@ -98,7 +98,7 @@ class CompiledDriver(Driver[RunState]):
         return self._rows(first * length, self.max_updates * length + 1)
 
     def _rows(self, first: int, count: int) -> Contexts:
-        """Of the trace that all runs share; else of each run's own, copied on the device."""
+        """Rows of the trace that all runs share; else of each run's own, copied on the device."""
         each = [load_contexts(x, first, count, self.spec.context.lags) for x in self.traces]
         if len(each) == 1:
             return each[0]

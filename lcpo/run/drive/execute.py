@@ -91,7 +91,9 @@ def run_jobs(jobs: list[Job], out: Path, report: Report, checkpoint_seconds: flo
         with reporter.crashes_of([s.job for s in group]), claimed(out, names) as mine:
             for name in names:
                 if name not in mine:
-                    reporter(Crashed(name, "another process runs it: wait for it, or stop it"))
+                    reporter(
+                        Crashed(name, "another process is running it: wait for it, or stop it")
+                    )
             # Another process may have ended a run while this one waited for its claim.
             free = [s for s in group if s.job.name in mine]
             group = [s for s in free if not _report_end(s.job, out, reporter)]
@@ -115,7 +117,7 @@ def _run_group(group: list[Setup], out: Path, report: Reporter, checkpoint_secon
     """Run a group; runs that were stopped at different updates are resumed separately.
 
     Runs whose worlds cannot continue are dropped. The others resume from their last checkpoints,
-    which gives the same result: no run depends on those beside it.
+    which gives the same result: no run depends on others in its group.
     """
     saved: dict[str, checkpoints.Checkpoint | None] = {}
     for setup in group:
@@ -162,7 +164,7 @@ def _load_checkpoint(setup: Setup, out: Path) -> checkpoints.Checkpoint | None:
 
 
 def tell_saved(jobs: Sequence[Job], out: Path, reached: Mapping[str, int] | None = None) -> str:
-    """What is on disk of stopped runs: at which steps they resume, how many have ended.
+    """What stopped runs have on disk: the steps at which they resume, how many have ended.
 
     `reached`: the last step of each run; what is lost since its last checkpoint is reported, too.
     """

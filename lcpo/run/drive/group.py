@@ -32,7 +32,7 @@ from lcpo.types import Tree
 CHUNK_UPDATES, CHUNK_STEPS = 250, 50_000
 """Limits of a chunk: about a second of work, without a report, on one core."""
 GPU_CHUNKS = 4
-"""Chunks are so many times as long on a GPU, which waits for the host between two of them."""
+"""Factor on the length of chunks on a GPU, which waits for the host between two of them."""
 
 
 def make_driver(
@@ -145,7 +145,7 @@ class Group:
         return -(-min(longer * CHUNK_UPDATES, short, phase.num_updates) // block) * block
 
     def _collect(self, phase: Phase, block: int, metrics: ChunkMetrics, updates: range) -> None:
-        """Thin the metrics of a chunk; a run that cannot learn any more has failed."""
+        """Thin the metrics of a chunk; a run that can no longer learn has failed."""
         arrays = {k: np.asarray(v) for k, v in metrics.items()}
         for i, member in enumerate(self.members):
             if member.failed:
@@ -175,7 +175,7 @@ class Group:
                 )  # fmt: skip
 
     def _save_if_due(self, driver: Driver[Any], state: Any, update: int, is_kept: bool) -> None:
-        """Save a checkpoint from time to time, where one will be kept, and before stopping."""
+        """Save a checkpoint from time to time, if one will be kept, and before stopping."""
         now, asked = time.monotonic(), stop.asked.is_set()
         late = now - self.last_saved > self.checkpoint_seconds
         if late or asked or is_kept:

@@ -6,7 +6,7 @@ than a GPU takes to answer. On a CPU an update is one call per run, whose branch
 own and whose buffers stay in place; on a GPU all runs are one vmapped program.
 
 Keys are those of the compiled driver; the worlds draw from their own seeds. A run depends on its
-seed, config, environment and trace alone, not on the runs beside it.
+seed, config, environment and trace alone, not on other runs.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class HostDriver(Driver[HostState]):
         def by_run(x: np.ndarray) -> np.ndarray:
             return x.reshape(len(x), self.num_runs, self.spec.num_worlds, *x.shape[2:])
 
-        # What `act` returned beside the action is by run already.
+        # What `act` returned besides the action is already split by run.
         parts = jax.tree.map(by_run, batch._replace(extra=()))
         batch = parts._replace(extra=batch.extra)
         sums = state.episode_return, state.episode_length

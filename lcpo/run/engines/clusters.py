@@ -2,7 +2,7 @@
 
 A Ray engine submits a task for each share of the jobs. Ray finds a machine with a free core, or
 GPU, and reports if it is lost. A task runs the same worker process as on one machine
-(`process.serve`), and streams back what it says in small messages. The share of a lost machine is
+(`process.serve`), and streams back its events in small messages. The share of a lost machine is
 retried elsewhere, from its checkpoints.
 
 A Slurm engine runs nothing, but writes a script that does: an array of tasks, each of which runs
@@ -111,7 +111,7 @@ class RayEngine:
         except Exception as error:
             raise InputError(
                 f"the Ray cluster {where} cannot be joined ({message(error)}): this machine must "
-                "be one of its own, with the same versions of Python and Ray"
+                "be part of it, with the same versions of Python and Ray"
             ) from error
         return ray
 
@@ -162,7 +162,7 @@ class _Tasks(Shares):
             self.running.pop(stream)
             return
         except self.ray.exceptions.RayTaskError as error:  # raised by `serve`, or before it
-            hint = "is lcpo installed on every machine, in the same version?"
+            hint = "is the same version of lcpo installed on every machine?"
             for name in self.running.pop(stream):
                 self.report(Crashed(name, f"its task could not be run: {message(error)} ({hint})"))
             return
@@ -186,7 +186,7 @@ class SlurmEngine:
         _check_line(current_folder())
 
     def run(self, jobs: list[Job], out: Path, report: Report) -> None:
-        """Write the script, print it, and say how to submit it. No job is begun."""
+        """Write the script, print it, and report how to submit it. No job is started."""
         # The script runs all of the plan: jobs that this command does not name may not bring
         # other code.
         named, code = {job.name for job in jobs}, {name for job in jobs for name in outside(job)}
@@ -205,15 +205,15 @@ class SlurmEngine:
         report(
             Note(
                 f"submit {len(jobs)} runs: sbatch {shlex.quote(str(file))}; when they have ended, "
-                "this command with --resume reports them"
+                "run this command with --resume for the report"
             )
         )
 
 
 def _check_line(path: Path) -> None:
-    """Raise InputError for a path that would not stay in its line of the script."""
+    """Raise InputError for a path that would not stay on its line of the script."""
     if has_control(str(path)):
-        refuse("path", str(path), "no control characters, where Slurm is to read it")
+        refuse("path", str(path), "a path without control characters, which Slurm cannot read")
 
 
 def script(out: Path, digest: str, parts: int, checkpoint_seconds: float) -> str:

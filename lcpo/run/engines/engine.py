@@ -1,4 +1,4 @@
-"""Engines: their protocol, which one the options name, and what all share: plans on disk.
+"""Engines: their protocol, how to make one from the options, and the plans on disk that all share.
 
 An engine runs jobs somewhere: in processes on this machine, or on a cluster. All state lives in the
 output folder: it holds the plan and the files of every run (`lcpo.run.store.layout`), so a run that
@@ -45,7 +45,7 @@ class Engine(Protocol):
         `report` is called, in this process and one call at a time, with `Progress` from time to
         time and with exactly one `Finished`, `Failed` or `Crashed` for each job that was begun.
         Returns when all have ended; raises RunError if some could not be begun, after the others
-        have ended. What `report` raises is raised, and leaves nothing running.
+        have ended. Exceptions of `report` propagate, and leave nothing running.
         """
         ...
 
@@ -60,7 +60,9 @@ def make_engine(how: RunOptions) -> Engine:
     if how.engine == "ray":
         return RayEngine(how.address, how.workers, how.checkpoint_seconds)
     if how.address is not None:
-        raise InputError(f"address {how.address!r} is that of a Ray cluster: it needs --engine ray")
+        raise InputError(
+            f"address {how.address!r} is for Ray clusters: add --engine ray, or leave it out"
+        )
     kind = LocalEngine if how.engine == "local" else SlurmEngine
     return kind(how.workers, how.checkpoint_seconds)
 
@@ -127,7 +129,7 @@ def check_resumed(out: Path, resume: bool) -> None:
     """Raise InputError if a folder holds runs, and the user did not ask to resume them."""
     if plan_file(out).exists() and not resume:
         raise InputError(
-            f"{out} holds runs already: resume them (--resume), or give another folder"
+            f"{out} already holds runs: resume them (--resume), or give another folder"
         )
 
 

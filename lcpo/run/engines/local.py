@@ -1,13 +1,13 @@
 """The engine of this machine: one process per core, or on a GPU one program after the other.
 
-On a CPU vmap over seeds gains nothing, so each core gets a worker of its own, pinned to it, that
-runs one share of the jobs after another: a single job, or its part of the runs of a host
-environment, which step together. A seed gives the same result alone and in a group. What workers
-print goes to logs. A worker that dies is replaced, and its share retried.
+On a CPU vmap over seeds gains nothing, so each core gets its own pinned worker, which runs one
+share of the jobs after another: a single job, or its part of the runs of a host environment, which
+step together. A seed gives the same result alone and in a group. Output of workers goes to logs. A
+worker that dies is replaced, and its share retried.
 
 On a GPU the runs of a program are one share, and by default this process runs all of them. A
-program of some fifty runs leaves most of a large GPU idle: with `--workers`, as many programs run
-beside each other, each in a worker.
+program of some fifty runs leaves most of a large GPU idle: with `--workers`, several programs run
+side by side, each in a worker.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LocalEngine:
             raise InputError(
                 f"--workers {self.workers} on a GPU: this process has taken most of its memory: "
                 f"set {PREALLOCATE}=false, and start NVIDIA's MPS (nvidia-cuda-mps-control -d), "
-                "without which workers only take turns; or leave --workers out"
+                "without which workers run one at a time; or leave --workers out"
             )
         check_memory(shares, max(count, 1))
 
@@ -167,7 +167,7 @@ class _Workers(Shares):
             process.feed(self.running[process])
 
     def _stop(self) -> None:
-        """Let every worker save what it runs, and end; one that still compiles is killed."""
+        """Let every worker save its runs and exit; a worker that is still compiling is killed."""
         self.is_stopping, self.unfinished, self.waiting = True, bool(self.waiting), []
         for process, share in self.running.items():
             if self.stoppable.isdisjoint(share):
@@ -186,7 +186,7 @@ class _Workers(Shares):
             self.heard(process, said)
 
     def _died(self, process: WorkerProcess, how: str) -> None:
-        """Let another worker retry what this one has not ended, unless it was tried enough.
+        """Let another worker retry the runs that this one has not ended, up to a limit.
 
         A worker that exited before it reported anything is replaced for a retry only.
         """

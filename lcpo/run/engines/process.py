@@ -36,7 +36,7 @@ _LAST_WORDS_SECONDS = 5.0
 
 
 class WorkerProcess:
-    """`python -m lcpo.run.worker --feed`. It calls `hear` with what it says, in other threads."""
+    """`python -m lcpo.run.worker --feed`. It calls `hear` with its events, in other threads."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class WorkerProcess:
         self._tell(f"{' '.join(map(str, share.values()))}\n".encode())
 
     def stop(self) -> None:
-        """Let it save what it runs, and end."""
+        """Let it save its runs and exit."""
         self._tell(STOP)
 
     def _tell(self, line: bytes) -> None:
@@ -92,11 +92,11 @@ class WorkerProcess:
             self.process.stdin.write(line)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         self.process.kill()
 
     def close(self) -> None:
-        """End it, and wait until nothing of it is left."""
+        """Kill it, and wait until it is gone."""
         self.kill()
         self.process.wait()
         assert self.process.stdin is not None
@@ -110,7 +110,7 @@ class WorkerProcess:
         return self.log.named(how)
 
     def _watch(self) -> None:
-        """Wait for its end, which is reported after all that it said."""
+        """Wait for its end, which is reported after all its events."""
         reader = threading.Thread(target=self._read, daemon=True)
         reader.start()
         code = self.process.wait()
@@ -130,12 +130,13 @@ class WorkerProcess:
             except Exception as error:  # whatever it is, the driver must not wait for more
                 self.process.kill()
                 is_line = isinstance(error, ValueError)
-                what = "printed a line that is no event" if is_line else "cannot be read"
+                what = "printed a line that is not an event" if is_line else "cannot be read"
                 self.hear(self, f"its worker {what}: {error}")
 
 
 def read_events(descriptor: int) -> Iterator[Event | None]:
-    """What a worker says until it ends; None: it is idle. ValueError: a line that is no event."""
+    """The events of a worker until it ends; None: it is idle. ValueError: a line that is not an
+    event."""
     with open(descriptor, "rb", closefd=False) as lines:
         for line in lines:
             if not line.endswith(b"\n"):
@@ -156,12 +157,12 @@ def _how_it_ended(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    memory = ", as the system does when memory is short" if name == "SIGKILL" else ""
+    memory = ", perhaps because the system ran out of memory" if name == "SIGKILL" else ""
     return f"was ended by {name}{memory}"
 
 
 DIED = "died"
-"""Key of a message of `serve` that is no event: how the worker ended."""
+"""Key of a message of `serve` that is not an event: how the worker ended."""
 
 
 def serve(share: Share, out: Path, folder: Path, **how: Any) -> Iterator[dict[str, Any]]:
@@ -173,7 +174,7 @@ def serve(share: Share, out: Path, folder: Path, **how: Any) -> Iterator[dict[st
     host = socket.gethostname()
     if not plan_file(out).exists():
         for name in share:
-            reason = f"{host} does not see {out}: give a folder (--out) that all machines share"
+            reason = f"{host} cannot access {out}: give a folder (--out) that all machines share"
             yield to_json(Crashed(name, reason))
         return
     heard: queue.Queue[Said] = queue.Queue()
@@ -227,7 +228,7 @@ class Log:
 
 
 MOST_DEATHS = 3
-"""How often a run is retried after its worker died. Then the run or its machine is to blame."""
+"""How often a run is retried after its worker died; after that it counts as crashed."""
 
 
 class Shares:

@@ -1,1 +1,1 @@
-"""What is to be run: a job (`job`), many of them (`plan`), in which phases, and whether it can."""
+"""Planning: a job (`job`), many of them (`plan`), their phases, and checks that they can run."""

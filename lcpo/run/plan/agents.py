@@ -19,10 +19,10 @@ from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import Trace, check_count, check_dict, plan
 
 ALL = "all"
-"""Stands for all agents that are judged while they learn."""
+"""Stands for all agents that are evaluated while they learn."""
 Agents = str | Iterable[str | tuple[str, Mapping[str, Any]]]
 """Names in one text, or a list of names and of (name, config) pairs."""
-_NEED = "names, separated by commas, and each once, or with other settings: lcpo,lcpo[sigma=2]"
+_NEED = "names separated by commas, each once, or again with other settings: lcpo,lcpo[sigma=2]"
 
 
 class Choice(NamedTuple):
@@ -45,8 +45,8 @@ def plan_agents(
     """The jobs of several agents, "a,b[field=value],c"; `shared` goes to `plan` with each.
 
     "all" stands for every agent of the library that can serve the environment; `note` receives the
-    others. Training steps apply to agents that train before they are judged, `normalise` to those
-    that do not need the environment's own units; `plan` refuses either if there are none.
+    others. Training steps apply to agents that train before they are evaluated, `normalise` to
+    those that do not need the environment's own units; `plan` refuses either if there are none.
     """
     named = read_agents(agents)
     chosen = [other for one in named for other in (_others(named) if one.name == ALL else [one])]
@@ -139,7 +139,7 @@ def _read(word: Any) -> Choice:
 def _others(named: list[Choice]) -> list[Choice]:
     """What "all" stands for besides agents that are named: LCPO first, as the reference.
 
-    Prescient agents are left out: they see the whole trace before they are judged.
+    Prescient agents are left out: they see the whole trace before they are evaluated.
     """
     online = [Choice(name) for name, agent in AGENTS.items() if agent.training is None]
     return [one for one in sorted(online, key=lambda one: one.name != "lcpo") if one not in named]

@@ -16,7 +16,7 @@ from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store import segments
 
 PROCESS_BYTES = 400 * 2**20
-"""What Python, JAX and a compiled program take on their own."""
+"""Memory of Python, JAX and a compiled program, in bytes."""
 
 
 def run_bytes(job: Job) -> int:
@@ -36,7 +36,7 @@ def run_bytes(job: Job) -> int:
 
 
 _sizes: dict[Hashable, int] = {}
-"""By program: a study has hundreds of runs of each, and shapes take a tenth of a second."""
+"""Cached by program: a study has hundreds of runs of each, and computing shapes takes 0.1 s."""
 
 
 def available_bytes() -> int | None:
@@ -112,7 +112,7 @@ def share_bytes(share: list[Job]) -> int:
 
 
 def largest_share(job: Job, processes: int) -> int:
-    """How many runs like `job` fit memory together, in each of so many processes."""
+    """How many runs like `job` fit into memory in each of this many processes."""
     free = available_bytes()
     if free is None:
         return 10**9
@@ -121,7 +121,8 @@ def largest_share(job: Job, processes: int) -> int:
 
 
 def check_memory(shares: list[list[Job]], processes: int) -> None:
-    """Raise InputError if the `processes` largest shares will not fit memory at the same time."""
+    """Raise InputError if the `processes` largest shares do not fit into memory at the same
+    time."""
     free = available_bytes()
     if free is None:
         return
@@ -134,7 +135,7 @@ def check_memory(shares: list[list[Job]], processes: int) -> None:
         raise InputError(
             f"{sum(len(shares[i]) for i in largest)} run(s) at a time need about {total} "
             f"({one} for {shares[worst][0].name}), {left} are free: run fewer at a time "
-            "(--workers) or make the buffers smaller"
+            "(--workers), or use smaller buffers"
         )
 
 
@@ -144,7 +145,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as <malloc.h> calls them
 
 
 def settle() -> None:
-    """After compiling: return what that freed, and keep what updates free for the next ones.
+    """Call after compiling: return its freed memory to the system, and keep what updates free.
 
     By default glibc keeps some 0.4 GiB after compiling, but returns arrays above 32 MB to the
     system at each update, page by page: half of an update's time with rollouts of thousands of

@@ -24,7 +24,7 @@ from lcpo.types import AnyAgent, ContextSlice, Guard, Spec, Step, Transition
 from lcpo.values import INT_MAX, shown
 
 MAX_ACTIONS = 10_000
-"""Per dimension: the compiled program has a line for each."""
+"""Most actions per dimension: the compiled program has a line for each."""
 RECORDED = (
     "step", "updates", "epochs", "epoch_return", "episodes", "episode_return_sum",
     "episode_length_sum", "reward", "largest_obs",
@@ -35,7 +35,7 @@ EXPORTED = ("name", "agent", "env", "trace", "seed", "status", "scale", "steps",
 RESERVED = {*RECORDED, *EXPORTED, "file", "allow_pickle"}
 """Names that no metric of an agent may have; the last two are arguments of np.savez."""
 RESERVED_STARTS = ("tv_", TOTAL, "config.", "env_config.")
-"""Of the metrics of landmarks, of readings, and of settings in an exported table."""
+"""Prefixes of metrics of landmarks, of readings, and of settings in an exported table."""
 
 
 Rules = Iterator[tuple[bool, str]]
@@ -61,7 +61,7 @@ def _users_code(what: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         is_size = isinstance(error, (OverflowError, MemoryError))
-        hint = ": make its sizes smaller" if is_size else ""
+        hint = ": use smaller sizes" if is_size else ""
         raise InputError(f"{what} raised: {tell(error)}{hint}") from error
 
 
@@ -102,12 +102,12 @@ def _spec_rules(spec: Any) -> Rules:
     told = f"spec.num_actions = {shown(counts)}"
     if drawn is None:
         plural = isinstance(counts, tuple) and counts and all(_is_size(n, 2) for n in counts)
-        yield bool(plural), f"{told}: needs two actions or more per dimension, as a tuple"
+        yield bool(plural), f"{told}: needs a tuple with at least two actions per dimension"
         yield max(counts) <= MAX_ACTIONS, f"{told}: needs at most {MAX_ACTIONS:,} per dimension"
     else:
         one = isinstance(drawn, Distribution) and not counts
         told = f"spec.distribution = {shown(drawn)}, {told}"
-        yield one, f"{told}: needs one of the two, numbers of actions or a Distribution"
+        yield one, f"{told}: needs either num_actions or a Distribution, not both"
     sizes = {"obs_size": (spec.obs_size, 1), "num_worlds": (spec.num_worlds, 1)}
     sizes |= {f"context.{k}": (v, 0) for k, v in context._asdict().items()}
     for field, (value, low) in sizes.items():
@@ -132,11 +132,11 @@ def _is_size(value: Any, low: int) -> bool:
 
 
 def _host_rules(env: HostEnv) -> Rules:
-    """Of a reset and a step of the worlds of one run."""
+    """Rules for a reset and a step of the worlds of one run."""
     spec, count = env.spec, env.spec.num_worlds
     traced = configs.traced_fields(env)
     names = ", ".join(traced)
-    yield not traced, f"{names} are traced: fields of a host environment are static"
+    yield not traced, f"{names} are traced: declare the fields of a host environment with `static`"
     action = np.zeros((count, spec.action_size), spec.actions.dtype)
     context = np.zeros((count, obs_layout(spec, env.advance).channels), np.float32)
     with _users_code("open, reset or step of its worlds"):
@@ -164,12 +164,12 @@ def _compiled_rules(env: CompiledEnv[Any]) -> Rules:
 
 
 def _shape_rules(env: AnyEnv, obs: Any, step: Any, lead: tuple[int, ...]) -> Rules:
-    """Of what `reset` and `step` return; `lead`: the axis of the worlds."""
+    """Rules for what `reset` and `step` return; `lead`: the axis of the worlds."""
     spec, layout = env.spec, obs_layout(env.spec, env.advance)
     size = (*lead, layout.num_features)
     rule = (
         f"reset returns obs of shape {np.shape(obs)}: spec.obs_size = {spec.obs_size} less "
-        f"{layout.context_size} context entries, which the driver appends, makes {size}"
+        f"{layout.context_size} context entries, which the driver appends, leaves {size}"
     )
     yield np.shape(obs) == size, rule
     kind = type(step).__name__

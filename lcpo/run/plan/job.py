@@ -1,4 +1,4 @@
-"""A run as a value: what to train, on what, for how long. Plain JSON."""
+"""A run as a value in plain JSON: the agent, the environment, the trace, the number of steps."""
 
 from __future__ import annotations
 
@@ -50,11 +50,12 @@ class Job:
     setting: str = ""
     """"published" in studies that put it into the names of runs; else empty."""
     point: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of a sweep: its values by field, as the run's name has them."""
+    """The point of a sweep: its values by field, as in the run's name."""
     training: dict[str, Any] | None = None
     """The plan of a prescient run (`lcpo.types.Training`); `steps` are then its evaluation's."""
     trace_digest: str | None = None
-    """Of the rows in a trace file when the run was planned; None: the trace is not a file."""
+    """Digest of the rows of a trace file when the run was planned; None: the trace is not a
+    file."""
     normalise: str | list[float] | None = None
     """How the agent sees observations (`lcpo.agents.normalise`); None: as they are."""
     sized_for: int | None = None
@@ -86,7 +87,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of its folder."""
         return f"{self.stem}-s{self.seed}"
 
     @property
@@ -96,7 +97,7 @@ class Job:
 
     @property
     def total_steps(self) -> int:
-        """Of all phases."""
+        """Steps of all phases."""
         return self.steps + (self.training["steps"] if self.training else 0)
 
     def to_json(self) -> dict[str, Any]:
@@ -121,13 +122,13 @@ class Job:
         if not math.isfinite(scale) or steps < 1:
             raise InputError(f"{where}: a job of {steps} steps with scale {scale}")
         if not is_file_name(called):
-            raise InputError(f"{where}: the name of a job, {called!r}, cannot be a folder's")
+            raise InputError(f"{where}: the name of a job, {called!r}, is not a valid folder name")
         found["trace"] = None if text is None else TraceRef.parse(text)
         job = cls(**found) if "point" in found else cls(**found)._identified_by(called)
         if job.name != called:
             raise InputError(
                 f"{where}: a job is called {called!r}, but its fields make {job.name!r}: the file "
-                "was changed; restore the original"
+                "was edited; restore the original"
             )
         return job
 
@@ -146,7 +147,7 @@ class Job:
 
 
 _LATER = {"sized_for", "variant", "setting", "point"}
-"""What jobs of earlier versions lack: they had its default, or have it in their names."""
+"""Fields that jobs of earlier versions lack: they had the default, or have it in their names."""
 _KINDS: dict[str, Any] = {
     "name": str, "agent": str, "env": str, "trace": str | None, "scale": float | int,
     "steps": int, "seed": int, "config": dict, "env_config": dict, "training": dict | None,
@@ -187,7 +188,7 @@ def own_fingerprint(job: Job) -> str | None:
 
 
 def outside(job: Job) -> dict[str, str]:
-    """The code outside this library that a job names, and what it is."""
+    """The code outside this library that a job names, with its kind."""
     detector = job.config.get("detector")
     named = [
         (job.agent, "agent", is_ours(job.agent)),
@@ -220,7 +221,7 @@ class Setup:
 
     @property
     def is_timed(self) -> bool:
-        """Whether reports need the time of events: after a switch of the context, or by hour."""
+        """Whether reports need the times of events: after a switch of the context, or by hour."""
         switches = self.job.trace is not None and self.job.trace.has_switches
         return switches or is_measured(self.env)
 

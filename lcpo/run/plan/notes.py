@@ -12,7 +12,7 @@ MOSTLY = 0.5
 
 
 def notes(jobs: Sequence[Job]) -> list[str]:
-    """Of the environment, which all jobs share, and of each agent."""
+    """Notes on the environment, which all jobs share, and on each agent."""
     return [*Setup(jobs[0]).notes, *exploration_notes(jobs)]
 
 
@@ -27,6 +27,6 @@ def exploration_notes(jobs: Sequence[Job]) -> list[str]:
             counted = ", ".join(f"{name} = {count:,}" for name, count in given.items() if count)
             found[job.stem] = (
                 f"{job.agent} acts at random in {share:.0%} of its {steps:,} steps ({counted}): "
-                "give it more steps, or fewer of those (None: a share of the run)"
+                "run more steps, or reduce that number (None: a share of the run)"
             )
     return list(dict.fromkeys(found.values()))

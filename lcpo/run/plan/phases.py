@@ -30,7 +30,7 @@ class Mode(NamedTuple):
     """At the end of an episode the trace jumps to a random row."""
     halve: tuple[str, ...] = ()
     halve_at: tuple[int, ...] = ()
-    """Updates of the phase from which on the fields `halve` are halved."""
+    """Updates of the phase at which the fields `halve` are halved."""
     first_update: int = 0
     """Number of updates in the phases before."""
 
@@ -43,7 +43,7 @@ class Phase(NamedTuple):
 
     name: str
     file: str
-    """Of its record."""
+    """Name of its record file."""
     num_updates: int
     rollout_length: int
     num_worlds: int
@@ -92,7 +92,7 @@ def phase_at(phases: Sequence[Phase], update: int) -> Phase:
 
 
 def config_at(mode: Mode, config: C, update: Array) -> C:
-    """The config of an update of a phase, with the fields `halve` halved as often as due."""
+    """The config for an update of a phase, with the fields `halve` halved as scheduled."""
     if not mode.halve:
         return config
     factor = jnp.prod(jnp.where(update >= jnp.array(mode.halve_at), 0.5, 1.0))

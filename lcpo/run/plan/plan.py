@@ -1,4 +1,4 @@
-"""From what a user asks for to jobs, all checked before training starts."""
+"""Turns a user's request into jobs, all checked before training starts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from lcpo.run.plan.phases import Phase
 from lcpo.types import AnyAgent, Training
 
 MAX_RUNS = 100_000
-"""Of one plan: few enough for a list of them."""
+"""Most runs of one plan."""
 MAX_NAME_BYTES = 240
-"""Of a run's name, which is its folder's: file systems allow 255 bytes."""
+"""Longest name of a run, which is also its folder's: file systems allow 255 bytes."""
 MAX_SCALE = 1e30
-"""Of a trace: its entries are small numbers, and stay finite in float32."""
+"""Largest scale of a trace: its entries are small numbers, and must stay finite in float32."""
 Trace = str | os.PathLike[str] | TraceRef | None
 
 
@@ -63,8 +63,8 @@ def plan(
     `published`: with the values and all faults of the published code, below what is overridden.
     `variant`: part of the names of runs, to distinguish them from others of the same agent; so is
     the published setting, with `name_setting`.
-    `check`: whether environment and agents are tried out, about a second for each program; without
-    it the jobs are good for counting only.
+    `check`: whether environments and agents are checked, about a second per program; without it the
+    jobs can only be counted.
     """
     chosen, env_class = find_agent(agent), find_env(env)
     faults = configs.published_faults(env_class) if published else {}
@@ -142,7 +142,7 @@ def check_seeds(seeds: int | Iterable[int]) -> list[int]:
     check_count(len(found))
     found = [plain_values.whole("seed", seed, 0) for seed in found]
     if not found or len(set(found)) < len(found):
-        plain_values.refuse("seeds", found, "at least one seed, and each once")
+        plain_values.refuse("seeds", found, "at least one seed, without duplicates")
     return found
 
 
@@ -156,7 +156,7 @@ def check_count(runs: int) -> None:
 def _check_sweep(
     sweep: Mapping[str, Iterable[Any]] | None, overrides: Mapping[str, Any]
 ) -> dict[str, list[Any]]:
-    """Values by field: some for each, and none twice."""
+    """Values by field: at least one each, without duplicates."""
 
     def text(value: Any) -> str:  # equal for 1 and 1.0, which are equal as config values
         value = int(value) if plain_values.is_whole(value) else value
@@ -169,7 +169,9 @@ def _check_sweep(
         found = list(itertools.islice(values, MAX_RUNS + 1))
         found = [x.tolist() if hasattr(x, "tolist") else x for x in found]  # NumPy's
         if not found or len(set(map(text, found))) < len(found):
-            plain_values.refuse(f"sweep of {field}", found, "at least one value, and each once")
+            plain_values.refuse(
+                f"sweep of {field}", found, "at least one value, without duplicates"
+            )
         if field in overrides:
             raise InputError(f"{field} is both set and swept: leave one of them out")
         checked[field] = found
@@ -193,8 +195,8 @@ def _check_name(name: str) -> None:
         )
     if not is_file_name(name):
         raise InputError(
-            f"the name of run {name!r} cannot be a folder's: needs names of agent, environment, "
-            "trace and values without control characters and backslashes"
+            f"the name of run {name!r} is not a valid folder name: remove control characters and "
+            "backslashes from the names of agent, environment, trace and values"
         )
 
 
@@ -215,11 +217,11 @@ def _check_phases(agent: AnyAgent, parts: Sequence[Phase], steps: int, training:
             one = "epoch" if phase.name == "evaluation" else "update"
             raise InputError(
                 f"{given}: needs at least one {one}, {phase.steps_per_update:,} steps of agent "
-                f"{agent.name!r}: run it for longer, or leave it out"
+                f"{agent.name!r}: run more steps, or leave this agent out"
             )
     total = sum(phase.steps for phase in parts)
     if total > plain_values.INT_MAX:
-        raise InputError(f"{total:,} steps in all: needs at most {plain_values.INT_MAX:,}")
+        raise InputError(f"{total:,} steps in total: needs at most {plain_values.INT_MAX:,}")
 
 
 def _training(
@@ -229,15 +231,15 @@ def _training(
     plan = agent.training
     if plan is None and training_steps is not None:
         raise InputError(
-            f"agent {agent.name!r} learns while it is judged: training steps belong to agents "
-            "that train before, such as prescient-a2c"
+            f"agent {agent.name!r} learns while it is evaluated: --training-steps is for agents "
+            "that train first, such as prescient-a2c"
         )
     if plan is None:
         return None
     if env.advance == "own" and not (is_host(env) and open_anywhere_of(env)):
         raise InputError(
-            f"environment {env_name!r} makes its own context: {agent.name!r} needs a trace, "
-            "to start anywhere on it"
+            f"environment {env_name!r} makes its own context: {agent.name!r} trains "
+            "from random rows of a trace; choose another agent or environment"
         )
     known = configs.traced_fields(agent.Config)
     for field in plan.halve:
@@ -261,11 +263,12 @@ def find_context(
     steps = None if steps is None else max(1, int(steps * fraction))
     if scale is not None:
         scale = plain_values.number("scale", scale, -MAX_SCALE, MAX_SCALE)
-    by_step, no_steps = env.advance == "step", InputError("give the number of steps to run")
+    by_step = env.advance == "step"
+    no_steps = InputError("give the number of steps to run (--steps)")
     if env.advance == "own":
         if trace is not None:
             raise InputError(
-                f"environment {env_name!r} takes no trace, got {trace!r}: leave it out"
+                f"environment {env_name!r} takes no trace: leave out --trace {trace!r}"
             )
         if steps is None:
             raise no_steps
@@ -273,7 +276,7 @@ def find_context(
     if trace is None:
         if usual.trace is None:
             raise InputError(
-                f"environment {env_name!r} is driven by a trace: name one, e.g. --trace 3"
+                f"environment {env_name!r} is driven by a trace: choose one, such as --trace 3"
             )
         trace = TraceRef.parse(usual.trace)
         steps = int(usual.first_steps * fraction) or None if steps is None else steps

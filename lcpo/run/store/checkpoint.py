@@ -45,7 +45,7 @@ class Checkpoint(NamedTuple):
     update: int
     state: Tree  # on disk: without the rows of replays
     record: Record
-    """Of the phase."""
+    """The record of the phase."""
     seconds: float
     rows: Sequence[list[Segment]] = ()  # files with those rows, replay by replay
     written: Mapping[str, str] = {}
@@ -117,7 +117,8 @@ def keep(run: RunFiles) -> None:
 
 
 def take_up(run: RunFiles) -> None:
-    """Resume from the kept checkpoint. A kill at any moment leaves one of the two, and no end."""
+    """Resume from the kept checkpoint. A kill at any moment leaves one of the two, and no
+    manifest."""
     run.manifest.unlink(missing_ok=True)
     if run.kept.manifest.exists() and not run.checkpoint.manifest.exists():
         drop(run)
@@ -168,7 +169,7 @@ def _manifest(files: CheckpointFiles) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _deletable(files: CheckpointFiles) -> Iterator[None]:
-    """Add to errors of an unusable checkpoint how to go on without it."""
+    """Add to errors of an unusable checkpoint how to continue without it."""
     try:
         yield
     except InputError as error:
@@ -186,7 +187,7 @@ def drop(run: RunFiles, kept: bool = False) -> None:
 
 
 def _own_files(files: CheckpointFiles) -> list[Path]:
-    """What checkpoints have left in a folder; anything else in it belongs to others."""
+    """Files of checkpoints in a folder; anything else in it belongs to the user."""
     found = files.folder.iterdir() if files.folder.is_dir() else ()
     return [path for path in found if _OWN.fullmatch(path.name)]
 
@@ -236,7 +237,9 @@ def unflatten(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
     expected = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
     if expected.keys() != arrays.keys():
         odd = sorted(expected.keys() ^ arrays.keys())
-        raise InputError(f"the saved state has other parts than this agent's: {', '.join(odd[:4])}")
+        raise InputError(
+            f"the saved state does not match this agent's, which differs in {', '.join(odd[:4])}"
+        )
     for name, leaf in expected.items():
         found = arrays[name]
         if found.shape != leaf.shape or found.dtype != leaf.dtype:

@@ -27,7 +27,7 @@ from lcpo.errors import InputError
 
 _CHECKPOINT, _KEPT, _MANIFEST = "checkpoint", "state", "manifest.json"
 RECORD, TRAINING = "record.npz", "training.npz"
-"""Records of the phase that is judged, and of the training before it."""
+"""Records of the phase that is evaluated, and of the training before it."""
 
 
 def _named(name: str) -> Callable[[Path], Path]:
@@ -111,7 +111,9 @@ def check_links(out: Path, *paths: Path) -> None:
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
             raise InputError(f"{path} is a broken link: remove it") from error
         if not inside:
-            raise InputError(f"{path} is a link that leads out of {out}: refused")
+            raise InputError(
+                f"{path} is a link that leads out of {out}: remove it, or give another folder"
+            )
 
 
 def ended_runs(out: Path) -> Iterator[RunFiles]:

@@ -38,7 +38,7 @@ except ImportError:  # no POSIX
 ORPHANS_SECONDS = 10.0
 """How long the workers of a killed driver may take to notice."""
 VANISHED_SECONDS = 0.5
-"""How long a folder may vanish again and again while it is made."""
+"""How long to retry if a folder vanishes while it is created."""
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _held: dict[Path, int] = {}  # the descriptors of the folders that this process has locked
 
@@ -71,7 +71,7 @@ def descriptor_of(out: Path) -> int | None:
 
 
 def inherit(out: Path, descriptor: int) -> None:
-    """In a worker: take over a lock that the driver holds, and keep it from child processes."""
+    """In a worker: take over the driver's lock, and keep it from child processes."""
     os.set_inheritable(descriptor, False)
     _held[out.absolute()] = descriptor
 
@@ -105,8 +105,8 @@ def _acquire(out: Path, made: list[Path], tell: Callable[[str], None], shared: b
             if error.errno not in NO_LOCKS:
                 raise cannot_write(path, error) from error
             tell(
-                f"{out} cannot be locked ({error.strerror}): make sure that no other process "
-                "works in it"
+                f"{out} cannot be locked ({error.strerror}): make sure that no other process uses "
+                "it"
             )
             return None
         os.close(descriptor)  # its holder has gone, or is going: try again
@@ -143,7 +143,7 @@ def is_at(descriptor: int, path: Path) -> bool:
 
 
 class Holder(NamedTuple):
-    """Who holds the lock, as the file says, which anybody may have written."""
+    """Who holds the lock according to the file, which anybody may have written."""
 
     pid: int
     host: str

@@ -1,4 +1,4 @@
-"""What a command may write to: one rule for all of them, checked before anything is written.
+"""What a command may write to: one rule for all commands, checked before anything is written.
 
 A command writes to a new path, or to a file or folder that it wrote before and can recognize: a
 page or picture by the mark in it, an exported table by its columns, the files of a report by their
@@ -37,8 +37,7 @@ def check_file(path: Path, by: str, is_ours: IsOurs) -> None:
         raise InputError(f"{path} is a {found}: give the name of a new file")
     if not ours:
         raise InputError(
-            f"{path} exists, and nothing in it says that {by} wrote it: give another name, "
-            "or move the file away"
+            f"{path} exists and was not written by {by}: give another name, or move the file away"
         )
 
 
@@ -57,8 +56,7 @@ def check_own_folder(
         is_empty = all(is_unfinished(path) or is_lock(out, path) for path in found)
         if not is_empty and not is_ours(out):
             raise InputError(
-                f"{out} is not empty, and nothing in it says that {by} wrote it: give a new "
-                "folder, or an empty one"
+                f"{out} is not empty and was not written by {by}: give a new or an empty folder"
             )
         if runs is not None:
             check_entries(out, runs)
@@ -106,7 +104,7 @@ def check_entries(out: Path, names: Iterable[str]) -> None:
         is_ours = is_lock(out, path) if path in locks else _is_archive(path)
         if not is_ours:
             raise InputError(
-                f"{path} is not what lcpo writes there: move it away, or give another folder"
+                f"{path} was not written by lcpo: move it away, or give another folder"
             )
 
 

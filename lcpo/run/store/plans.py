@@ -1,4 +1,4 @@
-"""The plan of an output folder: the jobs that are to be run into it."""
+"""The plan of an output folder: the jobs to run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Plan(NamedTuple):
     keep_state: bool = False
     """Whether the last checkpoint of each run stays when it has finished: it can be extended."""
     digest: str = ""
-    """Of the whole document: a worker that was given it runs this plan, and no other."""
+    """Digest of the whole document: a worker that was given it runs only this plan."""
 
 
 def save_plan(out: Path, jobs: Sequence[Job], keep_state: bool = False) -> None:
@@ -41,12 +41,15 @@ def load_plan(file: Path, digest: str | None = None) -> Plan:
     found_digest = digest_of_json(planned)
     if digest not in (None, found_digest):
         raise InputError(
-            f"{file} has changed since this worker was started for it: repeat the command that "
-            "planned its runs, with --resume"
+            f"{file} has changed since this worker was started: repeat the command that planned "
+            "its runs, with --resume"
         )
     folder = file.parent / planned["out"]
     if not folder.resolve().is_relative_to(file.parent.resolve()):
-        raise InputError(f"{file} writes to {planned['out']!r}, outside its own folder: refused")
+        raise InputError(
+            f"{file} writes to {planned['out']!r}, outside its own folder: use the plan that lcpo "
+            "wrote"
+        )
     jobs = [Job.from_json(job, str(file)) for job in planned["jobs"]]
     names = [job.name for job in jobs]
     if len(set(names)) < len(names):
@@ -61,7 +64,7 @@ class Numbered(NamedTuple):
     shares: list[dict[str, int]]
     """Names of the jobs, and their numbers in the plan."""
     digest: str
-    """Of the plan."""
+    """Digest of the plan."""
 
 
 def numbered(shares: Sequence[Sequence[Job]], out: Path) -> Numbered:
@@ -73,7 +76,10 @@ def numbered(shares: Sequence[Sequence[Job]], out: Path) -> Numbered:
         planned = plan.jobs[places[job.name]] if job.name in places else None
         as_stored = json.loads(json.dumps(job.to_json()))  # with lists in place of tuples
         if planned is None or planned.to_json() != as_stored:
-            raise InputError(f"{file} was replaced while {job.name} was about to start: refused")
+            raise InputError(
+                f"{file} was replaced while {job.name} was about to start: repeat the command with "
+                "--resume"
+            )
     found = [{job.name: places[job.name] for job in share} for share in shares]
     return Numbered(found, plan.digest)
 

@@ -1,4 +1,4 @@
-"""A trained policy in one file, with all that acting needs: no environment, no manifest."""
+"""A trained policy in one file, with everything needed to act: no environment, no manifest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class About(NamedTuple):
 
 
 def agent_of(about: About) -> AnyAgent:
-    """The agent that the policy is of."""
+    """The policy's agent."""
     own = about.advance == "own"
     return normalise(find_agent(about.agent), read_rule(about.normalise), own)
 

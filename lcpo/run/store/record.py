@@ -12,9 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 MAX_ROWS = 4000
-"""During a run, and of finished runs whose reports need the time of events."""
+"""Most rows during a run, and of finished runs whose reports need the times of events."""
 KEPT_ROWS = 400
-"""Of other finished runs: a hundred of them fit into 20 MB, with their policies."""
+"""Most rows of other finished runs: a hundred of them fit into 20 MB, with their policies."""
 SUMS = ("episodes", "episode_return_sum", "episode_length_sum")
 TOTAL = "total_"
 """Metrics with this prefix are summed, too: `Spec.readings`."""
@@ -79,7 +79,8 @@ def join(parts: list[Record]) -> Record:
 
 
 def shorten(record: Record) -> Record:
-    """The same in at most `KEPT_ROWS` rows, each of equally many; the last one may be shorter."""
+    """The same in at most `KEPT_ROWS` rows, each of equally many updates; the last may be
+    shorter."""
     count = len(record["step"])
     cuts = np.arange(0, count, -(-count // KEPT_ROWS))
     rows: Record = {"step": record["step"][np.append(cuts[1:], count) - 1]}

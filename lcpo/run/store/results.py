@@ -1,4 +1,4 @@
-"""How a run ended: what it leaves on disk with its provenance, and how that is read back."""
+"""How a run ended: its results on disk with their provenance, and how to read them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Result(NamedTuple):
     status: str
     """"finished" or "failed"."""
     failure: dict[str, Any] | None
-    """Of a failed run: the `quantity` that was not finite, its `value`, the `step` and `phase`."""
+    """Why a run failed: the `quantity` that was not finite, its `value`, the `step` and `phase`."""
     record: Record
     seconds: float
     provenance: dict[str, Any]
@@ -104,7 +104,10 @@ def load_results(out: str | Path, jobs: Sequence[Job] | None = None) -> list[Res
         results = [load_result(run.folder) for run in layout.ended_runs(out)]
         for result in results:
             if result.job.name != result.folder.name:
-                raise InputError(f"{result.folder} holds the run {result.job.name}: it was moved")
+                raise InputError(
+                    f"{result.folder} holds the run {result.job.name}: the folder was renamed; "
+                    "restore its name"
+                )
     else:
         runs = [(layout.run_files(out, job.name), job) for job in jobs]
         results = [load_result(run.folder, job) for run, job in runs if load_outcome(run, job)]
@@ -116,7 +119,7 @@ def load_result(folder: Path, job: Job | None = None) -> Result:
     files = RunFiles(folder)
     found = load_outcome(files, job)
     if found is None:
-        raise InputError(f"{folder} holds no run that has ended")
+        raise InputError(f"{folder} holds no finished run: give the folder of a run that has ended")
     rest = {name: found[name] for name in ("seconds", "provenance", "environment", "files")}
     record = _arrays(files.record, found["files"])
     return Result(

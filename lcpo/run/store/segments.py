@@ -29,7 +29,7 @@ class Segment(NamedTuple):
     first: int
     last: int
     digest: str
-    """Of its file: see `CheckpointFiles.segment`."""
+    """Name of its file: see `CheckpointFiles.segment`."""
 
 
 def replays(state: Tree, many: bool) -> list[Replay]:

@@ -36,7 +36,7 @@ def get(
 ) -> Workload:
     """The workload called `name`.
 
-    `shorten`: a pass takes so many times less time, at the same rates and sizes. `rate` (jobs per
+    `shorten`: how many times shorter a pass is, at the same rates and sizes. `rate` (jobs per
     second) and `size` (ms): the means of a pass; `cv`: standard deviation of the sizes over their
     mean, where jobs are drawn. None leaves them as they are.
     """
@@ -55,7 +55,7 @@ def _load(name: Any, cv: float | None) -> Workload:
         raise InputError(unknown("workload", text, WORKLOADS) + " (or a .csv, .npy or .npz file)")
     if cv is not None:
         raise InputError(
-            f"workload {text}: cv = {cv:g}, but a file has its own sizes: leave it out; it is for "
+            f"workload {text}: cv = {cv:g}, but a file has its own sizes: leave cv out; it is for "
             f"{', '.join(WORKLOADS)}"
         )
     path = trace_files.find(text, (".csv", ".npy", ".npz"), "workload")

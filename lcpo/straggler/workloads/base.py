@@ -1,8 +1,8 @@
-"""What a workload is to a simulator, and the one whose jobs are given.
+"""The interface of a workload to a simulator, and workloads from a list of jobs.
 
 A job has a size (how long a server works on it) and a gap (how long after it the next one
 arrives), both in milliseconds. Job 0 arrives at time 0. After the last job of a pass the workload
-starts over, for ever.
+starts over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHARES, SCALES, FACTORS = (1e-9, 1.0), (1e-9, 1e9), (1.0, 1e6)
 
 
 class Means(NamedTuple):
-    """Of some jobs, in milliseconds."""
+    """Means of some jobs, in milliseconds."""
 
     size: float
     gap: float
@@ -61,7 +61,7 @@ class Workload(Protocol):
 
     @property
     def length(self) -> float:
-        """Of a pass, in milliseconds."""
+        """Length of a pass, in milliseconds."""
         ...
 
     def jobs(self, first: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -69,15 +69,15 @@ class Workload(Protocol):
         ...
 
     def num_jobs(self, seed: int) -> int:
-        """In every pass."""
+        """Number of jobs in every pass."""
         ...
 
     def means(self, share: float = 1.0) -> Means:
-        """Of the first `share` of a pass, counted in jobs, and of all seeds."""
+        """Means over the first `share` of the jobs of a pass, and over all seeds."""
         ...
 
     def profile(self) -> Profile:
-        """Rate and mean size over a pass, of all seeds."""
+        """Rate and mean size over a pass, for all seeds."""
         ...
 
     def scale(self, rate: float = 1.0, size: float = 1.0) -> Self:
@@ -138,14 +138,14 @@ class Given:
             raise InputError(
                 f"workload {self.name!r} lasts {self.length / MINUTE:.1f} minutes: shortened "
                 f"{factor:g} times it would have {num_pieces} pieces of a minute, needs "
-                f"{FEWEST_PIECES}: shorten it by less"
+                f"{FEWEST_PIECES}: use a smaller factor"
             )
         piece = (arrivals // stretch).astype(np.int64)
         kept = (arrivals - piece * stretch < PIECE) & (piece < num_pieces)
         if not kept.any():
             raise InputError(
-                f"workload {self.name!r}: shortened {factor:g} times it has no jobs left: "
-                "shorten it by less"
+                f"workload {self.name!r}: shortened {factor:g} times it has no jobs left: use a "
+                "smaller factor"
             )
         clock = (arrivals - piece * (stretch - PIECE))[kept]
         ends = np.append(clock[1:], num_pieces * PIECE + clock[0])

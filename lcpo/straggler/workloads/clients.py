@@ -1,6 +1,6 @@
-"""A workload of many clients, each with bursts and sizes of its own (ServeGen).
+"""A workload of many clients, each with its own bursts and sizes (ServeGen).
 
-What is known of a client: how many requests it sent in each window, the shape of the gaps between
+The data of a client: how many requests it sent in each window, the shape of the gaps between
 them, and a histogram of sizes for each longer period. A row is a client in a window.
 """
 
@@ -68,14 +68,15 @@ class Clients(Drawn):
         return np.searchsorted(self.rows.window, np.arange(len(self.expected.jobs) + 1))
 
     def counts(self, rng: Rng) -> np.ndarray:
-        """Of each row: what is expected, rounded up or down at random, so that the mean is kept."""
+        """Jobs of each row: the expected number, rounded up or down at random to keep the mean."""
         return np.floor(self.rows.jobs + rng.random(len(self.rows.jobs))).astype(np.int64)
 
     def draw(self, rng: Rng, cells: slice, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All clients of a window.
 
         A client's gaps are stretched to fill the window, which keeps its number of jobs and its
-        bursts, and are then turned by a random phase: else every client would end on the edge.
+        bursts, and are then rotated by a random phase: otherwise every client would end on the
+        edge.
         """
         times, sizes = [np.empty(0)], [np.empty(0)]
         for row, count in zip(range(cells.start, cells.stop), counts, strict=True):

@@ -34,7 +34,8 @@ _COUNTS, _JOBS = 0, 1  # streams of a seed
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Drawn(abc.ABC):
-    """What all drawn workloads share. A kind says how many jobs there are, and draws a block.
+    """What all drawn workloads share. Subclasses determine how many jobs there are, and draw a
+    block.
 
     Its jobs are counted in cells, which are in order of time: a block is a range of them.
     """
@@ -47,7 +48,7 @@ class Drawn(abc.ABC):
         if not total >= base.FEWEST_JOBS:
             raise InputError(
                 f"workload {self.name!r} has about {total:.3g} jobs in a pass, needs "
-                f"{base.FEWEST_JOBS}: shorten it by less, or give it a higher rate"
+                f"{base.FEWEST_JOBS}: use a smaller factor, or a higher rate"
             )
 
     @property
@@ -79,7 +80,7 @@ class Drawn(abc.ABC):
         return self.expected
 
     def means(self, share: float = 1.0) -> Means:
-        """Of the first windows in which `share` of the jobs of a pass are expected."""
+        """Means over the first windows, in which `share` of the jobs of a pass are expected."""
         share = number("share", share, *base.SHARES)
         window, jobs, size = self.expected
         total = np.cumsum(jobs)
@@ -148,19 +149,20 @@ def _index(workload: Drawn, seed: int) -> _Index:
     total = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     if total[-1] == 0:
         raise InputError(
-            f"workload {workload.name!r}, seed {seed}: no job was drawn: give it a higher rate"
+            f"workload {workload.name!r}, seed {seed}: no job was drawn: use a higher rate"
         )
     return _Index(counts, cells, total[cells])
 
 
 def _block_of(starts: np.ndarray, place: int) -> int:
-    """Of the blocks that begin with this job, the last: the others are empty."""
+    """The last of the blocks that begin with this job: the others are empty."""
     return int(np.searchsorted(starts, place, side="right")) - 1
 
 
 @functools.lru_cache(maxsize=KEPT)
 def _draw(workload: Drawn, seed: int, turn: int, block: int) -> tuple[np.ndarray, np.ndarray]:
-    """Arrivals and sizes of a block in pass `turn`. Kept: who asks for few comes again soon."""
+    """Arrivals and sizes of a block in pass `turn`. Cached: callers that ask for few jobs soon ask
+    again."""
     counts, edges, _ = _index(workload, seed)
     cells = slice(int(edges[block]), int(edges[block + 1]))
     return workload.draw(_stream(seed, _JOBS, turn, block), cells, counts[cells])

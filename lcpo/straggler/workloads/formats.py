@@ -1,7 +1,7 @@
 """Workloads from files: a user's own jobs, ServeGen, the Azure LLM trace of 2023, WorldCup98.
 
 Public data are not part of this library: docs/workloads.md says which arrays a file needs. Tokens
-stand in for the time that a request takes: 1 token is 1 ms, which `scale` changes.
+represent the duration of a request: 1 token is 1 ms, which `scale` changes.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ AZURE = ("arrival_s", "generated_tokens")
 WORLD_CUP = ("count", "bin_s")
 SERVEGEN = ("client", "t_start_s", "n_requests", "family", "shape", "n_windows", "window_s")
 TOKENS = ("client", "t_start_s", "ptr", "token", "count", "period_s", "clients_without_file")
-POOLED = -1  # the client of histograms for those that have none of their own
+POOLED = -1  # the client of histograms for clients without their own
 WORLD_CUP_SIZE, WORLD_CUP_CV = 28.0, 2.0
-"""Of the sizes where none are given: mean in ms, and coefficient of variation. The logs have no
+"""Sizes if none are given: mean in ms, and coefficient of variation. The logs have no
 times of service."""
 
 
@@ -47,8 +47,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
             return read_archive(file, MOST_UNPACKED)
     except Exception as error:  # of a parser of unknown bytes
         raise InputError(
-            f"workload file {path} is not a plain .npz archive of arrays ({message(error)}): write "
-            "it with np.savez"
+            f"workload file {path} is not an .npz archive of plain arrays ({message(error)}): "
+            "write it with np.savez"
         ) from error
 
 
@@ -75,7 +75,7 @@ def jobs_of(columns: Mapping[str, np.ndarray], path: Path) -> Given:
     if len(size) != len(time):
         raise InputError(
             f"workload file {path}: {len(size):,} sizes but {len(time):,} entries of {kind!r}: "
-            "every job needs both"
+            "give both for every job"
         )
     if len(size) < 2:
         raise InputError(f"workload file {path} has {len(size)} jobs: needs at least 2")
@@ -83,7 +83,7 @@ def jobs_of(columns: Mapping[str, np.ndarray], path: Path) -> Given:
     gap = gaps_of(time, str(path)) if kind == TIME else time
     need(gap >= 0, gap, GAP, path, "no gap may be below 0")
     if not gap.sum() > 0:
-        raise InputError(f"workload file {path}: all gaps are 0: the jobs need some time between")
+        raise InputError(f"workload file {path}: all gaps are 0: needs at least one gap above 0")
     return Given(str(path), size, gap)
 
 
@@ -144,7 +144,7 @@ def azure(path: Path) -> Given:
     if len(times) != len(tokens) or len(times) < 2:
         raise InputError(
             f"workload file {path}: {len(times):,} arrivals, {len(tokens):,} token counts: needs "
-            "as many of both, and at least 2"
+            "the same number of both, and at least 2"
         )
     _above(tokens, 1, "generated_tokens", path)
     return Given(str(path), tokens, gaps_of(times * SECOND, str(path)))

@@ -1,7 +1,7 @@
 """Twins of the paper's two workloads, which are private: their published figure, digitised.
 
 The rate and the mean size follow the figure (docs/workloads.md says how well it could be read).
-What the figure does not tell is chosen: arrivals are independent, the rate fluctuates, and sizes
+The figure leaves open what we chose: arrivals are independent, the rate fluctuates, and sizes
 are lognormal. Rate and mean size over time are the same for all seeds; a seed draws the jobs.
 """
 
@@ -24,7 +24,7 @@ more, if sizes are independent."""
 
 
 class Event(NamedTuple):
-    """What the pen of the figure blurs: put in by hand."""
+    """Events that the figure's line width blurs, added by hand."""
 
     begin: float  # hours
     end: float

@@ -1,1 +1,1 @@
-"""What to do next: settings for a problem, faults of an environment."""
+"""Advice: settings for a problem, faults of an environment, warnings about runs."""

@@ -1,8 +1,8 @@
-"""What is odd about runs beside what they returned: printed before them, or below their table.
+"""Warnings about runs, printed before they start or below their table.
 
-LCPO's constraint may not fit the trace. With a sigma that is too large it never acts. One below the
-noise of the context within a rollout takes the present for the past, and anchors what should be
-learned.
+LCPO's constraint may not fit the trace. With too large a sigma it never acts. With a sigma below
+the noise of the context within a rollout, the present counts as the past, and the policy is
+anchored where it should learn.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ def _scale_findings(results: Sequence[Result]) -> list[str]:
 
 
 def _of_context(job: Job) -> list[str]:
-    """Of the rows of the trace, as the agent saw them.
+    """Scale of the rows of the trace, as the agent saw them.
 
-    There is one factor for all channels, so a small channel beside larger ones is not reported.
+    There is one factor for all channels, so a small channel next to larger ones is not reported.
     """
     if job.trace is None:
         return []

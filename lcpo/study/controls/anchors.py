@@ -32,7 +32,7 @@ CASES = [
 ]
 WORDS = {"lcpo": "OOD", "lcpo-uniform": "whole past", "trpo": "none"}
 LIMIT: dict[Key, float] = {key: next(iter(at.values())) for key, at in points_of(CASES).items()}
-"""Of each case, whichever field it is."""
+"""The KL limit of each case, whichever field holds it."""
 
 
 def summary(runs: Sequence[DrawnRun]) -> Table:

@@ -177,7 +177,7 @@ def _key(row: Mapping[str, Any]) -> Key:
 def read_seeds(paths: Sequence[Path], cases: Sequence[Case]) -> tuple[Table, dict[str, Any]]:
     """The runs of these cases in several seeds.csv, in the order of the cases; how they were made.
 
-    `made.json` beside each file says how its runs were made.
+    `made.json` in the folder of each file says how its runs were made.
     """
     found: list[dict[str, Any]] = []
     makers: list[dict[str, Any]] = []
@@ -189,7 +189,7 @@ def read_seeds(paths: Sequence[Path], cases: Sequence[Case]) -> tuple[Table, dic
             raise InputError(f"cannot read {path}: {error}") from error
         makers.append(read_made(path.parent))
         if not set(header) >= COLUMNS:
-            raise InputError(f"{path} is no seeds.csv of this study: its columns are {header}")
+            raise InputError(f"{path} is not a seeds.csv of this study: its columns are {header}")
         numbers = {name: kind for name, kind in NUMBERS.items() if name in header}
         for number, cells in enumerate(lines, start=2):
             try:

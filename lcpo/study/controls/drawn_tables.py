@@ -19,7 +19,7 @@ Returns = dict[str, dict[int, float]]
 
 
 def returns(runs: Sequence[DrawnRun], field: str) -> Returns:
-    """Of the finished runs."""
+    """Returns of the finished runs."""
     found: Returns = {}
     for run in runs:
         value = getattr(run, field)
@@ -109,7 +109,7 @@ def _shared(a: Returns, b: Returns) -> list[str]:
 
 
 def title(runs: Sequence[DrawnRun]) -> str:
-    """Of a table."""
+    """The title of a table."""
     envs, traces = (dict.fromkeys(getattr(run, name) for run in runs) for name in ("env", "trace"))
     drawn = any(run.kind != run.trace for run in runs)
     what = f"{len(traces)} drawn traces" if drawn else f"trace {', '.join(traces)}"

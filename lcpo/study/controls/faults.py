@@ -1,7 +1,7 @@
 """The effect of each fault of the published code: every agent without faults, with one, with all.
 
 Not in the paper. A fault of an option that is off has no effect, so it is tried with that option on
-(`NEEDS`), beside a run with the option and without the fault.
+(`NEEDS`), next to a run with the option and without the fault.
 """
 
 from __future__ import annotations

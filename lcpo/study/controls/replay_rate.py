@@ -1,6 +1,6 @@
 """DDQN and SAC with more than the paper's one gradient step per 200 interactions.
 
-Not in the paper. On-policy agents over the same interactions stand beside them.
+Not in the paper. On-policy agents with the same number of interactions are shown for comparison.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ ROWS = (
     ("whole", True, "whole run", "gain over the paper's LCPO"),
     ("after", True, "after warm-up", "gain over the paper's LCPO"),
 )
-"""Of the figure: what is shown, whether as a difference on the same traces, and its words."""
+"""Axes of the figure: what is shown, whether as a difference on the same traces, the label."""
 TICKS = (4, 8, 16, 32, 64)
 
 

@@ -1,1 +1,1 @@
-"""What runs show: statistics over seeds, memory, regret, the paper's numbers."""
+"""Measurements of runs: statistics over seeds, memory, regret, numbers of a task."""

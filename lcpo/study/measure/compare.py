@@ -163,7 +163,7 @@ def run_return(record: records.Record, warmup: int, endless: bool) -> float:
 
 
 def returns(results: Iterable[Result], after: int, endless: bool) -> dict[int, float]:
-    """Returns of the finished runs after so many steps, by seed."""
+    """Returns of the finished runs after this many steps, by seed."""
     return {r.job.seed: run_return(r.record, after, endless) for r in finished_runs(results)}
 
 

@@ -1,4 +1,4 @@
-"""Numbers of a task beside returns.
+"""Numbers of a task in addition to returns.
 
 An environment names them as `measures`, "package.module:name" of a sequence of `Measure`, which is
 imported for reports and not for training.
@@ -21,15 +21,15 @@ class Measure(NamedTuple):
     """A number of a finished run, from its record."""
 
     name: str
-    """In the files for programs."""
+    """Name in JSON and CSV files."""
     title: str
-    """Of its column."""
+    """Name of its column."""
     of: Callable[[Record, int], float]
     """of(record, after_step), without the warm-up."""
     reading: str
     """The one of `Spec.readings` that it needs; runs without it have no number."""
     key: str
-    """In seeds.csv."""
+    """Column in seeds.csv."""
     factor: float = 1.0
     """100: tables show a share as a percentage."""
     about: str = ""

@@ -1,4 +1,4 @@
-"""What not knowing the future cost: the rewards of a prescient run, less those of another."""
+"""Regret: the rewards of a prescient run minus those of another run."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from lcpo.study.paper.normalised import table_and_figure
 
 
 def share(variant: str, divisor: int) -> Case:
-    """A reservoir for one sample in so many of a trace."""
+    """A reservoir for one in this many samples of a trace."""
 
     def size(trace: str) -> dict[str, int]:
         return {"buffer_size": max(1, TraceRef.parse(trace).shape()[0] // divisor)}
@@ -38,7 +38,7 @@ class BufferOptions(ColumnOptions):
 
 
 study = column_study(
-    "Table 'gym_buffer_all' and Figure 4: LCPO by the size of its reservoir, beside the paper's",
+    "Table 'gym_buffer_all' and Figure 4: LCPO by the size of its reservoir, next to the paper's",
     BufferOptions,
     lambda options: choose(CASES, options.agents),
     paper="gym-buffer",

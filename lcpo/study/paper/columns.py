@@ -1,7 +1,7 @@
-"""Studies of lifelong returns beside a table of the paper, declared by their cases and fields.
+"""Studies of lifelong returns next to a table of the paper, declared by their cases and fields.
 
 Every case is run in every environment with every trace. Its runs there are a line of our table,
-beside the paper's number. Fields are the columns of the table.
+next to the paper's number. Fields are the columns of the table.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Line(NamedTuple):
         return printed(table, self.job.agent, self.part.env, self.part.trace, self.job.kind)
 
     def returns(self, after: int) -> dict[int, float]:
-        """By seed, after so many steps."""
+        """Returns by seed, after this many steps."""
         return compare.returns(self.runs, after, self.part.comparison.endless)
 
 
@@ -122,7 +122,7 @@ PENDULUM_TITLE = "pendulum, {steps} steps, {setting}; {intervals}"
 Field = tuple[Column, Callable[[Line], Cell]]
 """A column, whose name may have placeholders of `Found.words`, and its cells."""
 Numbers = Callable[[Summary, Result], Mapping[str, float | None]]
-"""Of a finished run."""
+"""Numbers of a finished run."""
 
 
 PAPER = Column("paper", about="what the paper prints")
@@ -181,7 +181,7 @@ def column_study(
     """A study of these cases, planned by `plan_cases`; `more` makes further tables and figures.
 
     `where`: environments and traces; default: those of the options. `fields`: the columns of the
-    table; default: returns beside the paper's, and below them the paper's best ones. Title and
+    table; default: returns next to the paper's, and below them the paper's best ones. Title and
     notes may have placeholders of `Found.words`. `numbers`: of a run, for seeds.csv.
     """
 

@@ -23,7 +23,7 @@ from lcpo.study.report.paper_numbers import printed
 from lcpo.study.study import Options, Setting
 
 FROM, UNTIL = 0.8, 0.9
-"""The part of a run that counts."""
+"""The part of a run that is evaluated, as shares of its steps."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ def late_return(result: Result) -> float:
 
 
 def late_returns(line: Line) -> list[float]:
-    """Of every finished seed; NaN without any."""
+    """Returns of the finished seeds; NaN without any."""
     return [late_return(run) for run in line.finished] or [stats.NAN]
 
 
@@ -58,7 +58,7 @@ def paper_column(name: str, variant: str, about: str) -> Field:
 
 
 study = column_study(
-    "Table 'pend_original': baselines on Pendulum-v1 with 15 torques, beside the paper's",
+    "Table 'pend_original': baselines on Pendulum-v1 with 15 torques, next to the paper's",
     DiscretisationOptions,
     lambda options: [Case(options.agents)],
     where=lambda options: (["pendulum-v1"], [None]),

@@ -1,6 +1,6 @@
 """The paper's search for online EWC's hyper-parameters on the windy Pendulum.
 
-All combinations of the penalty's strength alpha and averaging weight beta, beside LCPO and SAC
+All combinations of the penalty's strength alpha and averaging weight beta, next to LCPO and SAC
 (alpha = 0). The paper labels beta by 1/beta in interactions, of which a gradient step takes 200.
 Both fields are traced, so that all combinations are one program.
 """
@@ -38,7 +38,7 @@ class EwcOptions(PendulumOptions):
 
 
 def cases(options: EwcOptions) -> list[Case]:
-    """The agents beside, and every combination."""
+    """The other agents, and every combination."""
     sweep = {
         ALPHA: listed_numbers("alphas", options.alphas),
         BETA: listed_numbers("betas", options.betas),
@@ -106,7 +106,7 @@ def draw(found: Found) -> tuple[dict[str, Any], dict[str, figures.Picture]]:
 
 
 study = column_study(
-    "Table 'ewc_return': online EWC by hyper-parameters, beside LCPO and the paper's",
+    "Table 'ewc_return': online EWC by hyper-parameters, next to LCPO and the paper's",
     EwcOptions,
     cases,
     fields=[

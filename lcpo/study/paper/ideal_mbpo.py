@@ -1,6 +1,6 @@
 """The paper's table of ideal MBPO: does MBPO fail because of its learned model?
 
-MBPO, MBPO with the true dynamics, LCPO and A2C on the windy Pendulum, beside the paper's numbers.
+MBPO, MBPO with the true dynamics, LCPO and A2C on the windy Pendulum, next to the paper's numbers.
 For both MBPOs also the error of the learned model, and the age of the states that SAC learns from.
 """
 

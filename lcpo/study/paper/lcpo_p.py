@@ -1,6 +1,6 @@
 """The paper's table of LCPO-P: a penalty on the anchors instead of a constraint, on the Pendulum.
 
-Beside LCPO, and the baselines that were the paper's best ones.
+Compared with LCPO and the paper's best baselines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class VariantOptions(PendulumOptions):
 
 
 study = column_study(
-    "Table 'windypend_lcpo_vars': LCPO-P on the Pendulum, beside the paper's",
+    "Table 'windypend_lcpo_vars': LCPO-P on the Pendulum, next to the paper's",
     VariantOptions,
     lambda options: agent_cases(options.agents),
     paper="lcpo-variants",

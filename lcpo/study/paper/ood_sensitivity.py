@@ -29,7 +29,7 @@ class SensitivityOptions(ColumnOptions):
 
 
 study = column_study(
-    "Table 'gym_sigma_all' and Figure 3b: LCPO by its OOD threshold, beside the paper's",
+    "Table 'gym_sigma_all' and Figure 3b: LCPO by its OOD threshold, next to the paper's",
     SensitivityOptions,
     lambda options: choose(CASES, options.agents),
     paper="gym-sigma",

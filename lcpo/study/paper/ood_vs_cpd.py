@@ -1,4 +1,4 @@
-"""The paper's Figure 2: change-point detection beside out-of-distribution detection.
+"""The paper's Figure 2: change-point detection and out-of-distribution detection side by side.
 
 A context that drifts smoothly has no change points. A detector finds some anyway, and how many
 depends on its sensitivity. Whether two contexts are more than 1 apart has a clear answer.
@@ -36,7 +36,7 @@ SIGMAS = (3.1, 3.0)
 PAPER = {3.0: 34}
 """Change points that the paper counts; it gives no number for the other."""
 RADIUS = 1.0
-"""Two contexts differ where they are further apart."""
+"""Two contexts differ if they are further apart than this."""
 POINTS = 2000
 """Places along the trace, evenly spaced, that are compared with those before them."""
 

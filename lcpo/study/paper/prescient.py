@@ -32,7 +32,7 @@ BEST = (
 
 
 def tables(found: Found) -> dict[str, Table]:
-    """What the prescient agents learned, and the regret of the others, where there are any."""
+    """What the prescient agents learned, and the regret of the others, if any."""
     before = [r for r in found.results if find_agent(r.job.agent).training is not None]
     shown = {"prescient": summary(before, found.paper)} if before else {}
     regret = regret_table(found)
@@ -53,7 +53,7 @@ def best_seed(line: Line) -> tuple[int | None, float]:
 
 
 def summary(results: Sequence[Result], paper: str) -> Table:
-    """The agents, and the best of them, by environment and trace, beside the paper's numbers."""
+    """The agents, and the best of them, by environment and trace, next to the paper's numbers."""
 
     def best(line: Line) -> Cell:
         seed, value = best_seed(line)
@@ -132,7 +132,7 @@ def regret_table(found: Found) -> Table | None:
 
 
 def _regret(run: Result, best: Line, after: int) -> float:
-    """Per step of a run, after so many steps."""
+    """Reward per step of a run, after this many steps."""
     step, others = run.record["step"], best.finished
     found = np.mean([cumulative_regret(run.record, other.record) for other in others], axis=0)
     early = np.interp(after, step, found) if after else 0.0

@@ -1,8 +1,8 @@
-"""The paper's table of training times per interaction, beside this machine's.
+"""The paper's table of training times per interaction, next to this machine's.
 
 The paper's caption says microseconds; only as milliseconds do its numbers fit the hours that it
-gives for all experiments, and they stand here so. They are means over its five windy environments;
-ours are of the Pendulum, one core, with LCPO's constraint active.
+gives for all experiments, so they are shown as milliseconds here. They are means over its five
+windy environments; ours are of the Pendulum, one core, with LCPO's constraint active.
 """
 
 from __future__ import annotations
@@ -84,5 +84,5 @@ def summary(measured: dict[str, float]) -> Table:
     )
 
 
-HELP = "Table 'windy_time': time per interaction on this machine, beside the paper's"
+HELP = "Table 'windy_time': time per interaction on this machine, next to the paper's"
 study = Study(HELP, RuntimeOptions, plan_runs, report)

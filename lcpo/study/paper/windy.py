@@ -1,6 +1,6 @@
 """The paper's main table and Figure 3a: every agent in every windy environment with every trace.
 
-Lifelong returns of 12 online agents and of 4 trained on the whole trace beforehand, beside the
+Lifelong returns of 12 online agents and of 4 trained on the whole trace beforehand, next to the
 paper's 320 numbers. `--agents`, `--envs` and `--traces` select parts, or agents that it lacks.
 """
 
@@ -26,7 +26,7 @@ SLOW = ("mbpo", "ideal-mbpo", "mbcd", "lcpo-p", *prescient.AGENTS)
 
 
 class Extent(NamedTuple):
-    """Of the study, or a part of it: names, separated by commas."""
+    """Environments, traces and agents of the study, or some of them, separated by commas."""
 
     agents: str
     envs: str
@@ -38,7 +38,7 @@ SMOKE = WHOLE._replace(envs="pendulum", traces="3,4")
 
 
 def chosen(options: Options) -> Extent:
-    """The options, or the paper's extent; less of it in a smoke test.
+    """The options, or the paper's full extent; a part of it in a smoke test.
 
     Compiling a program for each agent, environment and length would take most of its time.
     """
@@ -48,7 +48,7 @@ def chosen(options: Options) -> Extent:
 
 
 def left_out(options: Options) -> str:
-    """What of the paper's table is not run, and how to run it."""
+    """What part of the paper's table is left out, and how to run it."""
     parts = []
     for flag, here, all in zip(Extent._fields, chosen(options), WHOLE, strict=True):
         missing = [name for name in all.split(",") if name not in here.split(",")]
@@ -73,7 +73,7 @@ def numbers(comparison: Summary, result: Result) -> dict[str, float | None]:
 
 
 study = column_study(
-    "Table 'gym_all' and Figure 3a: every agent, environment and trace, beside the paper's",
+    "Table 'gym_all' and Figure 3a: every agent, environment and trace, next to the paper's",
     Options,
     lambda options: agent_cases(chosen(options).agents),
     where=lambda options: columns.named(dataclasses.replace(options, **chosen(options)._asdict())),

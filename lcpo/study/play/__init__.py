@@ -1,1 +1,1 @@
-"""Frozen policies: a table, a clip, a video."""
+"""Frozen policies: tables and videos."""

@@ -45,9 +45,9 @@ class Evaluation(NamedTuple):
         return self.table.to_text()
 
     def write(self, out: str | Path, command: str | None = None) -> list[Path]:
-        """Write the table in all formats, and every number; the paths.
+        """Write the table in all formats, and every number; returns the paths.
 
-        Into a folder that is new or empty, or that holds an evaluation already.
+        The folder must be new, empty, or hold an earlier evaluation.
         """
         check_out(values.path("out", out))
         rows = [
@@ -83,19 +83,19 @@ def evaluate(
     """Let the frozen policies of finished runs act.
 
     Args:
-      source: a run's own folder, or an output folder of several runs, which are all taken.
+      source: a run's own folder, or an output folder, of which all runs are evaluated.
       run: the name of one run of an output folder.
-      seeds: of the evaluation: how many (0, 1, ...), or which. Each policy is given all of them.
-      trace, scale, steps: default: what the runs had.
-      trust: import agents and environments that are not of this library.
-      report: called again and again, with the number of steps since the last time.
+      seeds: of the evaluation: how many (0, 1, ...), or which. All policies get the same seeds.
+      trace, scale, steps: default: those of the runs.
+      trust: import agents and environments that are not part of this library.
+      report: called repeatedly, with the number of steps since the last call.
     """
     results = find_runs(values.path("source", source), run)
     check_trust([result.job for result in results], values.flag("trust", trust), str(source))
     tasks = {(result.job.env, result.job.trace) for result in results}
     if len(tasks) > 1:
         names = ", ".join(sorted(f"{env} with trace {on}" for env, on in tasks))
-        raise InputError(f"{source} holds runs of several tasks ({names}): name one run")
+        raise InputError(f"{source} holds runs of several tasks ({names}): choose one run (--run)")
     found = check_seeds(seeds)
     steps = None if steps is None else values.whole("steps", steps)
     loaded = [(result, *frozen.load_agent(result)) for result in results]

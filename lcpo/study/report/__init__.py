@@ -1,1 +1,1 @@
-"""Results on paper: tables, figures, pages, files in and out."""
+"""Reports: tables, figures, pages, imports and exports."""

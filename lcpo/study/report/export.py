@@ -43,7 +43,7 @@ def export(out_folder: str | Path, file: str | Path, *, overwrite: bool = False)
     check_file(file, "lcpo export", _is_export)
     results = load_results(out_folder)
     if not any(result.record for result in results):
-        raise InputError(f"{out_folder} holds no run that has ended: nothing to export")
+        raise InputError(f"{out_folder} holds no finished run: nothing to export")
     names, rows = _differing_settings([r.job for r in results]), 0
     frames = []
     for result in results:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_POINTS = 2000
-"""Of a line that an SVG draws point by point; lines with more are rasterized."""
+"""Most points of a line that an SVG draws as a path; longer lines are rasterized."""
 
 
 def new_figure(width: float, height: float) -> Figure:

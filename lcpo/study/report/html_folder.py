@@ -87,7 +87,7 @@ def check(path: Path) -> None:
     """Raise InputError unless a folder holds results."""
     try:
         if not path.is_dir():
-            raise InputError(f"{path} is no folder: give the folder of a study or of runs")
+            raise InputError(f"{path} is not a folder: give the folder of a study or of runs")
         ours = (path / MADE, layout.plan_file(path), layout.runs_folder(path))
         if any(os.path.lexists(file) for file in ours):
             return
@@ -115,7 +115,7 @@ def _tables(path: Path) -> Tables:
             try:
                 found[file.stem] = earlier.read_csv(_text(path, file.name))
             except csv.Error as error:
-                raise InputError(f"{file} is damaged or no CSV file ({error})") from error
+                raise InputError(f"{file} is damaged or not a CSV file ({error})") from error
     return Tables(found, found.pop(Path(SEEDS).stem, None))
 
 
@@ -131,7 +131,7 @@ def _figures(path: Path) -> dict[str, str]:
                 continue
             content = _bytes(path, file.name)
             if mark not in content[:1000]:
-                raise InputError(f"{file} is damaged or no {suffix.upper()} file")
+                raise InputError(f"{file} is damaged or not {suffix.upper()}")
             found[file.stem] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
     return dict(sorted(found.items()))
 
@@ -154,7 +154,7 @@ def _text(path: Path, name: str) -> str:
     try:
         return _bytes(path, name).decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path / name} is damaged or no text: it is not UTF-8") from error
+        raise InputError(f"{path / name} is damaged: it is not UTF-8 text") from error
 
 
 def _bytes(path: Path, name: str) -> bytes:
@@ -170,7 +170,7 @@ def _file(path: Path, name: str) -> Path:
     file = path / name
     layout.check_links(path, file)
     if not file.is_file():
-        raise InputError(f"{file} is no regular file")
+        raise InputError(f"{file} is not a regular file")
     if file.stat().st_size > LARGEST:
         raise InputError(f"{file} is larger than {LARGEST:,} bytes: too much for a page")
     return file

@@ -1,4 +1,4 @@
-"""The tables of a page: those of the report, beside the paper's, and the runs behind them."""
+"""The tables of a page: those of the report, next to the paper's, and the runs behind them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class PageSetting(NamedTuple):
     """Runs that differ only in the seed."""
 
     job: Job
-    """Of the first run."""
+    """The job of the first run."""
     runs: list[PageRun]
 
 

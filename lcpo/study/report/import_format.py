@@ -50,7 +50,7 @@ class File(NamedTuple):
     """The lines above the table."""
     epoch: int
     steps: int | None
-    """Of a run; None: up to its last row."""
+    """Steps of a run; None: up to its last row."""
     runs: dict[Key, Rows]
 
 
@@ -59,7 +59,7 @@ def parse(content: bytes, where: str) -> File:
     try:
         lines = content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise InputError(f"{where} is no text in UTF-8: save it as CSV in UTF-8") from error
+        raise InputError(f"{where} is not UTF-8 text: save it as CSV in UTF-8") from error
     first = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
     about = _about(lines[:first], where)
     epoch, steps = (
@@ -71,10 +71,12 @@ def parse(content: bytes, where: str) -> File:
         mine = groups.setdefault(key, Rows([], [], [], {name: [] for name in metrics}))
         step = whole(row, "step", at)
         if mine.step and step < mine.step[-1]:
-            raise InputError(f"{at}: step = {step} after {mine.step[-1]} of the same run: a run's "
-                             "rows must stand in the order of steps")  # fmt: skip
+            after = f"step = {step} after {mine.step[-1]} of the same run"
+            raise InputError(f"{at}: {after}: sort the rows of each run by step")
         if steps is not None and step > steps:
-            raise InputError(f"{at}: step = {step} is beyond the {steps} steps of the file's head")
+            raise InputError(
+                f"{at}: step = {step} is beyond the {steps} steps in the file's header"
+            )
         mine.step.append(step)
         mine.value.append(math.nan if row["return"] == "" else finite(row, "return", at))
         mine.episodes.append(float(whole(row, "episodes", at)) if row.get("episodes") else 1.0)
@@ -102,9 +104,9 @@ def _about(lines: list[str], where: str) -> dict[str, str]:
     if about.get("format") != FORMAT:
         found = f"{about['format']!r}" if "format" in about else "no such line"
         raise InputError(f"{where} must begin with '# format: {FORMAT}', it has {found}: "
-                         "docs/import.md has the format")  # fmt: skip
+                         "docs/import.md describes the format")  # fmt: skip
     if "code" not in about:
-        raise InputError(f"{where} does not say which code made it: add '# code: NAME or ADDRESS'")
+        raise InputError(f"{where} does not name the code that made it: add '# code: NAME or URL'")
     return about
 
 
@@ -125,11 +127,13 @@ def _rows(
             row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
             for name in ("agent", "env"):
                 if not row[name]:
-                    raise InputError(f"{at}: {name} is empty: needs a name")
+                    raise InputError(f"{at}: {name} is empty: give a name")
             seed = whole(row, "seed", at, 0)
             yield Key(row["agent"], row["env"], row["trace"], seed), at, row, metrics
     except csv.Error as error:
-        raise InputError(f"{where}, line {first + reader.line_num}: no CSV ({error})") from error
+        raise InputError(
+            f"{where}, line {first + reader.line_num}: not valid CSV ({error})"
+        ) from error
 
 
 def _check_header(header: list[str], at: str) -> list[str]:
@@ -163,5 +167,5 @@ def finite(
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        need = ", or nothing where no episode ended" if name == "return" else ""
+        need = ", or an empty cell if no episode ended" if name == "return" else ""
         raise InputError(f"{at}: {name} = {row[name][:80]!r}: needs a number{need}") from error

@@ -32,7 +32,7 @@ from lcpo.study.measure.comparable import source_of
 from lcpo.study.report.import_format import File, Key, Rows, finite, parse
 
 SCHEMA = 1
-"""Of importing.json."""
+"""Schema of importing.json."""
 PREFIX = "imported:"
 MAX_EPOCHS = 10_000_000
 LARGEST = 2**28
@@ -64,7 +64,7 @@ def import_file(file: str | Path, out: str | Path) -> list[str]:
         raise InputError(f"{file}: two runs would be called {twice}: rename an agent")
     check_folder(out)
     if layout.plan_file(out).exists():
-        raise InputError(f"{out} holds runs of this library: import into a folder of their own")
+        raise InputError(f"{out} holds runs of lcpo: import into another folder")
     check_own_folder(out, "lcpo import", _is_of_imports)
     check_entries(out, names)
     about = {**found.about, "file": file.name, "digest": hashlib.sha256(content).hexdigest()}
@@ -108,7 +108,9 @@ def _remove(out: Path, names: Iterable[Any]) -> None:
     """Remove what an interrupted import wrote, and last the file that names it."""
     for name in names:
         if not isinstance(name, str) or not is_file_name(name):
-            raise InputError(f"{layout.import_file(out)} is not of lcpo import: delete it")
+            raise InputError(
+                f"{layout.import_file(out)} was not written by `lcpo import`: delete it"
+            )
         run = layout.run_files(out, name)
         for path in (run.manifest, run.record):
             path.unlink(missing_ok=True)
@@ -130,7 +132,7 @@ def _is_of_imports(out: Path) -> bool:
 def _read(file: Path) -> bytes:
     try:
         if not file.is_file():
-            raise InputError(f"{file} is no file: give one in the format of docs/import.md")
+            raise InputError(f"{file} is not a file: give one in the format of docs/import.md")
         if file.stat().st_size > LARGEST:
             raise InputError(f"{file} is larger than {LARGEST:,} bytes: give means of blocks")
         return file.read_bytes()
@@ -174,7 +176,7 @@ def _record(rows: Rows, count: int, epoch: int, what: str) -> records.Record:
                              f"at step {step:,}: choose a longer '# epoch'")  # fmt: skip
         found[name] = total(np.asarray(values)[whole]) / lines
     if not found["episodes"].any() and "reward" not in found:
-        raise InputError(f"{what}: no return and no reward: needs the one or the other")
+        raise InputError(f"{what}: no return and no reward: needs a column with one of them")
     return records.thin(found, 0, records.block_size(count), epoch)
 
 

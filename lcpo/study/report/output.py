@@ -31,7 +31,7 @@ PACKAGES = ("lcpo", "python", "jax", "optax", "numpy")
 LARGEST, DEEPEST = 2**25, 8
 """Limits on made.json: bytes and nesting."""
 FILES = (*(f"table.{suffix}" for suffix in tables.FORMATS), SEEDS, REPORT)
-"""Files of every report beside made.json."""
+"""Files of every report in addition to made.json."""
 
 
 def write_files(
@@ -99,7 +99,7 @@ def check_report(out: Path, by: str, names: Iterable[str] = FILES) -> None:
     """Raise InputError unless the command `by` may write these files of a report into a folder."""
     mine = is_report(out, by)
     if not mine and (other := written_by(_made(out))):
-        raise InputError(f"{out} holds files that {other} wrote: give {by} a folder of its own")
+        raise InputError(f"{out} holds files that {other} wrote: give {by} another folder")
     check_file(out / MADE, by, lambda path: mine)
     known = _known(out, by)
     for name in names:
@@ -125,10 +125,10 @@ def read_made(out: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     if path.is_file() and path.stat().st_size > LARGEST:
-        raise InputError(f"{path} is larger than {LARGEST:,} bytes: lcpo wrote no such file")
+        raise InputError(f"{path} is larger than {LARGEST:,} bytes: lcpo did not write it")
     made = load_json(path)
     if not isinstance(made, dict):
-        raise InputError(f"{path} holds a {type(made).__name__}: lcpo wrote no such file")
+        raise InputError(f"{path} holds a {type(made).__name__}: lcpo did not write it")
     level: list[Any] = [made]
     for _ in range(DEEPEST):
         inner = [
@@ -136,7 +136,7 @@ def read_made(out: Path) -> dict[str, Any]:
         ]
         level = [x for x in inner if isinstance(x, (dict, list))]
     if level:
-        raise InputError(f"{path} has values nested deeper than {DEEPEST}: lcpo wrote no such file")
+        raise InputError(f"{path} has values nested deeper than {DEEPEST}: lcpo did not write it")
     return made
 
 

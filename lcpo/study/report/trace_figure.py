@@ -78,7 +78,7 @@ def plot_traces(
 ) -> list[Any]:
     """Draw one panel per trace; returns their axes. `path`: picture to write, if any."""
     if not names:
-        raise InputError("no trace to draw: give at least one name")
+        raise InputError("no trace to draw: give the name of at least one trace")
     columns = min(2, len(names))
     lines = -(-len(names) // columns)
     figure = figures.new_figure(5.2 * columns + 0.6, 2.3 * lines + 0.5)

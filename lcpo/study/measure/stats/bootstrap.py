@@ -174,7 +174,8 @@ def _resampled(
 
 
 def _half_width(means: np.ndarray, level: float, resamples: int, seed: int) -> float:
-    """Of the symmetric studentized interval of a mean: the level's quantile of |t*| s / sqrt(n).
+    """Half-width of the symmetric studentized interval of a mean: the level's quantile of |t*| s /
+    sqrt(n).
 
     t* = (m* - m) / (s* / sqrt(n)) of resamples replaces Student's t, so that the interval widens
     with skewness. A resample without spread has an infinite t*; if the quantile is infinite, as

@@ -17,7 +17,7 @@ and that of a share is nearly all of [0, 1]."""
 
 
 class Estimate(NamedTuple):
-    """A mean with its interval; `n` values (seeds, or pairs of them) stand behind it."""
+    """A mean with its interval, from `n` values (seeds, or pairs of them)."""
 
     mean: float
     low: float
@@ -26,7 +26,8 @@ class Estimate(NamedTuple):
 
 
 def half_width(values: np.ndarray, level: float = 0.95) -> np.ndarray:
-    """Of Student's interval of the mean over the first axis: t[n - 1] s / sqrt(n), s unbiased."""
+    """Half-width of Student's interval of the mean over the first axis: t[n - 1] s / sqrt(n), s
+    unbiased."""
     n = len(values)
     if n < FEWEST:
         return np.full(np.shape(values)[1:], NAN)

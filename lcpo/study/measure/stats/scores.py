@@ -50,7 +50,7 @@ def iqm(values: ArrayLike) -> float:
 
 
 def aggregate(scores: Scores, measure: Measure = "mean") -> float:
-    """Of all tasks and seeds, by a measure.
+    """Aggregate over all tasks and seeds, by a measure.
 
     "mean"             over tasks of the mean over seeds
     "median"           over tasks of the mean over seeds
