@@ -37,7 +37,7 @@ from lcpo.types import Agent, Array, Metrics, Spec, Transition
 
 @config
 class Config(lcpo.Config):
-    """LCPO+. docs/agents/lcpo-plus.md explains the defaults."""
+    """LCPO+: LCPO that also learns from its past, with a limit that shrinks."""
 
     detector: str = with_default(AnchorConfig, "detector", "everything")
     value_steps: int = with_default(on_policy.Config, "value_steps", 5)
@@ -66,7 +66,8 @@ class Rows(NamedTuple):
     next_obs: Array  # [B, D]
     action: Array  # [B, A]
     reward: Array  # as the environment gave it: its scale changes
-    discount: Array  # of V(s'): gamma ** elapsed, and 0 where the episode terminated
+    terminated: Array
+    elapsed: Array
     weight: Array
     log_mu: Array
 
@@ -77,11 +78,12 @@ class Lesson(NamedTuple):
     data: Data  # advantage rho (y - V(s)), target y
     rho: Array  # [B]
     pi: Array  # [B, A, P], the policy before the update
+    loss: Array  # E_S[ rho (V - y)^2 ] before the update
 
 
 def init(config: Config, spec: Spec, key: Array) -> State:
     """A fresh learner and an empty reservoir."""
-    width = 2 * spec.obs_size + spec.action_size + 4
+    width = 2 * spec.obs_size + spec.action_size + 5
     memory = past.memory_init(config, spec, width)
     return State(on_policy.init(config, spec, key), memory, jnp.int32(0))
 
@@ -98,21 +100,24 @@ def update(
     learner, data = on_policy.estimate(config, networks, state.learner, batch)
     gradient = on_policy.policy_gradient(config, spec, networks.policy, learner, data)
     lesson = judge(config, spec, networks, learner, anchors)
-    config = dataclasses.replace(config, c_anchor=limit(config, state.updates))
+    c_t = limit(config, state.updates)
+    config = dataclasses.replace(config, c_anchor=c_t)
     learner, metrics = learn(config, spec, networks, learner, data, gradient, anchors, lesson)
-    rows = pack(config, spec, batch, spec.actions.log_prob(gradient.old, data.action))
+    rows = pack(batch, spec.actions.log_prob(gradient.old, data.action))
     memory = past.remember(memory, rows, keep, add_key, anchors)
     metrics |= {
         "ood_share": jnp.asarray(anchors.share),
-        "limit": jnp.asarray(config.c_anchor),
+        "limit": c_t,
         "past_ratio": jnp.mean(lesson.rho),
+        "past_value_loss": lesson.loss,
     }
     return State(learner, memory, state.updates + 1), metrics
 
 
 def limit(config: Config, updates: Array) -> Array:
     """c_t, the KL limit on the anchors after so many updates."""
-    return jnp.maximum(config.c_anchor, config.c_0 / (1.0 + updates / config.tau))
+    t = updates.astype(jnp.float32)
+    return jnp.maximum(config.c_anchor, config.c_0 / (1.0 + t / config.tau))
 
 
 def judge(
@@ -124,13 +129,13 @@ def judge(
     pi = networks.policy.apply(state.policy, rows.obs)
     log_ratio = spec.actions.log_prob(pi, rows.action) - rows.log_mu
     rho = found * jnp.minimum(1.0, jnp.exp(log_ratio))
-    value, following = networks.value.apply(state.value, jnp.stack([rows.obs, rows.next_obs]))[
-        ..., 0
-    ]
+    values = networks.value.apply(state.value, jnp.stack([rows.obs, rows.next_obs]))[..., 0]
     reward = rows.reward * common.reward_scale(config, state.return_stats)
-    target = reward + rows.discount * following
-    data = Data(rows.obs, rows.action, rho * (target - value), target, found * rows.weight)
-    return Lesson(data, rho, pi)
+    discount = returns.discounts(config.gamma, rows.elapsed)
+    target = returns.one_step(reward, values[1], discount, rows.terminated)
+    error = target - values[0]
+    data = Data(rows.obs, rows.action, rho * error, target, found * rows.weight)
+    return Lesson(data, rho, pi, jnp.mean(rho * error**2))
 
 
 def learn(
@@ -165,15 +170,11 @@ def learn(
     return state, {**metrics, **outcome}
 
 
-def pack(config: Config, spec: Spec, batch: Transition, log_mu: Array) -> Array:
-    """Rows [B, W] of the reservoir from a batch [T, N, ...] and log mu [B]."""
-    discount = returns.discounts(config.gamma, batch.elapsed)
-    discount = jnp.where(batch.terminated, 0.0, discount)
-    rows = Rows(
-        batch.obs, batch.next_obs, batch.action, batch.reward, discount, batch.weight, log_mu
-    )
-    columns = [x.reshape(len(log_mu), -1).astype(jnp.float32) for x in rows]
-    return jnp.concatenate(columns, axis=1)
+def pack(batch: Transition, log_mu: Array) -> Array:
+    """Rows [B, W] of the reservoir, from a batch [T, N, ...] and log mu [B]."""
+    columns = [*(getattr(batch, name) for name in Rows._fields[:-1]), log_mu]
+    flat = [x.reshape(len(log_mu), -1).astype(jnp.float32) for x in columns]
+    return jnp.concatenate(flat, axis=1)
 
 
 def unpack(spec: Spec, rows: Any) -> Rows:
