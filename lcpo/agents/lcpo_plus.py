@@ -42,10 +42,8 @@ class Config(lcpo.Config):
     detector: str = with_default(AnchorConfig, "detector", "everything")
     value_steps: int = with_default(on_policy.Config, "value_steps", 5)
     cg_iterations: int = with_default(lcpo.Config, "cg_iterations", 8)
-    c_0: float = traced(
-        3e-3, "first KL limit on the anchors, falling to c_anchor; 0: none", low=0.0
-    )
-    tau: float = traced(333.0, "updates after which c_0 has halved", low=1.0)
+    c_0: float = traced(3e-3, "first KL limit on the anchors; 0: c_anchor throughout", low=0.0)
+    tau: float = traced(333.0, "updates after which that limit has halved", low=1.0)
     w_v: float = traced(1.0, "weight of the past in the value loss; 0: off", low=0.0)
     w_pi: float = traced(0.0, "weight of the past in the policy loss; 0: off", low=0.0)
     faults: tuple[str, ...] = faults()
