@@ -53,6 +53,8 @@ _GRID_AGENTS: dict[str, Values] = {
     "ppo": _GRID,
     "ppo-entropy": {"entropy_coef": 0.1},  # LCPO-P's
     "lcpo-p": {**_GRID, "sigma": 0.5**0.5, "entropy_coef": 0.1},
+    "lcpo-plus": {**_GRID, "c_anchor": 3e-7, "c_0": 1e-5, "entropy_coef": 0.1},
+    "lcpo-plus-ood": {"sigma": 0.5**0.5},
     "tabular-a2c": {"learning_rate": 0.03, "gamma": 0.95},
     "tabular-q": {"gamma": 0.95},
     **dict.fromkeys(
@@ -73,6 +75,7 @@ _PROBE_AGENTS: dict[str, Values] = {
     "a2c": {**_PROBE, **_RATES, **_SOFT},
     "lcpo": {**_PROBE, **_RATES, **_SOFT},
     "lcpo-p": {**_PROBE, **_RATES, **_SOFT, "learning_rate": 1e-3},
+    "lcpo-plus": {**_PROBE, **_RATES, **_SOFT},
     "trpo": {**_PROBE, **_SOFT, "value_learning_rate": 3e-3},
     "ppo": {**_PROBE, **_RATES, **_SOFT},
     "clear": {**_PROBE, **_RATES, **_SOFT},

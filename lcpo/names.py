@@ -98,4 +98,6 @@ def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> str:
     near = near or difflib.get_close_matches(given.replace("-", "_"), known, n=3, cutoff=0.5)
     where = f" of {of}" if of else ""
     hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-    return f"unknown {kind} {shown(name)}{where}: {hint or 'known: ' + ', '.join(known)}"
+    return (
+        f"unknown {kind} {shown(name)}{where}: {hint or 'known: ' + (', '.join(known) or 'none')}"
+    )

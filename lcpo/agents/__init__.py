@@ -14,6 +14,7 @@ from lcpo.agents import (
     ideal_mbpo,
     lcpo,
     lcpo_p,
+    lcpo_plus,
     mbcd,
     mbpo,
     online_ewc,
@@ -54,6 +55,9 @@ _ALL: tuple[AnyAgent, ...] = (
     # Mahalanobis distance of the whole observation, 12 per dimension (sigma^2), as in the paper.
     lcpo.agent.variant("lcpo-mhd", detector="mahalanobis-full", sigma=12**0.5),
     lcpo_p.agent,
+    lcpo_plus.agent,
+    # The paper's anchors, OOD contexts only, with the parts of LCPO+.
+    lcpo_plus.agent.variant("lcpo-plus-ood", detector="l2"),
     trpo.agent,
     ppo.agent,
     # LCPO-P without anchors.

@@ -1,4 +1,4 @@
-"""Anchors: past states whose context differs from the recent one, for LCPO and LCPO-P.
+"""Anchors: past states whose context differs from the recent one, for LCPO, LCPO-P and LCPO+.
 
     S_c <- W(B_a, B_r)      line 4 of Algorithm 1: draw states from the reservoir B_a that
                             are OOD with respect to B_r (Algorithm 3)                   `recall`
@@ -48,19 +48,20 @@ class Anchors(NamedTuple):
     obs: Array  # [B, D]; invalid where `found` is False
     found: Array  # bool: S_c is not empty
     share: Array | float = 0.0  # of the draws that were OOD
+    rows: Array | tuple = ()  # [B, W], the rows of the reservoir that begin with `obs`
 
 
 class AnchorMemory(NamedTuple):
     """The reservoir, and older rollouts that count as recent."""
 
-    past: Reservoir  # B_a, observations
+    past: Reservoir  # B_a, rows that begin with an observation
     rollouts: Array  # [recent_batches - 1, B, D], the newest first
 
 
-def memory_init(config: AnchorConfig, spec: Spec) -> AnchorMemory:
-    """An empty B_a, and room for rollouts."""
+def memory_init(config: AnchorConfig, spec: Spec, width: int | None = None) -> AnchorMemory:
+    """An empty B_a of rows with `width` entries (None: observations), and room for rollouts."""
     shape = (config.recent_batches - 1, config.rollout_length * spec.num_worlds, spec.obs_size)
-    past = buffers.reservoir_init(config.buffer_size, (spec.obs_size,))
+    past = buffers.reservoir_init(config.buffer_size, (width or spec.obs_size,))
     return AnchorMemory(past, jnp.zeros(shape))
 
 
@@ -83,21 +84,21 @@ def recall(
     distance = ood.find_detector(config.detector).distance
     if ROW_SUM_FILTER in config.faults and distance is ood.mahalanobis_full:
         distance = ood.row_sum_filter
-    found = ood.sample_ood(
+    rows, found, share = ood.sample_ood(
         memory.past,
-        lambda data: distance(spec.context, recent, data),
+        lambda rows: distance(spec.context, recent, rows[:, : spec.obs_size]),
         config.sigma,
         count,
         config.sampling_rounds,
         key,
     )
-    return Anchors(*found)
+    return Anchors(rows[:, : spec.obs_size], found, share, rows)
 
 
 def remember(
-    memory: AnchorMemory, obs: Array, keep: Array | None, key: Array, read: Anchors | None = None
+    memory: AnchorMemory, rows: Array, keep: Array | None, key: Array, read: Anchors | None = None
 ) -> AnchorMemory:
-    """The memory with the states [B, D] to keep added to B_a (Algorithm 2).
+    """The memory with the rows [B, W] to keep added to B_a (Algorithm 2).
 
     `read`: the anchors recalled in the same update. The write must depend on them, or XLA would
     copy the buffer, and barriers do not help. So nothing is kept where NaN was read, which ends a
@@ -105,8 +106,8 @@ def remember(
     """
     if read is not None:
         sound = ~jnp.isnan(jnp.sum(read.obs))
-        keep = jnp.broadcast_to(sound, len(obs)) if keep is None else keep & sound
-    return memory._replace(past=buffers.reservoir_add(memory.past, obs, key, keep))
+        keep = jnp.broadcast_to(sound, len(rows)) if keep is None else keep & sound
+    return memory._replace(past=buffers.reservoir_add(memory.past, rows, key, keep))
 
 
 def offered(spec: Spec, batch: Transition) -> tuple[Array, Array | None]:

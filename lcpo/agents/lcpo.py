@@ -54,6 +54,7 @@ class Config(AnchorConfig):
     c_anchor: float = traced(1e-4, "KL limit on the anchors (paper: c_anchor)", low=0.0)
     c_recent: float = traced(0.1, "KL limit on the recent batch (paper: c_recent)", low=0.0)
     damping: float = traced(0.1, "added to the Fisher matrix's diagonal", low=0.0)
+    cg_iterations: int = static(15, "iterations of conjugate gradient", low=1)
     dual: bool = static(False, "solve for both constraints, not only for the anchors'")
     faults: tuple[str, ...] = faults(
         on_policy.TRUNCATION_LEAKS, ADD_BEFORE_SAMPLE, ROW_SUM_FILTER, DUAL_ALGEBRA
@@ -133,10 +134,10 @@ def policy_step(
         if config.dual:
             published, both = DUAL_ALGEBRA in config.faults, (config.c_anchor, config.c_recent)
             v_c, ratio = trust_region.doubly_constrained_step(
-                g, fisher(data.obs)[0], v, *both, published_algebra=published
+                g, fisher(data.obs)[0], v, *both, config.cg_iterations, published
             )
-        else:
-            v_c = trust_region.constrained_step(g, v, config.c_anchor)  # line 8
+        else:  # line 8
+            v_c = trust_region.constrained_step(g, v, config.c_anchor, config.cg_iterations)
         recent = Limit(data.obs, gradient.old, config.c_recent)
         limits = [recent, Limit(anchors.obs, old, config.c_anchor)]
         new, search = trust_region.backtrack(  # lines 9-12

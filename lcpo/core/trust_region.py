@@ -66,12 +66,12 @@ def fisher_product(
     return product, old
 
 
-def conjugate_gradient(product: Product, target: Array) -> Array:
-    """Solve product(x) = target from x = 0, in at most 15 iterations: line 8 of Algorithm 1."""
+def conjugate_gradient(product: Product, target: Array, iterations: int = CG_ITERATIONS) -> Array:
+    """Solve product(x) = target from x = 0, in at most `iterations`: line 8 of Algorithm 1."""
     on_cpu = jax.default_backend() == "cpu"
 
     def unfinished(carry: tuple[Array, ...]) -> Array:
-        return (carry[0] < CG_ITERATIONS) & (carry[-1] >= CG_TOLERANCE)
+        return (carry[0] < iterations) & (carry[-1] >= CG_TOLERANCE)
 
     def iterate(carry: tuple[Array, ...]) -> tuple[Array, ...]:
         i, x, residual, direction, rr = carry
@@ -86,7 +86,7 @@ def conjugate_gradient(product: Product, target: Array) -> Array:
         return i + 1, x, residual, direction, rr_new
 
     start = (jnp.int32(0), jnp.zeros_like(target), target, target, jnp.dot(target, target))
-    return bounded_while(unfinished, iterate, start, CG_ITERATIONS, unroll=True)[1]
+    return bounded_while(unfinished, iterate, start, iterations, unroll=True)[1]
 
 
 def bounded_while(
@@ -106,12 +106,14 @@ def bounded_while(
     return jax.lax.fori_loop(0, limit, lambda _, carry: step(carry), start, unroll=unroll)
 
 
-def constrained_step(product: Product, gradient: Array, limit: Array | float) -> Array:
+def constrained_step(
+    product: Product, gradient: Array, limit: Array | float, iterations: int = CG_ITERATIONS
+) -> Array:
     """The step that descends fastest while 1/2 s' F s = limit: s = sqrt(2 limit / -g.x) x.
 
     x solves F x = -g. Zero where the gradient is zero.
     """
-    x = conjugate_gradient(product, -gradient)
+    x = conjugate_gradient(product, -gradient, iterations)
     return _scale_to_limit(x, -jnp.dot(gradient, x), limit)
 
 
@@ -121,6 +123,7 @@ def doubly_constrained_step(
     gradient: Array,
     limit_out: Any,
     limit_in: Any,
+    iterations: int = CG_ITERATIONS,
     published_algebra: bool = False,
 ) -> tuple[Array, Array]:
     """The step for two quadratic constraints at once: l (x_out + r x_in), and the ratio r.
@@ -132,8 +135,8 @@ def doubly_constrained_step(
     published_algebra: the two slips of the code behind the paper. It takes x_in' F_out x_out for
     x_in' F_out x_in, and repeats q_in's quadratic coefficient as its constant in the scale l.
     """
-    x_out = conjugate_gradient(product_out, -gradient)
-    x_in = conjugate_gradient(product_in, -gradient)
+    x_out = conjugate_gradient(product_out, -gradient, iterations)
+    x_in = conjugate_gradient(product_in, -gradient, iterations)
     v_out, v_in = -jnp.dot(gradient, x_out), -jnp.dot(gradient, x_in)
     # q(r) = a r^2 + b r + c. The cross terms are exact: F_in x_in = F_out x_out = -g.
     a_in, b_in, c_in = 0.5 * v_in, v_out, 0.5 * jnp.dot(x_out, product_in(x_out))

@@ -86,6 +86,8 @@ SETTINGS: dict[str, Values] = {
     "ppo": {**_A2C, "minibatches": 9},
     "ppo-entropy": {"entropy_coef": 0.01},  # LCPO-P's
     "lcpo": {**_A2C, **_ANCHORS},
+    "lcpo-plus": {**_A2C, "entropy_coef": 0.01},
+    "lcpo-plus-ood": _ANCHORS,
     "lcpo-p": {**_A2C, **_ANCHORS, "minibatches": 9},
     "clear": {
         **_ALL, **_RATES, "rollout_length": 4608, "max_grad_norm": 1.0,

@@ -131,10 +131,13 @@ def test_what_was_read_does_not_decide_what_is_kept() -> None:
         assert memory.past.seen == 8 * T
 
 
-@pytest.mark.parametrize("runs", [None, 3])
-def test_the_reservoir_is_written_in_place(runs: int | None) -> None:
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [("lcpo", None), ("lcpo", 3), pytest.param("lcpo-plus", 3, marks=pytest.mark.learn)],
+)
+def test_the_reservoir_is_written_in_place(name: str, runs: int | None) -> None:
     """Updates in a loop, of one run and of several, need far less memory than a copy of it."""
-    agent = AGENTS["lcpo"]
+    agent = AGENTS[name]
     config = small_config(agent, buffer_size=100_000)
 
     def several(state: Any, batch: Any) -> Any:

@@ -220,7 +220,14 @@ PAST = {
     **TUNED_ENTROPY, "sigma": 1.0, "detector": "l2", "buffer_size": None, "sampling_rounds": 5,
     "recent_batches": 1,
 }  # fmt: skip
-LCPO = {**A2C, **PAST, "c_anchor": 1e-4, "c_recent": 0.1, "damping": 0.1, "dual": False}
+LCPO = {
+    **A2C, **PAST, "c_anchor": 1e-4, "c_recent": 0.1, "damping": 0.1, "cg_iterations": 15,
+    "dual": False,
+}  # fmt: skip
+LCPO_PLUS = {
+    **LCPO, "detector": "everything", "value_steps": 5, "cg_iterations": 8, "c_0": 3e-3,
+    "tau": 333.0, "w_v": 1.0, "w_pi": 0.0,
+}  # fmt: skip
 TRPO = {**ON, "rollout_length": 3200, "max_kl": 0.01, "damping": 0.1}
 PPO = {
     **A2C, "policy_max_grad_norm": 1.0, "clip": 0.2, "max_kl": 0.01, "passes": 3, "minibatches": 10,
@@ -267,6 +274,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "lcpo-uniform": {**LCPO, "detector": "everything"},
     "lcpo-mhd": {**LCPO, "detector": "mahalanobis-full", "sigma": 12**0.5},
     "lcpo-p": {**PPO, **PAST, "kappa": 10.0},
+    # Of no paper: docs/agents/lcpo-plus.md.
+    "lcpo-plus": LCPO_PLUS,
+    "lcpo-plus-ood": {**LCPO_PLUS, "detector": "l2"},
     "trpo": TRPO,
     "ppo": PPO,
     "ppo-entropy": {**PPO, **TUNED_ENTROPY},

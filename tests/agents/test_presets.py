@@ -68,6 +68,8 @@ STRAGGLER = {
         "recent_batches": 5, "sampling_rounds": 5, "buffer_size": None, "detector": "mahalanobis",
     },
     "lcpo-uniform": {"detector": "everything", "recent_batches": 5},
+    "lcpo-plus": {"detector": "everything", "rollout_length": 4608, "entropy_coef": 0.01},
+    "lcpo-plus-ood": {"detector": "mahalanobis", "recent_batches": 5, "rollout_length": 4608},
     "ddqn": {
         "rollout_length": 128, "batch_size": 512, "random_steps": 128_000, "target_rate": 0.01,
         "epsilon_steps": 640_000, "learning_rate": 1e-3, "max_grad_norm": 1.0,
@@ -84,7 +86,7 @@ STRAGGLER = {
     "prescient-ddqn": {"random_steps": 512_000, "epsilon_steps": 2_560_000},
     "prescient-sac": {"rollout_length": 512, "random_steps": 512_000, "target_rate": 0.005},
 }  # fmt: skip
-"""Values of the published runs; that some are defaults here is no matter."""
+"""Values of the published runs, and LCPO+ like them; that some are defaults is no matter."""
 
 
 def test_the_straggler_task_is_that_of_the_published_runs() -> None:

@@ -66,9 +66,9 @@ def test_names(tmp_path) -> None:
 
 
 SAME = {
-    "action", "actions", "batch_size", "budget", "c_anchor", "c_recent", "cap", "capacity",
-    "chain_length", "clip", "damping", "detector", "dual", "ensemble_size", "entropy_coef",
-    "entropy_learning_rate",
+    "action", "actions", "batch_size", "budget", "c_0", "c_anchor", "c_recent", "cap", "capacity",
+    "cg_iterations", "chain_length", "clip", "damping", "detector", "dual", "ensemble_size",
+    "entropy_coef", "entropy_learning_rate",
     "entropy_target", "epsilon", "faults", "flow", "forget_factor", "gamma", "hidden", "kappa",
     "lam", "learning_rate", "loads", "max_c", "max_disagreement", "max_grad_norm", "max_kl",
     "max_models", "max_rho", "max_trainings", "memory", "minibatches", "model_batch_size",
@@ -76,8 +76,9 @@ SAME = {
     "num_windows", "omega", "passes", "penalty_coef", "permanent_learning_rate",
     "permanent_optimiser", "policy_clone_coef", "policy_max_grad_norm", "quantile",
     "recent_batches", "refill", "reward_var_offset", "rollout_length", "sampling_rounds",
-    "scale_rewards", "schedule", "sigma", "target_period", "target_rate", "updates_per_rollout",
-    "value", "value_clone_coef", "value_learning_rate", "value_steps",
+    "scale_rewards", "schedule", "sigma", "target_period", "target_rate", "tau",
+    "updates_per_rollout", "value", "value_clone_coef", "value_learning_rate", "value_steps",
+    "w_pi", "w_v",
 }  # fmt: skip
 """What an update is made of, and how fast it learns: the same however long a run is."""
 

@@ -378,11 +378,18 @@ def test_a_limit_that_is_just_met_is_met_and_ten_fractions_are_tried() -> None:
     assert search(lambda x: -x, kl_limit=1.0 / 600).fraction == 0.0
 
 
-def test_conjugate_gradient_takes_fifteen_iterations() -> None:
-    """Of 40 that it would need: the best point of the Krylov space of 15 dimensions."""
-    scale = np.linspace(1.0, 30.0, 40)
-    target = np.ones(40)
-    found = trust_region.conjugate_gradient(lambda v: jnp.asarray(scale) * v, jnp.asarray(target))
+@pytest.mark.parametrize("given", [(), (8,)])
+def test_conjugate_gradient_takes_fifteen_iterations(given: tuple[int, ...]) -> None:
+    """Or those it is given, of 40 that it would need: the best point of that Krylov space."""
+    (count,) = given or (15,)
+    scale, target = np.linspace(1.0, 30.0, 40), np.ones(40)
+
+    def product(vector: jax.Array) -> jax.Array:
+        return jnp.asarray(scale) * vector
+
+    found = trust_region.conjugate_gradient(product, jnp.asarray(target), *given)
+    step = trust_region.constrained_step(product, jnp.asarray(-target), 0.01, *given)
+    close(step / jnp.linalg.norm(step), found / jnp.linalg.norm(found), rtol=1e-5)
 
     def best(dimensions: int) -> float:
         """The least 1/2 x'Fx - b.x, in a basis of the space that is orthogonal."""
@@ -393,7 +400,7 @@ def test_conjugate_gradient_takes_fifteen_iterations() -> None:
 
     x = np.asarray(found, np.float64)
     value = 0.5 * x @ (scale * x) - target @ x
-    assert best(15) - 1e-6 < value < 0.5 * (best(15) + best(14))
+    assert best(count) - 1e-6 < value < 0.5 * (best(count) + best(count - 1))
 
 
 def test_a_failed_line_search_changes_nothing() -> None:

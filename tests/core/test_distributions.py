@@ -159,7 +159,9 @@ def real_batch(key: Array) -> Transition:
     return batch._replace(action=jax.random.normal(key, (T, 1, REAL.action_size)))
 
 
-@pytest.mark.parametrize("name", ["a2c", "trpo", "ppo", "lcpo", "lcpo-p", "clear", "random"])
+@pytest.mark.parametrize(
+    "name", ["a2c", "trpo", "ppo", "lcpo", "lcpo-p", "lcpo-plus", "clear", "random"]
+)
 def test_agents_take_any_family(name: str) -> None:
     agent = AGENTS[name]
     check_agent(agent, small_config(agent), REAL)

@@ -38,14 +38,14 @@ from lcpo.types import ContextSlice
 
 pytestmark = pytest.mark.learn
 
-ON_POLICY = ["a2c", "a2c-entropy", "lcpo", "trpo", "ppo", "lcpo-p", "clear"]
+ON_POLICY = ["a2c", "a2c-entropy", "lcpo", "trpo", "ppo", "lcpo-p", "lcpo-plus", "clear"]
+IDLE = {"trpo": {"max_kl": 0.0}, "lcpo-plus": {"learning_rate": 0.0, "c_0": 0.0, "c_anchor": 0.0}}
 
 
 @pytest.mark.parametrize("agent", ON_POLICY)
 def test_bandit(agent: str) -> None:
     """The best of five arms; with steps of length 0 the choice stays random."""
-    settings = [{}, {"max_kl": 0.0} if agent == "trpo" else {"learning_rate": 0.0}]
-    _, metrics = train(agent, Bandit(), 300, settings)
+    _, metrics = train(agent, Bandit(), 300, [{}, IDLE.get(agent, {"learning_rate": 0.0})])
     learned, idle = late_return(metrics)
     assert learned > 0.95
     assert idle < 0.4
@@ -54,7 +54,9 @@ def test_bandit(agent: str) -> None:
 @pytest.mark.parametrize("agent", ON_POLICY)
 def test_delayed_reward(agent: str) -> None:
     """Credit reaches the first of five steps; with gamma = 0 it cannot."""
-    _, metrics = train(agent, DelayedReward(), 300, [{"gamma": 0.99}, {"gamma": 0.0}])
+    # The entropy bonus alone costs LCPO+ 5 %.
+    shared = {"entropy_coef": 0.0, "entropy_target": 0.0} if agent == "lcpo-plus" else {}
+    _, metrics = train(agent, DelayedReward(), 300, [{"gamma": 0.99}, {"gamma": 0.0}], **shared)
     learned, blind = late_return(metrics)
     assert learned > 0.95
     assert 0.2 < blind < 0.8
@@ -84,7 +86,7 @@ LEFT = GAMMA ** np.arange(1, 5)  # discount of what follows k = 1 .. 4 payments
 PAID = (1.0 - LEFT) / (1.0 - GAMMA)  # value of k payments
 
 
-@pytest.mark.parametrize("agent", ["a2c", "lcpo", "clear"])
+@pytest.mark.parametrize("agent", ["a2c", "lcpo", "lcpo-plus", "clear"])
 def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -> None:
     """Rooms: the same rewards and episodes, of which only the kind of end differs."""
     state, _ = train(agent, Rooms(end="truncated"), 600, **VALUED)
@@ -131,6 +133,16 @@ def test_lcpo_remembers_and_a2c_forgets() -> None:
     assert lcpo["anchor_kl"].max() <= 1e-4
     moved = lcpo["step_fraction"][0, :, FIRST + 1 : FIRST + SECOND] > 0.0
     assert moved.mean() > 0.5  # it learned B by anchored steps, not for want of any
+
+
+def test_lcpo_plus_remembers_what_a_context_is_worth() -> None:
+    """Its policy remembers in any case; rehearsal makes its value function fit the past better."""
+    plus = train_a_b_a("lcpo-plus", [{"w_v": 0.0}, {"w_v": 1.0}, {"w_v": 1.0, "w_pi": 0.5}])
+    assert all(learned_both(reward) for reward in plus["reward"])
+    assert all(back.mean() > 0.85 for back in on_return(plus))
+    error = plus["past_value_loss"][..., FIRST + SECOND - 50 : FIRST + SECOND].mean(axis=(1, 2))
+    assert error[1:].max() < 0.9 * error[0]
+    assert np.all(plus["anchor_kl"] <= plus["limit"])
 
 
 def test_lcpo_p_remembers_by_its_penalty() -> None:

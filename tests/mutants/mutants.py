@@ -23,6 +23,7 @@ RULES = "tests/agents/test_update_rules.py::test_"
 ON_POLICY = "tests/agents/test_on_policy.py::test_"
 ANCHORS = "tests/agents/test_anchors.py::test_"
 GUARD = "tests/agents/test_guard.py::test_"
+PLUS = "tests/agents/test_lcpo_plus.py::test_"
 BFDQN = "tests/agents/test_bfdqn.py::test_"
 PT_DQN = "tests/agents/test_pt_dqn.py::test_"
 PT_PASS = f"{PT_DQN}updates_against_a_slow_reference[adam]"
@@ -370,6 +371,160 @@ MUTANTS = (
         "kl = spec.actions.kl(old, policy.apply(params, obs))",
         "kl = spec.actions.kl(policy.apply(params, obs), old)",
         (f"{RULES}lcpo_ps_penalty",), "LCPO-P's penalty is KL(new || old)",
+    ),
+    # LCPO+.
+    Mutant(
+        "ratio-unbounded", "lcpo/agents/lcpo_plus.py",
+        "rho = found * jnp.minimum(1.0, jnp.exp(log_ratio))", "rho = found * jnp.exp(log_ratio)",
+        (f"{PLUS}targets_and_ratios_against_a_loop",), "likely actions weigh more than once",
+    ),
+    Mutant(
+        "ratio-without-mu", "lcpo/agents/lcpo_plus.py",
+        "spec.actions.log_prob(pi, rows.action) - rows.log_mu",
+        "spec.actions.log_prob(pi, rows.action)",
+        (f"{PLUS}targets_and_ratios_against_a_loop",), "pi in place of pi / mu",
+    ),
+    Mutant(
+        "critic-rehearses-nothing", "lcpo/agents/lcpo_plus.py",
+        "rho = found * jnp.minimum", "rho = jnp.minimum",
+        (f"{PLUS}each_rehearsal_reaches_its_own_network",),
+        "the critic learns from rows that were not found",
+    ),
+    Mutant(
+        "actor-rehearses-nothing", "lcpo/agents/lcpo_plus.py",
+        "target, found * rows.weight)", "target, rows.weight)",
+        (f"{PLUS}targets_and_ratios_against_a_loop",),
+        "the actor learns from rows that were not found",
+    ),
+    Mutant(
+        "weights-not-rehearsed", "lcpo/agents/lcpo_plus.py",
+        "target, found * rows.weight)", "target, found + 0.0 * rows.weight)",
+        (f"{PLUS}targets_and_ratios_against_a_loop",), "all rows weigh the same",
+    ),
+    Mutant(
+        "past-rewards-unscaled", "lcpo/agents/lcpo_plus.py",
+        "reward = rows.reward * common.reward_scale(config, state.return_stats)",
+        "reward = rows.reward",
+        (f"{PLUS}targets_and_ratios_against_a_loop",), "past rewards have another scale",
+    ),
+    Mutant(
+        "past-steps-last-as-long", "lcpo/agents/lcpo_plus.py",
+        "returns.discounts(config.gamma, rows.elapsed)",
+        "returns.discounts(config.gamma, jnp.ones_like(rows.elapsed))",
+        (f"{PLUS}targets_and_ratios_against_a_loop",), "long steps are discounted as short ones",
+    ),
+    Mutant(
+        "past-never-terminates", "lcpo/agents/lcpo_plus.py",
+        "discount, rows.terminated)", "discount, 0.0 * rows.terminated)",
+        (f"{PLUS}targets_and_ratios_against_a_loop",), "a terminated step has a future",
+    ),
+    Mutant(
+        "bootstraps-from-s", "lcpo/agents/lcpo_plus.py",
+        "returns.one_step(reward, values[1],", "returns.one_step(reward, values[0],",
+        (f"{PLUS}targets_and_ratios_against_a_loop",), "V(s) in place of V(s')",
+    ),
+    Mutant(
+        "past-advantage-uncorrected", "lcpo/agents/lcpo_plus.py",
+        "rows.action, rho * error, target,", "rows.action, error, target,",
+        (f"{PLUS}targets_and_ratios_against_a_loop",), "the actor's past is off-policy",
+    ),
+    Mutant(
+        "past-loss-uncorrected", "lcpo/agents/lcpo_plus.py",
+        "jnp.mean(rho * error**2))", "jnp.mean(error**2))",
+        (f"{PLUS}targets_and_ratios_against_a_loop",), "a metric leaves out rho",
+    ),
+    Mutant(
+        "actor-weight-ignored", "lcpo/agents/lcpo_plus.py",
+        "lambda g, p: g + config.w_pi * p", "lambda g, p: g + p",
+        (f"{PLUS}both_gradients_against_a_loop",), "w_pi has no effect on the gradient",
+    ),
+    Mutant(
+        "actor-needs-the-critic", "lcpo/agents/lcpo_plus.py",
+        "jax.lax.cond(config.w_pi > 0.0,", "jax.lax.cond(config.w_v > 0.0,",
+        (f"{PLUS}both_gradients_against_a_loop",), "the actor cannot rehearse alone",
+    ),
+    Mutant(
+        "line-search-weighs-the-past-once", "lcpo/agents/lcpo_plus.py",
+        "return config.w_pi * loss", "return loss",
+        (f"{PLUS}both_gradients_against_a_loop",), "w_pi has no effect on the line search",
+    ),
+    Mutant(
+        "line-search-blind-to-the-past", "lcpo/agents/lcpo_plus.py",
+        "anchors, both, actor)", "anchors, both)",
+        (f"{PLUS}both_gradients_against_a_loop",), "the line search sees the batch alone",
+    ),
+    Mutant(
+        "actor-does-not-rehearse", "lcpo/agents/lcpo_plus.py",
+        "anchors, both, actor)", "anchors, gradient, actor)",
+        (f"{PLUS}both_gradients_against_a_loop",), "the gradient is that of the batch alone",
+    ),
+    Mutant(
+        "critic-weight-ignored", "lcpo/agents/lcpo_plus.py",
+        "return config.w_v * jnp.mean(lesson.rho * error**2)",
+        "return jnp.mean(lesson.rho * error**2)",
+        (f"{PLUS}both_gradients_against_a_loop",), "w_v has no effect",
+    ),
+    Mutant(
+        "critic-uncorrected", "lcpo/agents/lcpo_plus.py",
+        "return config.w_v * jnp.mean(lesson.rho * error**2)",
+        "return config.w_v * jnp.mean(error**2)",
+        (f"{PLUS}both_gradients_against_a_loop",), "the critic's past is off-policy",
+    ),
+    Mutant(
+        "critic-does-not-rehearse", "lcpo/agents/lcpo_plus.py",
+        "data, gradient, critic)", "data, gradient)",
+        (f"{PLUS}both_gradients_against_a_loop",), "the critic learns from the batch alone",
+    ),
+    Mutant(
+        "metrics-of-both-gradients", "lcpo/agents/lcpo_plus.py",
+        "data, gradient, critic)", "data, both, critic)",
+        (f"{PLUS}each_rehearsal_reaches_its_own_network",),
+        "policy_loss and grad_norm are not those of the batch",
+    ),
+    Mutant(
+        "limit-below-its-floor", "lcpo/agents/lcpo_plus.py",
+        "jnp.maximum(config.c_anchor, config.c_0 /", "jnp.add(0.0 * config.c_anchor, config.c_0 /",
+        (f"{PLUS}the_limit_alone_is_lcpo_with_that_limit",), "the limit falls to 0",
+    ),
+    Mutant(
+        "limit-not-applied", "lcpo/agents/lcpo_plus.py",
+        "config = dataclasses.replace(config, c_anchor=c_t)", "config = config",
+        (f"{PLUS}the_limit_alone_is_lcpo_with_that_limit",), "steps ignore the limit's schedule",
+    ),
+    Mutant(
+        "updates-not-counted", "lcpo/agents/lcpo_plus.py",
+        "state.updates + 1)", "state.updates)",
+        (f"{PLUS}the_limit_alone_is_lcpo_with_that_limit",), "the limit never shrinks",
+    ),
+    Mutant(
+        "guarded-steps-rehearsed", "lcpo/agents/lcpo_plus.py",
+        "past.remember(memory, rows, keep, add_key, anchors)",
+        "past.remember(memory, rows, None, add_key, anchors)",
+        (f"{PLUS}rows_are_what_happened_and_how_likely_it_was",), "guarded steps are remembered",
+    ),
+    Mutant(
+        "mu-is-the-new-policy", "lcpo/agents/lcpo_plus.py",
+        "spec.actions.log_prob(gradient.old, data.action)",
+        "spec.actions.log_prob(networks.policy.apply(learner.policy, data.obs), data.action)",
+        (f"{PLUS}rows_are_what_happened_and_how_likely_it_was",),
+        "log mu is that of the policy after the update",
+    ),
+    Mutant(
+        "always-fifteen-iterations", "lcpo/agents/lcpo.py",
+        "constrained_step(g, v, config.c_anchor, config.cg_iterations)",
+        "constrained_step(g, v, config.c_anchor, 15)",
+        (f"{PLUS}the_config_chooses_the_iterations[False]",), "cg_iterations has no effect",
+    ),
+    Mutant(
+        "always-fifteen-dual-iterations", "lcpo/agents/lcpo.py",
+        "v, *both, config.cg_iterations, published", "v, *both, 15, published",
+        (f"{PLUS}the_config_chooses_the_iterations[True]",), "dual ignores cg_iterations",
+    ),
+    Mutant(
+        "iterations-of-the-paper", "lcpo/core/trust_region.py",
+        "(carry[0] < iterations)", "(carry[0] < CG_ITERATIONS)",
+        (f"{CORE}conjugate_gradient_takes_fifteen_iterations[given1]",),
+        "conjugate gradient ignores the number of iterations",
     ),
     # Anchors and their reservoir.
     Mutant(
@@ -1783,8 +1938,8 @@ MUTANTS = (
     ),
     Mutant(
         "recent-rollouts-are-one", "lcpo/agents/anchors.py",
-        "lambda data: distance(spec.context, recent, data)",
-        "lambda data: distance(spec.context, recent[:count], data)",
+        "lambda rows: distance(spec.context, recent, rows[:, : spec.obs_size])",
+        "lambda rows: distance(spec.context, recent[:count], rows[:, : spec.obs_size])",
         (ROUNDS,), "only the newest rollout counts as recent",
     ),
     Mutant(
