@@ -155,7 +155,8 @@ def test_over_traces(
     assert len(found.results) == 2 * 3 * 2
     first, second = found.summary.rows
     assert found.table.records()[0]["trace"] == "family:drift:0..2"
-    assert (first.finished, first.won, second.won) in ((6, n, 3 - n) for n in range(4))
+    assert first.finished == 6
+    assert (first.won or 0) + (second.won or 0) == 3
     assert second.difference is not None
     assert second.difference.n == 6
     assert second.difference.low < second.difference.mean < second.difference.high
