@@ -158,11 +158,13 @@ def test_over_traces(
         env_config={"max_steps": 30}, steps=600, seeds=2, out=out, workers=0, progress=False,
     )  # fmt: skip
     assert len(found.results) == 2 * 3 * 2
-    first, second = found.table.records()
-    assert (first["trace"], first["seeds"]) == ("family:drift:0..2", 6)
-    assert first["won"] + second["won"] == 3
-    assert second["difference_n"] == 6
-    assert second["difference_low"] < second["difference_mean"] < second["difference_high"]
+    first, second = found.summary.rows
+    assert found.table.records()[0]["trace"] == "family:drift:0..2"
+    assert first.finished == 6
+    assert (first.won or 0) + (second.won or 0) == 3
+    assert second.difference is not None
+    assert second.difference.n == 6
+    assert second.difference.low < second.difference.mean < second.difference.high
     assert [row["trace"] for row in found.by_trace.records()] == [
         f"family:drift:{seed}" for seed in (0, 0, 1, 1, 2, 2)
     ]
