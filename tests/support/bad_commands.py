@@ -290,6 +290,15 @@ FOUND: list[Words] = [
     ["calibrate", "--trace", "turns.npy", "--columns", "5"],
     ["calibrate", "--trace", "turns.npy", "--repeat", "--hold", "--rows", "2000"],
     ["trace", "revisit", "--columns", "1"], ["trace", "turns.npy", "--columns", "x"],
+    ["trace", "turns.npy", "--fill", "linear"], ["trace", "revisit", "--write", "new.csv"],
+    *(["trace", "turns.npy", "--write", "new.csv", *more] for more in (
+        ("--every", "1h"), ("--every", "x"), ("--fill", "next"), ("--scale", "1,2,3,4,5,6,7"),
+        ("--scale", "1,"), ("--scale", "nan"), ("revisit",),
+    )),
+    ["trace", "turns.npy", "--write", "turns.npy"], ["trace", "--write", "new.csv"],
+    ["calibrate", "--env", "grid-world"], ["calibrate", "--env", "nothing"],
+    ["calibrate", "--env", "pendulum", "--lags", "2"], ["calibrate", "--env"],
+    ["calibrate", "--trace", "revisit", "--normalise", "running"],
     [*_SHORT, "--plan-only", "--json"], [*_SHORT, "--json=1"], ["--version", "x"],
     ["completion"], ["completion", "fish"], ["completion", "bash", "zsh"], ["completion", ""],
     *([command, *words] for command in ("evaluate", "watch") for words in (
