@@ -146,7 +146,11 @@ def learn(
     anchors: Anchors,
     lesson: Lesson,
 ) -> tuple[on_policy.State, Metrics]:
-    """The steps of the policy, the value function and the entropy coefficient."""
+    """The steps of the policy, the value function and the entropy coefficient.
+
+    `actor` and `critic` are what the past adds to the losses of the policy and of the value
+    function.
+    """
     coefficient = state.entropy.coefficient(config.entropy_coef)
 
     def rehearsed() -> Any:
@@ -161,6 +165,7 @@ def learn(
         error = networks.value.apply(value, lesson.data.obs)[:, 0] - lesson.data.target
         return config.w_v * jnp.mean(lesson.rho * error**2)
 
+    # Weights are traced, so that one program serves all. A CPU skips the gradient where w_pi is 0.
     grads = jax.lax.cond(config.w_pi > 0.0, rehearsed, lambda: gradient.grads)
     both = gradient._replace(grads=grads)
     state, outcome = lcpo.policy_step(config, spec, state, data, anchors, both, actor)
