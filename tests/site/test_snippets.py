@@ -13,6 +13,7 @@ import importlib.util
 import re
 import runpy
 import shutil
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,7 +148,6 @@ def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
         make(steps=steps)
         raise Accepted
 
-    importlib.import_module("autoscaler").write_load(days=2)
     monkeypatch.setattr(flags, "parse", parsed)
     monkeypatch.setattr(plan, "check_program", check_values)  # contract tests trace every agent
     monkeypatch.setattr(runs, "load_results", lambda folder: [])
@@ -155,7 +155,11 @@ def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_planned")
-def test_commands_are_accepted() -> None:
+def test_commands_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in EXAMPLES:
+        if '["csv"]' in path.read_text():  # `python EXAMPLE.py csv` writes its data
+            monkeypatch.setattr(sys, "argv", [path.name, "csv"])
+            runpy.run_path(path.name, run_name="__main__")
     problems = [
         f"{snippet.place}: {' '.join(words)}: {problem}"
         for found in PAGES.values()
