@@ -107,8 +107,8 @@ def test_the_context_is_price_sun_and_load(battery: Any) -> None:
     world = env.open(1, seeds=[0])
     obs = world.reset(np.ones(1, bool))
     world.close()
-    first = battery.Battery().rows[0]
-    np.testing.assert_allclose(env.spec.context.history(obs)[0, :, 0], first, rtol=1e-6)
+    newest = env.spec.context.history(jnp.asarray(obs))[0, :, 0]
+    np.testing.assert_allclose(newest, battery.Battery().rows[0], rtol=1e-6)
     (charge, season, *_) = obs[0]
     assert (charge, season) == (5.0, pytest.approx(-1.0, abs=1e-3))
 
