@@ -157,8 +157,10 @@ def find_policy(
         (about, arrays), job = found.policy(), found.job
     if agent is not None and about.agent != agent:
         raise InputError(f"{source} holds a policy of {about.agent!r}, not of {agent!r}")
-    of_job = job is not None and (about.agent, about.config) == (job.agent, job.config)
-    if not trust and not is_ours(about.agent) and not (of_job and is_own(job)):
+    is_users = (
+        job is not None and (about.agent, about.config) == (job.agent, job.config) and is_own(job)
+    )
+    if not trust and not is_ours(about.agent) and not is_users:
         raise InputError(
             f"the policy in {source} is of the agent {about.agent!r}, which is not part of lcpo, "
             "and you did not start this run here: loading it runs its author's code; pass "

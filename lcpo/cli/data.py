@@ -132,7 +132,7 @@ def calibrate(arguments: list[str]) -> None:
         ],
     )
     check_path(options.out, "lcpo calibrate")
-    source: Any = trace_of(options)
+    source: Any = trace_of(options, options.trace)
     scale = None if options.scale is None else copies.read_scale(options.scale)
     given = {"rollout_length": options.rollout_length, "lags": options.lags}
     given = {name: value for name, value in given.items() if value is not None}

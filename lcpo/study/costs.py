@@ -153,7 +153,8 @@ def _rows(job: Job) -> int:
     env = names.imported(job.env, ENVS)
     # A user's Gymnasium class is no config.
     is_config = isinstance(env, type) and dataclasses.is_dataclass(env)
-    measured = is_config and is_measured(configs.make(env, job.env_config))
+    made: Any = configs.make(env, job.env_config) if is_config else None
+    measured = is_config and is_measured(made)
     timed = measured or (job.trace is not None and job.trace.has_switches)
     return -(-updates // block_size(updates)) if timed else min(KEPT_ROWS, updates)
 

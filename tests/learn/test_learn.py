@@ -57,7 +57,9 @@ def test_delayed_reward(agent: str) -> None:
     shared: dict[str, Any] = {}
     if agent == "lcpo-plus":  # its entropy bonus alone costs 5 %
         shared = {"entropy_coef": 0.0, "entropy_target": 0.0}
-    _, metrics = train(agent, DelayedReward(), 300, [{"gamma": 0.99}, {"gamma": 0.0}], **shared)
+    _, metrics = train(
+        agent, DelayedReward(), 300, [{**shared, "gamma": gamma} for gamma in (0.99, 0.0)]
+    )
     learned, blind = late_return(metrics)
     assert learned > 0.95
     assert 0.2 < blind < 0.8

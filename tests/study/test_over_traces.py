@@ -68,6 +68,7 @@ def test_intervals_are_over_traces() -> None:
     assert found["a2c"].after_warmup == mean
     assert found["a2c"].whole_run.mean == pytest.approx(mean.mean - 5.0)
     difference = stats.hierarchical_difference(a, b)
+    assert difference is not None
     assert found["a2c"].difference == difference
     assert difference.mean == pytest.approx(np.mean(GAIN))
     assert (found["lcpo"].difference, found["lcpo"].improvement) == (None, None)

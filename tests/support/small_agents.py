@@ -90,6 +90,11 @@ def random_batch(spec: Spec, key: jax.Array, ends: bool = True) -> Transition:
     return random_worlds.random_batch(spec, key, T, ends)
 
 
+def starter(agent: AnyAgent) -> Any:
+    """The compiled `init`; variants of an agent share it."""
+    return compiled_function(agent.init)
+
+
 def updater(agent: AnyAgent) -> Any:
     """The compiled update; variants of an agent share it."""
     return compiled_function(agent.update)
