@@ -40,11 +40,11 @@ class Comparison:
     summary: rows.Summary
     """The numbers of the table, with their intervals."""
     warnings: tuple[str, ...]
-    """What is odd about the runs: a learner below a baseline, or with few updates; a constraint
+    """Warnings about the runs: a learner below a baseline, or with few updates; a constraint
     that never acts, or acts on noise; mostly random actions; inputs out of scale."""
     out: Path
     files: tuple[Path, ...] = ()
-    """That were written beside the runs: tables, curves, a page."""
+    """Files written to the output folder: tables, curves, a page."""
 
     @property
     def table(self) -> Table:

@@ -88,10 +88,10 @@ class Broken(GridWorld):
 
 ENVS = {
     "nan": "step 8: obs: entry [0] of world 0 is nan: needs finite numbers",
-    "neighbours": "a world went another way alone than beside others: worlds must share nothing",
-    "unseeded": "the same seeds and actions gave another course: draw all random numbers from",
-    "deaf": "contexts of 0 and of 1 gave the same course: step must use the context",
-    "save": "worlds went another way after get_state and set_state: save all that changes",
+    "neighbours": "a world behaves differently alone and next to other worlds",
+    "unseeded": "the same seeds and actions gave different results: draw all random numbers from",
+    "deaf": "contexts of 0 and of 1 gave the same results: step must use the context",
+    "save": "worlds behaved differently after get_state and set_state: save everything",
     "flag": "terminated is float64: needs bool",
 }
 

@@ -5,7 +5,7 @@ HELP = {
     "compare": "Train several agents on one environment and trace: tables and learning curves.",
     "reproduce": "Run an experiment of the paper: tables and figures next to the paper's numbers.",
     "list": "List agents, environments, detectors, traces and experiments.",
-    "check-env": "Play with an environment of yours, and report what is wrong with it.",
+    "check-env": "Run a few episodes of an environment, and report problems.",
     "trace": "Draw context traces, print their statistics, write repaired copies of files.",
     "calibrate": "Suggest LCPO's sigma for a trace or an environment.",
     "report": "Write a folder's tables, figures, runs and commands into one HTML page.",

@@ -67,7 +67,7 @@ def check_env(arguments: list[str]) -> int:
         show.line(text, f"{level:<7}", colours[level])
     problems, notes = found["problem"], found["note"]
     mind = f"; see the {notes} note(s) above" if notes else ""
-    print(f"{problems} problem(s)" if problems else f"{name} is fit for use{mind}")
+    print(f"{problems} problem(s)" if problems else f"{name} is ready to use{mind}")
     return flags.RUN_FAILED if problems else 0
 
 

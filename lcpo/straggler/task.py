@@ -30,7 +30,7 @@ WINDOW_MS = 500.0
 POISSON = "poisson"  # the workload without a trend: independent arrivals at one rate
 POISSON_MEANS = (20.0, 80.0, 1.5)  # its rate, size and size_cv where none are given
 BUCKET_MS = 300_000.0  # requests whose latencies are reported together, by arrival
-EPISODE = 3600  # windows, half an hour: how long a world that begins anywhere goes on
+EPISODE = 3600  # windows, half an hour: length of an episode with a random start
 BEFORE = (
     "rate (4 windows)", "service time (4 windows)", "rate (largest of 4)",
     "service time (largest of 4)", "offered load", "rate (5 s)", "service time (5 s)",

@@ -47,7 +47,7 @@ def test_nothing_is_wrong_with_it(capsys: Any) -> None:
     printed = capsys.readouterr().out
     (layout,) = re.findall(r"```text\n(entry .*?)```", PAGE, re.S)
     assert f"\n{layout}\n" in printed
-    assert "own_env:Server is fit for use" in printed
+    assert "own_env:Server is ready to use" in printed
     assert "the context moves" in printed
 
 

@@ -55,7 +55,7 @@ def test_check_env_names_what_is_out_of_scale(folder: Path, capsys: Any) -> None
     printed = capsys.readouterr().out
     assert "observation entry 0 (0 to 2e+04), 2 (" in printed
     assert "--normalise running" in printed
-    assert "is fit for use; see the" in printed
+    assert "is ready to use; see the" in printed
 
 
 @pytest.mark.learn

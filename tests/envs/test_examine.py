@@ -29,7 +29,7 @@ SOUND = [
 def test_sound_ones_pass(env: Any) -> None:
     assert findings(env, "problem") == ""
     told = findings(env, "ok")
-    assert "the same seed gives the same course, alone and beside other worlds" in told
+    assert "the same seed gives the same results, alone and next to other worlds" in told
     assert "the context" in told
     assert ("saved worlds continue exactly" in told) == is_host(env)
 
@@ -40,10 +40,10 @@ PROBLEMS = {
     "raises-alone": "step 8: world 0: it has left the table",
     "shape": r"step 8: obs has shape \[3, 0\]: needs \[3, 1\]",
     "mask": r"reset\(mask\) changed worlds outside the mask",
-    "neighbours": "went another way alone than beside others",
-    "unseeded": "the same seeds and actions gave another course",
-    "deaf": "contexts of 0 and of 1 gave the same course",
-    "save": "went another way after get_state and set_state",
+    "neighbours": "behaves differently alone and next to other worlds",
+    "unseeded": "the same seeds and actions gave different results",
+    "deaf": "contexts of 0 and of 1 gave the same results",
+    "save": "behaved differently after get_state and set_state",
     "tuple": "needs lcpo.types.Step",
     "flag": "terminated is float64: needs bool",
     "nan-reset": "reset after step .*is nan",

@@ -200,7 +200,7 @@ def test_warning_names_the_true_percentile() -> None:
 def test_calibrate_needs_two_updates() -> None:
     with pytest.raises(ValueError, match="300 rows are 1 updates of 200 steps: needs at least 2"):
         calibrate(np.zeros((300, 1)))
-    with pytest.raises(ValueError, match="has 300 rows, 1,000 were asked for"):
+    with pytest.raises(ValueError, match="has 300 rows, but 1,000 were requested"):
         calibrate(np.zeros((300, 1)), rows=1_000)
 
 

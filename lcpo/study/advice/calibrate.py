@@ -37,10 +37,10 @@ from lcpo.study.measure.compare import RARE
 from lcpo.study.report import figures, trace_figure
 
 NUM_SIGMAS = 8
-"""Tabulated, over the distances that occur."""
+"""Number of tabulated sigmas, over the distances that occur."""
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99, 100)
 MAX_WINDOWS = 50_000_000
-"""Rows of the trace that one update looks at: about a GiB of them."""
+"""Most rows of the trace that one update looks at: about a GiB."""
 ALIKE = "the contexts of the past differ no more than those within one rollout"
 """Why no sigma is suggested."""
 SHORTER = (100, 50, 20)
@@ -67,7 +67,7 @@ class Calibration(NamedTuple):
     spread: tuple[float, ...] = ()
     """Standard deviation of each channel."""
     channels: tuple[str, ...] = ()
-    """Their names, where they have any."""
+    """Names of the channels, if any."""
     is_own: bool = False
     """The context is the environment's own, not a trace's."""
 
@@ -99,7 +99,7 @@ def calibrate(
 ) -> Calibration:
     """Simulate the detector along a trace (a name, a file, or an array [rows, channels]).
 
-    `sigmas`: to be tabulated; None: eight, over the distances that occur. `scale` multiplies the
+    `sigmas`: sigmas to tabulate; None: eight, over the distances that occur. `scale` multiplies the
     contexts: one factor, or one for each channel. `rows` are the steps of the run (None: all of the
     trace, or 2 million where it can have any length).
     """
@@ -141,7 +141,7 @@ def calibrate(
 
 
 def _grid(noise: float, reach: np.ndarray) -> tuple[float, ...]:
-    """From half the noise to the largest reach, each so many times the one before."""
+    """Geometric spacing from half the noise to the largest reach."""
     top = float(reach.max())
     if top <= 0.0:  # contexts that are all alike
         top = max(noise, 1.0)
@@ -159,7 +159,8 @@ def _check_settings(lookback: Lookback, scale: float | Sequence[float]) -> None:
     if windows > MAX_WINDOWS:
         raise InputError(
             f"rollout length = {lookback.rollout_length:,} with lags = {lookback.lags:,} takes too "
-            f"much memory: needs a product of at most {MAX_WINDOWS // lookback.rounds:,}"
+            "much memory: use smaller values, with a product of at most "
+            f"{MAX_WINDOWS // lookback.rounds:,}"
         )
 
 
@@ -267,7 +268,7 @@ def _load(trace: Contexts, rows: int | None) -> tuple[str | TraceRef, np.ndarray
         return named, trace_figure.load(named, rows)
     values = contexts.check(np.asarray(trace), "array")
     if rows is not None and rows > len(values):
-        raise InputError(f"the trace has {len(values):,} rows, {rows:,} were asked for")
+        raise InputError(f"the trace has {len(values):,} rows, but {rows:,} were requested")
     return "array", values
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with an environment? `lcpo check-env` plays with it, and reports what to change.
+"""`lcpo check-env`: runs a few episodes of an environment, and reports what to change.
 
 `lcpo.run.plan.check` looks at shapes before a run; this plays a few episodes. All kinds of
 environments are examined as host worlds.
@@ -57,7 +57,7 @@ def examine(
         yield _ok(f"{num_steps:,} steps of 3 worlds: finite numbers of the right shapes")
         yield from _check_episodes(found)
         scale = _out_of_scale(found)
-        yield _note(scale) if scale else _ok("observations are of a size that networks learn from")
+        yield _note(scale) if scale else _ok("observations have a suitable scale for networks")
         yield from _check_determinism(env, found, rows)
         yield from _check_context(env, found)
         if is_host(env):
@@ -120,7 +120,9 @@ def _check_episodes(found: Play) -> Iterator[Finding]:
     if both:
         yield _note(f"{both} were both: they count as terminated")
     if found.resets_touch_others:
-        yield _problem("reset(mask) changed worlds outside the mask: reset those alone")
+        yield _problem(
+            "reset(mask) changed worlds outside the mask: reset only the worlds in the mask"
+        )
 
 
 def _out_of_scale(found: Play) -> str | None:
@@ -129,7 +131,7 @@ def _out_of_scale(found: Play) -> str | None:
         return None
     return (
         f"observation entry {scales.ranges(found.steps.obs, columns)} is out of scale with random "
-        "actions, and networks learn badly from it: --normalise running scales all entries, or "
+        "actions, so networks learn poorly from it: --normalise running scales all entries, or "
         "scale them in the environment"
     )
 
@@ -147,7 +149,7 @@ def _check_determinism(env: AnyEnv, found: Play, rows: np.ndarray | None) -> Ite
     again, alone = (play(env, seeds, num_steps, rows) for seeds in (SEEDS, SEEDS[1:2]))
     if not _same((found.starts, *found.steps[:6]), (again.starts, *again.steps[:6])):
         yield _problem(
-            "the same seeds and actions gave another course: draw all random numbers from the "
+            "the same seeds and actions gave different results: draw all random numbers from the "
             "seed (Gymnasium: self.np_random)"
         )
         return
@@ -155,11 +157,11 @@ def _check_determinism(env: AnyEnv, found: Play, rows: np.ndarray | None) -> Ite
     second = (found.starts[mine], *(x[:, mine] for x in found.steps[:6]))
     if not _same(second, (alone.starts, *alone.steps[:6])):
         yield _problem(
-            "a world went another way alone than beside others: worlds must share nothing that "
-            "changes"
+            "a world behaves differently alone and next to other worlds: worlds must not share "
+            "mutable state"
         )
     else:
-        yield _ok("the same seed gives the same course, alone and beside other worlds")
+        yield _ok("the same seed gives the same results, alone and next to other worlds")
     if (found.starts == found.starts[0]).all():
         yield _note("all seeds begin with the same observation")
 
@@ -181,18 +183,18 @@ def _check_context(env: AnyEnv, found: Play) -> Iterator[Finding]:
         entries = found.steps.obs[..., spec.context.start :]
         if (entries == entries[0]).all():
             still = f"the context did not change in {len(entries):,} steps"
-            yield _problem(f"{still}: is it at the place that was declared?")
+            yield _problem(f"{still}: check that it is declared at the right place")
         else:
             yield _ok(f"the context moves, from {entries.min():.3g} to {entries.max():.3g}")
         return
     calm, windy = (play(env, (0,), len(found.steps.reward), context) for context in (0.0, 1.0))
     if _same(calm.steps[:4], windy.steps[:4]):
         yield _problem(
-            "contexts of 0 and of 1 gave the same course: step must use the context that it is "
+            "contexts of 0 and of 1 gave the same results: step must use the context that it is "
             "given"
         )
     else:
-        yield _ok("the context changes the course")
+        yield _ok("the context changes the results")
 
 
 def _check_saving(env: AnyEnv) -> Iterator[Finding]:
@@ -218,7 +220,8 @@ def _check_saving(env: AnyEnv) -> Iterator[Finding]:
             a, b = (worlds.step(action, context) for worlds in (first, other))
             if not _same(a, b):
                 yield _problem(
-                    "worlds went another way after get_state and set_state: save all that changes"
+                    "worlds behaved differently after get_state and set_state: save everything "
+                    "that changes"
                 )
                 return
             ended = np.asarray(a.terminated) | np.asarray(a.truncated)
@@ -234,7 +237,7 @@ def _check_saving(env: AnyEnv) -> Iterator[Finding]:
 
 
 def _gymnasium_check(env: GymnasiumEnv) -> Iterator[Finding]:
-    """What Gymnasium's own checker says of an environment."""
+    """What Gymnasium's own checker reports about an environment."""
     import gymnasium
     from gymnasium.utils.env_checker import check_env as check
 
@@ -248,7 +251,7 @@ def _gymnasium_check(env: GymnasiumEnv) -> Iterator[Finding]:
         warnings.simplefilter("always")
         try:
             check(made.unwrapped, skip_render_check=True)
-            yield _ok("gymnasium's check_env has no objections")
+            yield _ok("gymnasium's check_env found no problems")
         except Exception as error:
             yield _problem(f"gymnasium's check_env: {error}")
     for text in dict.fromkeys(str(w.message) for w in caught):

@@ -178,7 +178,7 @@ def _with_pictures(env: GymnasiumEnv) -> tuple[AnyEnv, Draw]:
         try:
             picture = worlds.environments[0].env.render()
         except Exception as error:  # of the user's code, or of a package that it lacks
-            raise InputError(f"{env.target} cannot draw itself: {message(error)}") from error
+            raise InputError(f"{env.target} cannot render: {message(error)}") from error
         return picture[0] if isinstance(picture, (list, tuple)) else picture
 
     return drawn, draw
