@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from jax import Array
 from jax.flatten_util import ravel_pytree
-from small_agents import T, random_batch, small_config, starter, updater
+from small_agents import T, random_batch, small_config, updater
 
 from lcpo.agents import AGENTS, on_policy
 from lcpo.core import nets, replay, trust_region
@@ -170,7 +170,7 @@ def test_agents_take_any_family(name: str) -> None:
 def test_lcpo_holds_a_gaussian_policy_on_its_anchors() -> None:
     agent = AGENTS["lcpo-uniform"]
     config = jax.tree.map(jnp.float32, small_config(agent, c_anchor=1e-3, damping=1e-3))
-    state = starter(agent)(config, REAL, KEY)
+    state = agent.init(config, REAL, KEY)
     policy = on_policy.make_networks(config, REAL).policy
     active, before = [], state
     for number in range(4):
