@@ -192,8 +192,7 @@ class Actor:
             scaled[self.spec.guard] = False
         if not isinstance(self._rule, str):
             return x / np.where(scaled, np.array([*self._rule, 1.0], np.float32)[column], 1.0)
-        moments = (self._arrays[f".moments.{name}"] for name in ("mean", "var"))
-        mean, std = pool(*moments, column)
+        mean, std = pool(self._arrays[".moments.mean"], self._arrays[".moments.var"], column)
         return np.where(scaled, np.clip((x - mean) / std, -CLIP, CLIP), x)
 
 
