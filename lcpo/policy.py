@@ -157,10 +157,10 @@ def find_policy(
         (about, arrays), job = found.policy(), found.job
     if agent is not None and about.agent != agent:
         raise InputError(f"{source} holds a policy of {about.agent!r}, not of {agent!r}")
-    is_users = (
-        job is not None and (about.agent, about.config) == (job.agent, job.config) and is_own(job)
-    )
-    if not trust and not is_ours(about.agent) and not is_users:
+    is_known = trust or is_ours(about.agent)
+    if not is_known and job is not None:  # a run of this user's, with the policy that it made
+        is_known = (about.agent, about.config) == (job.agent, job.config) and is_own(job)
+    if not is_known:
         raise InputError(
             f"the policy in {source} is of the agent {about.agent!r}, which is not part of lcpo, "
             "and you did not start this run here: loading it runs its author's code; pass "

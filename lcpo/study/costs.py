@@ -150,11 +150,9 @@ def _is_host(job: Job) -> bool:
 def _rows(job: Job) -> int:
     """Of the record of a run (`Setup.is_timed` says which are long)."""
     updates = job.steps // job.config["rollout_length"]
-    env = names.imported(job.env, ENVS)
-    # A user's Gymnasium class is no config.
-    is_config = isinstance(env, type) and dataclasses.is_dataclass(env)
-    made: Any = configs.make(env, job.env_config) if is_config else None
-    measured = is_config and is_measured(made)
+    env: Any = names.imported(job.env, ENVS)
+    is_config = bool(dataclasses.is_dataclass(env))  # a user's Gymnasium class is none
+    measured = is_config and is_measured(configs.make(env, job.env_config))
     timed = measured or (job.trace is not None and job.trace.has_switches)
     return -(-updates // block_size(updates)) if timed else min(KEPT_ROWS, updates)
 
