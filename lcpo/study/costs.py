@@ -24,9 +24,9 @@ from lcpo.run.plan.job import Job
 from lcpo.run.store.record import KEPT_ROWS, block_size
 
 AGENT_US = {
-    "a2c": 3.5, "lcpo": 14.2, "trpo": 12.6, "ppo": 8.5, "lcpo-p": 13.5, "clear": 6.6, "ddqn": 4.4,
-    "bfdqn": 4.5, "pt-dqn": 7.1, "sac": 9.3, "online-ewc": 13.6, "sliding-ogd": 69.0,
-    "mbpo": 205.8, "ideal-mbpo": 11.4, "mbcd": 54.7,
+    "a2c": 3.5, "lcpo": 14.2, "trpo": 12.6, "ppo": 8.5, "lcpo-p": 13.5, "lcpo-plus": 16.6,
+    "clear": 6.6, "ddqn": 4.4, "bfdqn": 4.5, "pt-dqn": 7.1, "sac": 9.3, "online-ewc": 13.6,
+    "sliding-ogd": 69.0, "mbpo": 205.8, "ideal-mbpo": 11.4, "mbcd": 54.7,
 }  # fmt: skip
 """Microseconds per interaction on the Pendulum, whose own share is negligible. `lcpo.defaults` has
 what other environments add."""

@@ -287,7 +287,7 @@ def test_list_says_what_experiments_cost(capsys: pytest.CaptureFixture[str]) -> 
 def test_costs_are_the_measured_ones() -> None:
     """Those of results/speed, which docs/speed.md shows."""
     measured = {}
-    for file in ("continual", "on-sac"):
+    for file in ("continual", "on-sac", "lcpo-plus"):
         for line in (SPEED / f"{file}.md").read_text().splitlines()[2:]:
             agent, us = (cell.strip() for cell in line.split("|")[1:3])
             measured.setdefault(agent, float(us))
