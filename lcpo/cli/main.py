@@ -40,25 +40,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit code, which docs/running.md explains."""
     arguments = sys.argv[1:] if arguments is None else arguments
     open_standard_streams()
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: lcpo COMMAND [options]      (lcpo COMMAND --help shows its options)\n")
-        for name, help in HELP.items():
-            print(f"  {name:<10} {help}")
-        print("\nlcpo --version prints the version; docs/running.md explains the exit codes.")
-        return 0
-    if arguments == ["--version"]:
-        print(f"lcpo {__version__}")
-        return 0
-    name, *rest = arguments
+    name = arguments[0] if arguments else ""
     try:
-        if name not in COMMANDS:
-            raise InputError(unknown("command", name, COMMANDS))
-        code = COMMANDS[name](rest) or 0
+        code = _dispatch(arguments)
         sys.stdout.flush()  # here, so that a closed pipe is noticed here
         return code
-    except flags.Help as asked:
-        print(asked)
-        return 0
     except InputError as error:
         return _fail(error, flags.BAD_INPUT)
     except RunError as error:
@@ -84,6 +70,26 @@ def main(arguments: list[str] | None = None) -> int:
             "this is a bug in lcpo: please report it with the traceback above "
             "(unless it ends in your own agent or environment)", flags.BUG,
         )  # fmt: skip
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: lcpo COMMAND [options]      (lcpo COMMAND --help shows its options)\n")
+        for name, help in HELP.items():
+            print(f"  {name:<10} {help}")
+        print("\nlcpo --version prints the version; docs/running.md explains the exit codes.")
+        return 0
+    if arguments == ["--version"]:
+        print(f"lcpo {__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        raise InputError(unknown("command", name, COMMANDS))
+    try:
+        return COMMANDS[name](rest) or 0
+    except flags.Help as asked:
+        print(asked)
+        return 0
 
 
 def _fail(error: Exception | str, code: int) -> int:

@@ -85,8 +85,9 @@ def test_stopped_by_the_user(
     assert capsys.readouterr().err == "stopped\n"
 
 
-def test_output_that_nobody_reads_is_no_bug() -> None:
-    command = [sys.executable, "-m", "lcpo.cli", "list", "--json"]
+@pytest.mark.parametrize("words", ["list --json", "--help", "list --help"])
+def test_output_that_nobody_reads_is_no_bug(words: str) -> None:
+    command = [sys.executable, "-m", "lcpo.cli", *words.split()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
