@@ -143,7 +143,7 @@ def compare(
     env, env_config = api.named_env(env, env_config)
     chosen = read_agents(agents)
     if trace is not None and traces is not None:
-        raise InputError("trace and traces: give one of them")
+        raise InputError("trace and traces: give only one of them")
     how = api.here_if_in_main(how, [env, *(one.name for one in chosen)])
     make = functools.partial(
         plan_traces,

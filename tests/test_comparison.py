@@ -185,14 +185,14 @@ def test_over_traces(
 
 def test_traces_that_cannot_be_compared(capsys: pytest.CaptureFixture[str]) -> None:
     for words, says in {
-        ("--trace", "3", "--traces", "1,4"): "--trace and --traces: give one of them",
+        ("--trace", "3", "--traces", "1,4"): "--trace and --traces: give only one of them",
         ("--traces", "1,1"): "traces = '1,1': needs traces, separated by commas",
-        ("--traces", "family:drift:0..2"): "can have any length: say how many steps to run",
+        ("--traces", "family:drift:0..2"): "can have any length: give the number of steps",
         ("--traces", "1,nothing.csv"): "trace file nothing.csv does not exist",
     }.items():
         assert run("compare", "--agents", "a2c", *words) == 2
         assert says in capsys.readouterr().err
-    with pytest.raises(lcpo.InputError, match="trace and traces: give one of them"):
+    with pytest.raises(lcpo.InputError, match="trace and traces: give only one of them"):
         lcpo.compare("a2c", trace="3", traces="1,4")
 
 

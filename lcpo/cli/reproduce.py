@@ -217,7 +217,7 @@ def _list_runs(name: str, study: Study[Any], options: Options) -> None:
         groups.setdefault((job.env, agent), []).append(job)
     rows = []
     for (env, agent), members in groups.items():
-        traces = dict.fromkeys((job.trace_name or "-").partition("@")[0] for job in members)
+        traces = dict.fromkeys(str(job.trace.whole) if job.trace else "-" for job in members)
         shown = ", ".join(traces) if len(traces) <= 4 else f"{len(traces)} traces"
         found = cost(members)
         time = in_words(found.core_seconds)

@@ -234,7 +234,7 @@ def traces_of(options: Any) -> list[contexts.TraceRef | None]:
     if options.traces is None:
         return [trace_of(options, options.trace)]
     if options.trace is not None:
-        raise InputError("--trace and --traces: give one of them")
+        raise InputError("--trace and --traces: give only one of them")
     return [trace_of(options, trace) for trace in contexts.several(options.traces)]
 
 

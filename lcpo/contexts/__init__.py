@@ -79,7 +79,7 @@ def compose(
     """Some columns of a file, or a trace that continues after its end."""
     found = TraceRef.parse(trace)
     if repeat and hold:
-        raise InputError("--repeat and --hold: give one of them")
+        raise InputError("--repeat and --hold: give only one of them")
     if columns_of_file is not None:
         if not found.is_file or found.columns is not None:
             raise InputError(f"columns of trace {found!r}: needs the path of a file")

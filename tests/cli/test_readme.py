@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import prose
 import pytest
@@ -90,7 +91,7 @@ def test_snippets_run_as_pasted(word: str, tmp_path: Path) -> None:
 
 @pytest.mark.learn
 def test_the_environment_and_the_trace_in_commands(tmp_path: Path, monkeypatch: Any) -> None:
-    """With few rows."""
+    """With few rows, and JAX's defaults instead of the strict settings of the tests."""
     (tmp_path / "thermostat.py").write_text(block("class Thermostat"))
     outside = np.random.default_rng(0).normal(size=(1000, 1)).repeat(2, axis=0)
     np.savetxt(tmp_path / "outside.csv", outside, delimiter=",")
@@ -99,7 +100,8 @@ def test_the_environment_and_the_trace_in_commands(tmp_path: Path, monkeypatch: 
     for line in SHELL.splitlines():
         if "outside.csv" in line:
             more = ["--seeds", "1", "--workers", "0"] if "compare" in line else []
-            assert run(*shlex.split(line, comments=True)[1:], *more) == 0
+            with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+                assert run(*shlex.split(line, comments=True)[1:], *more) == 0
 
 
 def test_links_lead_somewhere() -> None:

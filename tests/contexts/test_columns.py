@@ -104,7 +104,7 @@ def test_other_files_that_cannot_be_had(tmp_path: Path) -> None:
     for name in ("3", "revisit", "family:drift:1"):
         with pytest.raises(InputError, match="needs the path of a file"):
             contexts.compose(name, "1")
-    with pytest.raises(InputError, match="give one of them"):
+    with pytest.raises(InputError, match="give only one of them"):
         contexts.compose("3", repeat=True, hold=True)
     with pytest.raises(InputError, match="has no end"):
         contexts.compose("revisit", repeat=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -21,6 +22,7 @@ from lcpo.run.store.results import load_results
 from lcpo.study.measure import stats
 from lcpo.study.play import video
 from lcpo.study.play.evaluate import evaluate
+from lcpo.types import ContextSlice, Spec
 
 SMALL: dict[str, Any] = {"hidden": [4], "rollout_length": 20}
 QUIET: dict[str, Any] = {"workers": 0, "progress": False}
@@ -175,8 +177,9 @@ def test_more_lines_than_colours_are_counted() -> None:
         video.Shot(t, np.arange(12.0), np.arange(20.0) * t, np.zeros(2), 0.0, 0.0, False, None)
         for t in (1, 2)
     ]
-    job = plan("a2c", "pendulum", trace="ou", steps=400, seeds=1)[0]
-    strips = video.strips_of(frozen.Setup(job), shots)
+    spec = Spec(32, ContextSlice(start=20, channels=12, lags=1), num_actions=(15, 15))
+    setup: Any = SimpleNamespace(env=SimpleNamespace(spec=spec), job=SimpleNamespace(trace=None))
+    strips = video.strips_of(setup, shots)
     assert [strip.name for strip in strips][8:] == ["state", "action", "reward"]
     assert len(list(video.make_frames("x", shots, strips))) == 2
     assert "4 more channels" in video._texts("x", shots[0])

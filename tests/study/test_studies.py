@@ -236,7 +236,7 @@ def test_bad_scales_and_parts_are_told(capsys: pytest.CaptureFixture[str]) -> No
         ("grid-world", "--envs", "hopper"): "unknown option '--envs'",
         ("lcpo-p", "--setting", "fixed"): "needs corrected or published",
         ("windy", "--engine", "loca"): "did you mean 'local'",
-        ("lcpo-p", "--plan", "a", "--collect", "b"): "give one of them",
+        ("lcpo-p", "--plan", "a", "--collect", "b"): "give only one of them",
         ("--list", "--only", "windi"): "did you mean 'windy'",
     }.items():
         assert run("reproduce", *words) == 2

@@ -20,6 +20,7 @@ import numpy as np
 from lcpo import values
 from lcpo.envs.base import AnyEnv, max_input_of, obs_layout
 from lcpo.envs.compiled_worlds import open_worlds
+from lcpo.envs.entries import context_names_of, feature_names_of
 from lcpo.envs.gridworld import GridWorld
 from lcpo.envs.mujoco.tasks import MujocoTask
 from lcpo.envs.pendulum import Pendulum
@@ -223,21 +224,16 @@ def strips_of(setup: Setup, shots: Sequence[Shot]) -> list[Strip]:
         np.stack([getattr(shot, name) for shot in shots]) for name in ("context", "state", "action")
     )
     named = trace.describe().names if trace else ()
-    channels = named or _names(env, "context", contexts.shape[1])
+    channels = named or context_names_of(env)
     found = [
         Strip(name if name.startswith("context") else f"context: {name}", (), contexts[:, [c]])
         for c, name in enumerate(channels[:MOST_CHANNELS])
     ]
-    found.append(Strip("state", _names(env, "feature", states.shape[1]), states))
+    found.append(Strip("state", feature_names_of(env), states))
     inputs = [f"[{i}]" for i in range(actions.shape[1])] if actions.shape[1] > 1 else ()
     found.append(Strip("action", inputs, actions))
     found.append(Strip("reward", (), np.array([[shot.reward] for shot in shots])))
     return [strip for strip in found if strip.lines.size]
-
-
-def _names(env: AnyEnv, kind: str, count: int) -> Sequence[str]:
-    """The environment's `context_names` or `feature_names`, if it has them, else numbers."""
-    return getattr(env, f"{kind}_names", None) or [f"{kind}[{i}]" for i in range(count)]
 
 
 def _texts(title: str, shot: Shot) -> list[str]:
