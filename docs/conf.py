@@ -32,10 +32,9 @@ myst_enable_extensions = ["colon_fence", "deflist", "smartquotes"]
 myst_heading_anchors = 4
 
 # Notebooks run from scratch in every build. A failing cell fails the build.
-nb_execution_mode = "cache"
+nb_execution_mode = "auto"  # notebooks without stored outputs; tests/study/test_notebook.py runs all
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
-nb_execution_cache_path = str(DOCS / "_build" / "notebooks")
 
 # The reference is made from signatures and docstrings.
 autodoc_member_order = "bysource"

@@ -90,6 +90,8 @@ def _copy(names: list[contexts.TraceRef], options: Any) -> contexts.TraceRef:
         )
     if len(names) != 1 or options.write.suffix != ".csv":
         raise InputError(f"--write {options.write}: needs one file, and a name that ends in .csv")
+    if options.write.exists():
+        raise InputError(f"--write {options.write}: the file exists: give the name of a new file")
     check_file(options.write, "lcpo trace", lambda path: False)
     scale = () if options.scale is None else copies.read_scale(options.scale)
     made = copies.make(names[0], options.fill, options.every, scale)

@@ -170,7 +170,7 @@ def test_the_command_writes_a_copy_and_shows_it(
     assert contexts.get("new.csv")[:, 1].tolist() == [10, 20, 30, 40, 50, 60, 70]
     for more, says in (
         ([], "name it, as in --write new.csv"),
-        (["--write", "new.csv"], "new.csv exists"),
+        (["--write", "new.csv"], "new.csv: the file exists"),
         (["--write", "new.npy"], "needs one file, and a name that ends in .csv"),
         (["--write", "other.csv", "revisit"], "unknown option|needs one file"),
     ):

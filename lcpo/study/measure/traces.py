@@ -141,9 +141,4 @@ def _notes(summary: Summary, planned: int) -> list[str]:
         notes.append(f"fewer than {stats.FEWEST} traces have no interval over traces")
     if any(row.failed for row in summary.rows):
         notes.append("failed runs: not in the means; their traces are lost in P(better)")
-    better = f"a higher mean over seeds than {summary.reference} on another trace of this kind"
-    return [
-        *notes,
-        f"P(better): probability of {better}",
-        "traces won: the mean over seeds after the warm-up is the highest of all agents",
-    ]
+    return notes

@@ -72,18 +72,22 @@ def to_table(summary: Summary) -> Table:
     seeds = c.rows[0].finished + c.rows[0].failed + c.rows[0].missing
     what, parts = "reward" if c.endless else "return", c.parts or [c]
     late = late_column(" or ".join(dict.fromkeys(short_count(p.warmup) for p in parts)), what)
-    paired_by = "on the same trace with the same seed" if c.parts else "with the same seed"
+    paired_by = f"from {c.reference} with the same seed"
+    better = f"that a run is better than that of {c.reference} with the same seed"
+    if c.parts:
+        paired_by = f"from {c.reference} on the same trace with the same seed"
+        better = f"of a higher mean over seeds than {c.reference} on another such trace"
     difference = Column(
         f"minus {c.reference}",
         "+",
         key="difference",
-        about=f"mean difference in {late.name} from {c.reference}, {paired_by}",
+        about=f"mean difference in {late.name} {paired_by}",
     )
     improvement = Column(
         "P(better)",
         "bounds",
         key="improvement",
-        about=f"probability that a run is better than that of {c.reference}, {paired_by}",
+        about=f"probability {better}",
     )
     seconds = Column("seconds", about="mean wall time of a run")
     where = {"env": c.env, "trace": c.trace, "steps": c.steps, "warmup": c.warmup,
