@@ -31,8 +31,11 @@ templates_path: list[str] = []
 myst_enable_extensions = ["colon_fence", "deflist", "smartquotes"]
 myst_heading_anchors = 4
 
-# Notebooks run from scratch in every build. A failing cell fails the build.
-nb_execution_mode = "auto"  # notebooks without stored outputs; tests/study/test_notebook.py runs all
+# A failing cell fails the build. Notebooks that take longer store their outputs, and
+# tests/study/test_notebook.py runs them.
+nb_execution_mode = "cache"
+nb_execution_excludepatterns = ["tutorials/battery.ipynb", "tutorials/own_agent.ipynb"]
+nb_execution_cache_path = str(DOCS / "_build" / "notebooks")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 
