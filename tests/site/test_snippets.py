@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
+import json
 import re
 import runpy
 import shutil
@@ -74,6 +75,8 @@ def _a_readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     _save("docs/agents/prescient.md", "mine = ", tmp_path / "my_module.py")
     with (tmp_path / "my_module.py").open("a") as file:
         file.write("from thermostat import Thermostat as MyEnv\n")
+    for notebook in (ROOT / "docs" / "tutorials").glob("*.ipynb"):
+        _save_cells(notebook, tmp_path)
     (tmp_path / "my_env.py").write_text(ARM)
     (tmp_path / "my.csv").write_text("size_ms,gap_ms\n80,50\n20,10\n300,40\n")
     for name in ("outside.csv", "workload.csv"):
@@ -84,6 +87,14 @@ def _a_readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(local, "cores", list)  # none: runs happen in this process
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
+
+
+def _save_cells(notebook: Path, folder: Path) -> None:
+    """Save the cells that a notebook saves."""
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        first, *lines = "".join(cell["source"]).splitlines() or [""]
+        if first.startswith("%%writefile "):
+            (folder / first.split()[1]).write_text("\n".join(lines))
 
 
 def _save(page: str, word: str, path: Path) -> None:

@@ -57,7 +57,10 @@ def test_the_epochs_that_count() -> None:
     assert discretisation.late_return(result("trpo", 3200)) == 16 * np.arange(501, 563).mean()
 
 
-def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reproduce(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     out = tmp_path / "o"
     command = ["reproduce", "discretisation", "--agents", " a2c,", "--seeds", "2",
                "--scale", "1/500", "--out", str(out), "--workers", "0"]  # fmt: skip
