@@ -55,7 +55,10 @@ def play_their_dqn(seed: int) -> list[tuple[int, float]]:
     return episodes
 
 
-def test_their_dqn_stands_in_our_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_their_dqn_stands_in_our_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     lines = [
         "# format: lcpo-import 1", "# code: https://github.com/scope-lab-vu/ns_gym",
         "# versions: ns_gym 1.0.12", f"# steps: {STEPS}",
@@ -74,5 +77,5 @@ def test_their_dqn_stands_in_our_table(capsys: pytest.CaptureFixture[str]) -> No
     shown = capsys.readouterr().out
     rows = [line.split() for line in shown.splitlines()]
     for agent in ("lcpo", "a2c", "imported:ns-gym-dqn"):
-        (row,) = [row for row in rows if row[:2] == [agent, "2"]]
-        assert 9.0 <= float(row[2]) <= 500.0, "nobody falls at once, or never"
+        (row,) = [row for row in rows if row[:1] == [agent]]
+        assert 9.0 <= float(row[1]) <= 500.0, "nobody falls at once, or never"
