@@ -24,7 +24,7 @@ from lcpo.run.plan.agents import plan_traces
 from lcpo.run.plan.job import Job, find_env
 from lcpo.run.plan.plan import plan
 from lcpo.run.store.layout import plan_file
-from lcpo.run.store.outputs import check_folder
+from lcpo.run.store.outputs import check_folder, check_runs_folder
 from lcpo.run.store.results import load_results
 from lcpo.run.worker import cores
 from lcpo.study.advice.findings import plan_warnings
@@ -143,6 +143,7 @@ def train(arguments: list[str]) -> int:
     jobs, how = api.prepare(make, options.steps, _how(options), api.default_out, show.note)
     if options.plan_only:
         return _write_plan(jobs, how)
+    check_runs_folder(how.folder)
     _tell_plan(options, jobs)
     return _run(options, jobs, how)
 

@@ -149,7 +149,7 @@ def _is_host(job: Job) -> bool:
 
 def _rows(job: Job) -> int:
     """Of the record of a run (`Setup.is_timed` says which are long)."""
-    updates = job.steps // job.config["rollout_length"]
+    updates = max(job.steps // job.config["rollout_length"], 1)
     env: Any = names.imported(job.env, ENVS)
     is_config = bool(dataclasses.is_dataclass(env))  # a user's Gymnasium class is none
     measured = is_config and is_measured(configs.make(env, job.env_config))

@@ -43,8 +43,9 @@ def test_jumps_are_counted_and_distances_compared() -> None:
 
 @pytest.mark.learn
 def test_a_study_without_runs_is_reproduced(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     out = tmp_path / "o"
     command = ["reproduce", "ood-vs-cpd", "--seeds", "2", "--rows", str(ROWS), "--out", str(out)]
     assert run(*command) == 0

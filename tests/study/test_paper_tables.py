@@ -207,7 +207,7 @@ def test_ideal_mbpo_stands_beside_the_paper_s() -> None:
     results = [result(job, np.full(40, -100.0 - job.seed)) for job in jobs]
     results = [r._replace(record={**r.record, **own.get(r.job.agent, {})}) for r in results]
     table = ideal_mbpo.study.report(options, results).tables["table"]
-    assert [row[5] for row in table.texts()[:4]] == [
+    assert [row[3] for row in table.texts()[:4]] == [
         "-355 ± 2.57", "-843 ± 24.2", "-870 ± 56.4", "-377 ± 8.05",
     ]  # fmt: skip
     assert [list(row[6:]) for row in table.texts()[4:]] == [
