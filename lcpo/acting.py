@@ -27,8 +27,9 @@ __all__ = ["Actor", "load"]
 SCHEMA = 2
 """Of a policy file, as `lcpo.run.store.policy_file` writes it."""
 SAMPLED = (
-    "a2c", "a2c-entropy", "lcpo", "lcpo-noent", "lcpo-uniform", "lcpo-mhd", "lcpo-p", "trpo", "ppo",
-    "ppo-entropy", "clear", "tabular-a2c", "prescient-a2c", "prescient-trpo",
+    "a2c", "a2c-entropy", "lcpo", "lcpo-noent", "lcpo-uniform", "lcpo-mhd", "lcpo-p", "lcpo-plus",
+    "lcpo-plus-ood", "trpo", "ppo", "ppo-entropy", "clear", "tabular-a2c", "prescient-a2c",
+    "prescient-trpo",
     "sac", "online-ewc", "sliding-ogd", "mbpo", "ideal-mbpo", "prescient-sac",
 )  # fmt: skip
 """Agents that draw actions from the softmax of a network's outputs."""
