@@ -5,7 +5,8 @@ entries           names and lags of the entries of an observation
 pendulum          compiled: the windy Pendulum, and the plain one
 gridworld         compiled: the paper's grid world with a trap
 probes            compiled: tiny tasks whose answers are known
-mujoco            host: four robots in a wind
+mujoco            four robots in a wind: host, and three of them compiled
+planar            equations of motion of rigid bodies in a plane
 compiled_worlds   a compiled environment stepped as a host one
 checked           checks of arguments that host environments share
 """

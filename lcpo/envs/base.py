@@ -12,8 +12,9 @@ appends. An environment that makes its own context declares `advance = "own"`: i
 context and writes those entries into its features itself.
 
 Optional members, each read through one function here: `landmarks`, `notes`, `max_input`,
-`open_anywhere`, `action_form`; in `lcpo.envs.entries`: `feature_names`, `context_names`; and of the
-class `defaults` (`lcpo.defaults`) and `measures` (`lcpo.study.measure.measures`), for reports.
+`open_anywhere`, `action_form`, `is_host`; in `lcpo.envs.entries`: `feature_names`, `context_names`;
+and of the class `defaults` (`lcpo.defaults`), `earlier` (`lcpo.run.plan.job`) and `measures`
+(`lcpo.study.measure.measures`), for reports.
 """
 
 from __future__ import annotations
@@ -136,8 +137,11 @@ class WorldError(RuntimeError):
 
 
 def is_host(env: AnyEnv) -> TypeIs[HostEnv]:
-    """Whether an environment steps outside the compiler."""
-    return hasattr(env, "open")
+    """Whether an environment steps outside the compiler: it has `open`.
+
+    Optional member `is_host`: an environment of both kinds says which of the two it is used as.
+    """
+    return getattr(env, "is_host", hasattr(env, "open"))
 
 
 class Landmark(NamedTuple):

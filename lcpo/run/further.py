@@ -17,7 +17,7 @@ import numpy as np
 
 from lcpo import values as plain_values
 from lcpo.errors import InputError
-from lcpo.run.plan.job import Job, Setup, check_trust
+from lcpo.run.plan.job import Job, Setup, check_trust, earlier_values, find_env
 from lcpo.run.store.checkpoint import check_same
 from lcpo.run.store.layout import plan_file, run_files
 from lcpo.run.store.plans import planned_jobs
@@ -77,10 +77,22 @@ def resumed(
             named[_sized_for(old), old.name], steps=old.steps, trace_digest=None
         )
         digest = job.trace and job.trace.file_digest(Setup(job).trace_rows, job.scale)
-        now = dataclasses.replace(job, trace_digest=digest)
+        now = _as_stored(dataclasses.replace(job, trace_digest=digest), old, tell)
         check_same(old.to_json(), now.to_json(), f"{old.name} in {out}")
     pairs = zip(before, jobs, strict=True)
     return _extended([(old, job.steps) for old, job in pairs], out, tell)
+
+
+def _as_stored(job: Job, old: Job, tell: Tell) -> Job:
+    """Without the fields of the environment that `old`, of an earlier version, lacks."""
+    given = job.env_config
+    known = earlier_values(find_env(job.env)).items()
+    lacking = {name: value for name, value in known if name not in old.env_config}
+    for name, value in lacking.items():
+        if given[name] != value:
+            tell(f"{old.name} was planned with env.{name} = {value}, and resumes with it")
+    kept = {name: value for name, value in given.items() if name not in lacking}
+    return dataclasses.replace(job, env_config=kept)
 
 
 def _sized_for(job: Job) -> int:

@@ -261,7 +261,7 @@ def test_lcpo_step_by_step(case: Path) -> None:
     _, data = estimate(config, spec, state, batch_of(g, 0))
     policy = on_policy.make_networks(config, spec).policy
     found = on_policy.policy_gradient(config, spec, policy, state, data)
-    surrogate = on_policy.surrogate(spec.actions, found.old, found.old, data, config.entropy_coef)
+    surrogate = on_policy.surrogate(spec.actions, found.old, found.old, data, found.bonus)
     close(surrogate, g["loss_before"][0], rtol=1e-5, atol=2e-5)
     gradient = ravel_pytree(found.grads)[0]
     close(-gradient, flat(g, "neg_grad"), rtol=0, atol=3e-6)

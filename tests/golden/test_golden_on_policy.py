@@ -68,7 +68,7 @@ def test_trpo_step_by_step(case: Path) -> None:
     close(data.advantage, g["advantages"][0], rtol=1e-5, atol=2e-5)
     policy = on_policy.make_networks(config, spec).policy
     found = on_policy.policy_gradient(config, spec, policy, state, data)
-    surrogate = on_policy.surrogate(spec.actions, found.old, found.old, data, config.entropy_coef)
+    surrogate = on_policy.surrogate(spec.actions, found.old, found.old, data, found.bonus)
     close(surrogate, g["loss_before"][0], rtol=1e-5, atol=2e-5)
     close(-ravel_pytree(found.grads)[0], flat(g, "neg_grad"), rtol=0, atol=3e-6)
     product, _ = trust_region.fisher_product(

@@ -1,8 +1,10 @@
-"""MuJoCo tasks in a wind, as host environments (docs/envs/mujoco.md).
+"""MuJoCo tasks in a wind, as host environments and compiled (docs/envs/mujoco.md).
 
-    tasks   MujocoTask, and the paper's four: InvertedPendulum, InvertedDoublePendulum, Reacher,
-            Hopper
-    batch   MujocoWorlds: N worlds of a task that step together
+    task         MujocoTask: what a task is
+    tasks        the paper's four: InvertedPendulum, InvertedDoublePendulum, Reacher, Hopper
+    batch        MujocoWorlds: N worlds of a task that step together in MuJoCo
+    compiled     CompiledTask: a task without contacts, whose physics is in JAX
+    mechanisms   constants of the three tasks without contacts
 
 Importing these needs no MuJoCo; opening worlds does.
 """

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from lcpo.envs.checked import CheckedWorlds
-from lcpo.envs.mujoco.tasks import CHANNELS, Before, MujocoTask, Sim
+from lcpo.envs.mujoco.task import CHANNELS, Before, MujocoTask, Sim
 from lcpo.errors import InputError, MissingPackage
 from lcpo.types import Step
 

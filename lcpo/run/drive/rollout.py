@@ -18,11 +18,14 @@ from lcpo.core import random
 from lcpo.envs.base import AnyEnv, ObsLayout, entries, obs_layout, select, trace_rows
 from lcpo.run.drive import base
 from lcpo.run.drive.base import Program, Run, RunState, Worlds
+from lcpo.run.plan.budget import num_operations
 from lcpo.run.plan.phases import config_at
 from lcpo.types import Array, Metrics, Spec, Step, Transition, Tree
 
 UNROLL = {"cpu": 1, "gpu": 20}
 """Steps per iteration of a rollout's loop: on a GPU this saves most of the loop's own cost."""
+MOST_OPERATIONS = 5_000
+"""Operations in one iteration: fewer steps share it where one has many, or compiling takes long."""
 MOST_CHOSEN = 64
 """Most columns that `_choose` puts side by side: its work grows with their square."""
 
@@ -169,7 +172,11 @@ def packed_scan(step: Callable, carry: Tree, inputs: Tree) -> tuple[Tree, Tree, 
     network. Returns (the carries before each step [T, N, ...], the last carry, the outputs
     [T, N, ...]).
     """
-    shapes = jax.eval_shape(step, carry, jax.tree.map(lambda x: x[0], inputs))
+    program, shapes = jax.make_jaxpr(step, return_shape=True)(
+        carry, jax.tree.map(lambda x: x[0], inputs)
+    )
+    most = max(1, MOST_OPERATIONS // num_operations(program.jaxpr))
+    unroll = min(UNROLL.get(jax.default_backend(), 1), most)
     leaves, structure = jax.tree.flatten(shapes)
     sizes = [x.size // x.shape[0] for x in leaves]
     ends = np.cumsum(sizes)
@@ -197,7 +204,7 @@ def packed_scan(step: Callable, carry: Tree, inputs: Tree) -> tuple[Tree, Tree, 
 
     # The first row has no output yet: zeros.
     first = pack((carry, jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes[1])))
-    last, rows = jax.lax.scan(body, first, inputs, unroll=UNROLL.get(jax.default_backend(), 1))
+    last, rows = jax.lax.scan(body, first, inputs, unroll=unroll)
     carries, outputs = jax.vmap(unpack)(rows)
     before = jax.tree.map(lambda c, later: jnp.concatenate([c[None], later[:-1]]), carry, carries)
     return before, unpack(last)[0], outputs

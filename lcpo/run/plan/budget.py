@@ -54,15 +54,26 @@ def available_bytes() -> int | None:
 
 def largest_bytes(program: Any) -> int:
     """Size of the largest array in a jaxpr, and in those within it."""
-    found = [*program.invars, *program.constvars]
-    inner = []
+    found, inner = [*program.invars, *program.constvars], []
     for step in program.eqns:
         found += step.outvars
-        for value in step.params.values():
-            parts = value if isinstance(value, (tuple, list)) else [value]
-            inner += [p for p in (getattr(p, "jaxpr", p) for p in parts) if hasattr(p, "eqns")]
+        inner += _inner(step)
     sizes = [x.aval.size * getattr(x.aval.dtype, "itemsize", 4) for x in found]
     return max([0, *sizes, *map(largest_bytes, inner)])
+
+
+def num_operations(program: Any) -> int:
+    """Number of operations in a jaxpr, with those within it."""
+    return sum(sum(map(num_operations, _inner(step))) or 1 for step in program.eqns)
+
+
+def _inner(step: Any) -> list[Any]:
+    """The jaxprs within one operation of a jaxpr: the body of a loop, a function."""
+    found = []
+    for value in step.params.values():
+        parts = value if isinstance(value, (tuple, list)) else [value]
+        found += [p for p in (getattr(p, "jaxpr", p) for p in parts) if hasattr(p, "eqns")]
+    return found
 
 
 _GROUPS = {

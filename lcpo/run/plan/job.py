@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -203,7 +203,7 @@ class Setup:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.env: AnyEnv = configs.make(find_env(job.env), job.env_config)
+        self.env: AnyEnv = make_env(find_env(job.env), job.env_config)
         self.agent: AnyAgent = normalise(
             find_agent(job.agent), read_rule(job.normalise), self.env.advance == "own"
         )
@@ -288,6 +288,22 @@ def find_env(name: str) -> type:
     if not isinstance(found, type) or not dataclasses.is_dataclass(found):
         raise InputError(f"{name} is a {type(found).__name__}: {from_gym.NEEDED}")
     return found
+
+
+def make_env(cls: type, values: Mapping[str, Any]) -> AnyEnv:
+    """The environment with the values of a stored run."""
+    return configs.make(cls, {**earlier_values(cls), **values})
+
+
+def earlier_values(cls: type | None) -> Mapping[str, Any]:
+    """Optional member `earlier` of an environment's class: the values of fields that runs of
+    earlier versions lack, where these are not the default."""
+    return getattr(cls, "earlier", {})
+
+
+def env_values(job: Job) -> dict[str, Any]:
+    """`job.env_config`, with what a run of an earlier version lacks. Nothing is imported."""
+    return {**earlier_values(names.imported(job.env, ENVS)), **job.env_config}
 
 
 def env_name(env: AnyEnv) -> str:
