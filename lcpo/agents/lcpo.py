@@ -119,11 +119,10 @@ def policy_step(
     actions, policy = spec.actions, on_policy.make_networks(config, spec).policy
 
     def anchored_step() -> tuple:  # Adam's moments rest
-        coefficient = state.entropy.coefficient(config.entropy_coef)
         v = ravel_pytree(gradient.grads)[0]
 
         def loss(recent: Array, past: Array) -> Array:
-            total = on_policy.surrogate(actions, recent, gradient.old, data, coefficient)
+            total = on_policy.surrogate(actions, recent, gradient.old, data, gradient.bonus)
             return total if rehearsal is None else total + rehearsal(past)
 
         def fisher(obs: Array) -> tuple[trust_region.Product, Array]:

@@ -5,6 +5,7 @@ action when it was taken. The rows S that are drawn to anchor the policy serve t
 
     S     <- rows drawn uniformly from B_a                          `anchors.recall`
     y     = r + gamma^elapsed V(s'),  rho = min(1, pi(a|s) / mu(a|s))        `judge`
+            y is clipped to twice the largest value that the rewards so far allow
     c_t   = max(c_anchor, c_0 / (1 + t / tau)),  t the number of updates     `limit`
     theta <- LCPO's step on L(theta; B_r) + w_pi L(theta; S), where S is     `learn`
              the anchors, c_t their limit, and the advantage on S is rho (y - V(s))
@@ -29,10 +30,14 @@ import numpy as np
 from lcpo.agents import anchors as past
 from lcpo.agents import common, lcpo, on_policy
 from lcpo.agents.anchors import AnchorConfig, Anchors
-from lcpo.agents.on_policy import Data, Gradient, Networks
-from lcpo.config import config, faults, traced, with_default
+from lcpo.agents.on_policy import Bonus, Data, Gradient, Networks
+from lcpo.config import config, faults, static, traced, with_default
 from lcpo.core import random, returns
 from lcpo.types import Agent, Array, Metrics, Spec, Transition
+
+MARGIN = 2.0
+"""Targets of the past are at most this many times as large as rewards allow. With 1, noise would be
+clipped on one side only, and pull the values of the best states down."""
 
 
 @config
@@ -44,9 +49,18 @@ class Config(lcpo.Config):
     cg_iterations: int = with_default(lcpo.Config, "cg_iterations", 8)
     c_0: float = traced(3e-3, "first KL limit on the anchors; 0: c_anchor throughout", low=0.0)
     tau: float = traced(333.0, "updates after which that limit has halved", low=1.0)
-    w_v: float = traced(1.0, "weight of the past in the value loss; 0: off", low=0.0)
-    w_pi: float = traced(0.0, "weight of the past in the policy loss; 0: off", low=0.0)
+    w_v: float = traced(4.0, "weight of the past in the value loss; 0: off", low=0.0)
+    w_pi: float = traced(0.25, "weight of the past in the policy loss; 0: off", low=0.0)
+    entropy_floor: bool = static(
+        True, "fixed entropy bonus, only for states below the target; False: LCPO's"
+    )
     faults: tuple[str, ...] = faults()
+
+    def bonus(self, spec: Spec, state: on_policy.State) -> Bonus:
+        """The entropy floor: a bonus that no state gets above the target."""
+        if not self.entropy_floor:
+            return super().bonus(spec, state)
+        return Bonus(self.entropy_coef, self.entropy_target * spec.actions.max_entropy)
 
 
 class State(NamedTuple):
@@ -55,6 +69,7 @@ class State(NamedTuple):
     learner: on_policy.State
     memory: past.AnchorMemory  # with B_a, whose rows are packed `Rows`
     updates: Array  # t, int32
+    bound: Array  # on |V|: the largest |r| / (1 - gamma^elapsed) so far
 
 
 class Rows(NamedTuple):
@@ -83,7 +98,7 @@ def init(config: Config, spec: Spec, key: Array) -> State:
     """A fresh learner and an empty reservoir."""
     width = 2 * spec.obs_size + spec.action_size + 5
     memory = past.memory_init(config, spec, width)
-    return State(on_policy.init(config, spec, key), memory, jnp.int32(0))
+    return State(on_policy.init(config, spec, key), memory, jnp.int32(0), jnp.float32(0.0))
 
 
 def update(
@@ -97,7 +112,8 @@ def update(
     networks = on_policy.make_networks(config, spec)
     learner, data = on_policy.estimate(config, networks, state.learner, batch)
     gradient = on_policy.policy_gradient(config, spec, networks.policy, learner, data)
-    lesson = judge(config, spec, networks, learner, anchors)
+    bound = jnp.maximum(state.bound, largest_value(config, batch))
+    lesson = judge(config, spec, networks, learner, anchors, bound)
     c_t = limit(config, state.updates)
     config = dataclasses.replace(config, c_anchor=c_t)
     learner, metrics = learn(config, spec, networks, learner, data, gradient, anchors, lesson)
@@ -109,7 +125,7 @@ def update(
         "past_ratio": jnp.mean(lesson.rho),
         "past_value_loss": lesson.loss,
     }
-    return State(learner, memory, state.updates + 1), metrics
+    return State(learner, memory, state.updates + 1, bound), metrics
 
 
 def limit(config: Config, updates: Array) -> Array:
@@ -118,19 +134,41 @@ def limit(config: Config, updates: Array) -> Array:
     return jnp.maximum(config.c_anchor, config.c_0 / (1.0 + t / config.tau))
 
 
+def largest_value(config: Config, batch: Transition) -> Array:
+    """The largest |V| that the rewards of a rollout allow, in their units.
+
+    With M the largest |r| / (1 - d), where d is the discount of its step, |r| + d M <= M for every
+    step, so no return exceeds M. It is infinite without discounting.
+    """
+    reward = jnp.abs(batch.reward)
+    left = 1.0 - returns.discounts(config.gamma, batch.elapsed)
+    return jnp.max(jnp.where(reward > 0.0, reward / left, 0.0))
+
+
 def judge(
-    config: Config, spec: Spec, networks: Networks, state: on_policy.State, anchors: Anchors
+    config: Config,
+    spec: Spec,
+    networks: Networks,
+    state: on_policy.State,
+    anchors: Anchors,
+    bound: Array,
 ) -> Lesson:
-    """Targets and advantages of the rows. Without anchors their weights and rho are 0."""
+    """Targets and advantages of the rows. Without anchors their weights and rho are 0.
+
+    A value function that learns from its own predictions on rows of other policies can diverge, so
+    targets stay within `MARGIN` times the bound.
+    """
     rows = unpack(spec, anchors.rows)
     found = anchors.found.astype(jnp.float32)
     pi = networks.policy.apply(state.policy, rows.obs)
     log_ratio = spec.actions.log_prob(pi, rows.action) - rows.log_mu
     rho = found * jnp.minimum(1.0, jnp.exp(log_ratio))
     values = networks.value.apply(state.value, jnp.stack([rows.obs, rows.next_obs]))[..., 0]
-    reward = rows.reward * common.reward_scale(config, state.return_stats)
+    scale = common.reward_scale(config, state.return_stats)
     discount = returns.discounts(config.gamma, rows.elapsed)
-    target = returns.one_step(reward, values[1], discount, rows.terminated)
+    target = returns.one_step(rows.reward * scale, values[1], discount, rows.terminated)
+    largest = MARGIN * bound * scale
+    target = jnp.clip(target, -largest, largest)
     error = target - values[0]
     data = Data(rows.obs, rows.action, rho * error, target, found * rows.weight)
     return Lesson(data, rho, pi, jnp.mean(rho * error**2))
@@ -151,14 +189,13 @@ def learn(
     `actor` and `critic` are what the past adds to the losses of the policy and of the value
     function.
     """
-    coefficient = state.entropy.coefficient(config.entropy_coef)
 
     def rehearsed() -> Any:
         found = on_policy.policy_gradient(config, spec, networks.policy, state, lesson.data)
         return jax.tree.map(lambda g, p: g + config.w_pi * p, gradient.grads, found.grads)
 
     def actor(new: Array) -> Array:
-        loss = on_policy.surrogate(spec.actions, new, lesson.pi, lesson.data, coefficient)
+        loss = on_policy.surrogate(spec.actions, new, lesson.pi, lesson.data, gradient.bonus)
         return config.w_pi * loss
 
     def critic(value: Any) -> Array:

@@ -158,12 +158,12 @@ def scale(rule: Rule, own: bool, spec: Spec, moments: stats.RunningMoments, obs:
     if isinstance(rule, tuple):
         by = np.where(scaled, np.array([*rule, 1.0], np.float32)[column], np.float32(1.0))
         return obs / jnp.asarray(by).reshape(*lead, -1)
-    mean, std = _pool(moments, column)
+    mean, std = pool(moments, column)
     shown = jnp.clip((obs - mean.reshape(*lead, -1)) / std.reshape(*lead, -1), -CLIP, CLIP)
     return jnp.where(jnp.asarray(scaled).reshape(*lead, -1), shown, obs)
 
 
-def _pool(moments: stats.RunningMoments, column: np.ndarray) -> tuple[Array, Array]:
+def pool(moments: stats.RunningMoments, column: np.ndarray) -> tuple[Array, Array]:
     """Mean and standard deviation of the column that each entry is in, [D]."""
     groups = np.unique(column, return_inverse=True)[1]
     count = jnp.asarray(np.bincount(groups).astype(np.float32))

@@ -64,10 +64,27 @@ class Config(ActorCriticConfig):
     value_steps: int = static(1, "gradient steps of the value function per batch", low=1)
     faults: tuple[str, ...] = faults(TRUNCATION_LEAKS)
 
+    def bonus(self, spec: Spec, state: State) -> Bonus:
+        """The entropy bonus of every state, with the tuned coefficient; LCPO+ overrides this."""
+        del spec
+        return Bonus(state.entropy.coefficient(self.entropy_coef))
+
 
 @config
 class AdamConfig(AdamActorConfig, Config):
     """Agents of this module whose policy takes Adam steps."""
+
+
+class Bonus(NamedTuple):
+    """The entropy bonus of a policy loss: coefficient * E[ min(H(pi(.|s)), ceiling) ]."""
+
+    coefficient: Array | float
+    ceiling: Array | float | None = None  # None: none
+
+    def of(self, entropy: Array) -> Array:
+        """The bonus of states with these entropies."""
+        capped = entropy if self.ceiling is None else jnp.minimum(entropy, self.ceiling)
+        return self.coefficient * capped
 
 
 class Networks(NamedTuple):
@@ -110,6 +127,7 @@ class Gradient(NamedTuple):
     grads: Any
     loss: Array
     old: Array  # [B, A, P], what the old policy gives
+    bonus: Bonus  # the entropy bonus in the loss
 
 
 def init(config: ActorCriticConfig, spec: Spec, key: Array) -> State:
@@ -172,6 +190,8 @@ def follow_returns(config: ActorCriticConfig, state: State, batch: Transition) -
     discount = returns.discounts(config.gamma, batch.elapsed)
     ended = (batch.terminated | batch.truncated).astype(jnp.float32)
     running, carried = returns.running_returns(batch.reward, discount, ended, state.running_return)
+    if not isinstance(batch.running, tuple):
+        running, carried = batch.running, state.running_return
     moments = stats.moments_add(state.return_stats, running)
     return state._replace(running_return=carried, return_stats=moments)
 
@@ -180,26 +200,23 @@ def policy_gradient(
     config: Config, spec: Spec, policy: Network, state: State, data: Data
 ) -> Gradient:
     """Gradient of the policy gradient loss with entropy bonus."""
-    actions = spec.actions
-    coefficient = state.entropy.coefficient(config.entropy_coef)
+    actions, bonus = spec.actions, config.bonus(spec, state)
 
     def policy_loss(params: Any) -> tuple[Array, Array]:
         old = policy.apply(params, data.obs)
         gain = data.advantage * actions.log_prob(old, data.action)
-        gain = gain + coefficient * actions.entropy(old)
+        gain = gain + bonus.of(actions.entropy(old))
         return -stats.weighted_mean(gain, data.weight), old
 
     (loss, old), grads = jax.value_and_grad(policy_loss, has_aux=True)(state.policy)
-    return Gradient(grads, loss, old)
+    return Gradient(grads, loss, old, bonus)
 
 
-def surrogate(
-    actions: Distribution, new: Array, old: Array, data: Data, coefficient: Array
-) -> Array:
+def surrogate(actions: Distribution, new: Array, old: Array, data: Data, bonus: Bonus) -> Array:
     """L(theta): importance-weighted policy gradient loss and entropy bonus, whose gradient at the
     old policy is that of `policy_gradient`."""
     log_ratio = actions.log_prob(new, data.action) - actions.log_prob(old, data.action)
-    gain = data.advantage * jnp.exp(log_ratio) + coefficient * actions.entropy(new)
+    gain = data.advantage * jnp.exp(log_ratio) + bonus.of(actions.entropy(new))
     return -stats.weighted_mean(gain, data.weight)
 
 
@@ -230,17 +247,20 @@ def finish(
     state, loss = value_steps(config, networks.value, state, data, rehearsal)
     new = networks.policy.apply(state.policy, data.obs)
     entropy = jnp.mean(spec.actions.entropy(new))
-    tuner = common.tune_entropy(config, spec, state.entropy, entropy)
+    tuner = state.entropy
+    if gradient.bonus.ceiling is None:
+        tuner = common.tune_entropy(config, spec, tuner, entropy)
+    state = state._replace(entropy=tuner)
     metrics = {
         "policy_loss": gradient.loss,
         "grad_norm": optax.tree.norm(gradient.grads),
         "value_loss": loss,
         "entropy": entropy,
-        "entropy_coef": tuner.coefficient(config.entropy_coef),
+        "entropy_coef": jnp.asarray(config.bonus(spec, state).coefficient),
         "recent_kl": jnp.mean(spec.actions.kl(gradient.old, new)),
         "reward_scale": common.reward_scale(config, state.return_stats),
     }
-    return state._replace(entropy=tuner), metrics
+    return state, metrics
 
 
 def value_steps(

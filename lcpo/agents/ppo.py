@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from lcpo.agents import on_policy
-from lcpo.agents.on_policy import Data, State
+from lcpo.agents.on_policy import Bonus, Data, State
 from lcpo.config import config, static, traced
 from lcpo.core import optim, stats
 from lcpo.core.trust_region import bounded_while
@@ -70,14 +70,13 @@ def learn(
     policy = networks.policy
     gradient = on_policy.policy_gradient(config, spec, policy, state, data)
     shuffled, old_params = split(config, order, (data, gradient.old))
-    coefficient = state.entropy.coefficient(config.entropy_coef)
     optimiser = policy.adam(config.learning_rate, config.policy_max_grad_norm)
     num_steps = config.passes * config.minibatches
 
     def loss(params: Any, index: Array) -> tuple[Array, Array]:
         part, old = jax.tree.map(lambda x: x[index], (shuffled, old_params))
         new = policy.apply(params, part.obs)
-        total = clipped_loss(spec.actions, new, old, part, coefficient, config.clip)
+        total = clipped_loss(spec.actions, new, old, part, gradient.bonus, config.clip)
         return total + penalty(params, index), jnp.mean(spec.actions.kl(old, new))
 
     def attempt(carry: tuple) -> tuple:
@@ -106,14 +105,14 @@ def split(config: Config, order: Array, tree: Any) -> Any:
 
 
 def clipped_loss(
-    actions: Distribution, new: Array, old: Array, data: Data, coefficient: Array, clip: Any
+    actions: Distribution, new: Array, old: Array, data: Data, bonus: Bonus, clip: Any
 ) -> Array:
     """The surrogate without the gain of ratios beyond 1 +- clip, and entropy bonus."""
     log_ratio = actions.log_prob(new, data.action) - actions.log_prob(old, data.action)
     ratio = jnp.exp(log_ratio)
     near = jnp.clip(ratio, 1.0 - clip, 1.0 + clip)
     gain = jnp.minimum(ratio * data.advantage, near * data.advantage)
-    gain = gain + coefficient * actions.entropy(new)
+    gain = gain + bonus.of(actions.entropy(new))
     return -stats.weighted_mean(gain, data.weight)
 
 

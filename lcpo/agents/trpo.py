@@ -45,10 +45,9 @@ def update(
     networks = on_policy.make_networks(config, spec)
     state, data = on_policy.estimate(config, networks, state, batch)
     gradient = on_policy.policy_gradient(config, spec, networks.policy, state, data)
-    coefficient = state.entropy.coefficient(config.entropy_coef)
 
     def loss(new: Array) -> Array:
-        return on_policy.surrogate(spec.actions, new, gradient.old, data, coefficient)
+        return on_policy.surrogate(spec.actions, new, gradient.old, data, gradient.bonus)
 
     old = spec.actions, networks.policy, state.policy
     fisher, _ = trust_region.fisher_product(*old, data.obs, config.damping)

@@ -226,7 +226,7 @@ LCPO = {
 }  # fmt: skip
 LCPO_PLUS = {
     **LCPO, "detector": "everything", "value_steps": 5, "cg_iterations": 8, "c_0": 3e-3,
-    "tau": 333.0, "w_v": 1.0, "w_pi": 0.0,
+    "tau": 333.0, "w_v": 4.0, "w_pi": 0.25, "entropy_floor": True,
 }  # fmt: skip
 TRPO = {**ON, "rollout_length": 3200, "max_kl": 0.01, "damping": 0.1}
 PPO = {

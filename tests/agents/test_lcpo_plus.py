@@ -27,8 +27,13 @@ SPEC = Pendulum().spec
 WORLDS = SPEC._replace(num_worlds=2, unit_steps=False)
 """Two worlds, whose steps may last and have weights."""
 KEY = jax.random.key(0)
+FAR = jnp.float32(1e6)
+"""A bound so large that no target is clipped."""
 REHEARSES = {"w_v": 0.7, "w_pi": 0.4}
+FLOOR = {"entropy_coef": 0.5, "entropy_target": 0.9922}
+"""A floor that about half of the states of a random policy lie below."""
 NO_REHEARSAL: dict[str, Any] = {"w_v": 0.0, "w_pi": 0.0, "c_0": 0.0}
+OFF: dict[str, Any] = {**NO_REHEARSAL, "entropy_floor": False}
 PAPER = {"cg_iterations": 15, "value_steps": 1}
 close = np.testing.assert_allclose
 
@@ -60,13 +65,13 @@ def uneven(spec: Spec, key: jax.Array) -> Transition:
 @pytest.mark.parametrize(
     ("name", "parent", "spec", "mine", "parents"),
     [
-        ("lcpo-plus", "lcpo-uniform", WORLDS, {**NO_REHEARSAL, **PAPER}, {}),
+        ("lcpo-plus", "lcpo-uniform", WORLDS, {**OFF, **PAPER}, {}),
         pytest.param(
-            "lcpo-plus", "lcpo-uniform", SPEC, NO_REHEARSAL,
+            "lcpo-plus", "lcpo-uniform", SPEC, OFF,
             {"value_steps": 5, "cg_iterations": 8}, marks=pytest.mark.learn,
         ),
         pytest.param(
-            "lcpo-plus-ood", "lcpo", SPEC, {**NO_REHEARSAL, **PAPER, "sigma": 0.05},
+            "lcpo-plus-ood", "lcpo", SPEC, {**OFF, **PAPER, "sigma": 0.05},
             {"sigma": 0.05}, marks=pytest.mark.learn,
         ),
     ],
@@ -137,7 +142,7 @@ class Case(NamedTuple):
 
 @pytest.fixture(scope="module")
 def case() -> Case:
-    config, _, state = started(AGENT, **REHEARSES)
+    config, _, state = started(AGENT, **REHEARSES, **FLOOR)
     networks = on_policy.make_networks(config, WORLDS)
     batch, past = (uneven(WORLDS, jax.random.key(k)) for k in (3, 4))
     learner = state.learner._replace(running_return=jnp.zeros(2))
@@ -160,6 +165,10 @@ def forward(layers: Any, x: np.ndarray) -> np.ndarray:
 def log_probs(layers: Any, obs: np.ndarray) -> np.ndarray:
     logits = forward(layers, obs)
     return logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+
+
+def entropy_of(log_p: np.ndarray) -> float:
+    return -(np.exp(log_p) * log_p).sum()
 
 
 def lessons(
@@ -191,7 +200,7 @@ def double(tree: Any) -> Any:
 def test_targets_and_ratios_against_a_loop(case: Case) -> None:
     """Where steps last, terminate, are truncated or have weights, in two worlds."""
     networks = on_policy.make_networks(case.config, SPEC)
-    found = lcpo_plus.judge(case.config, SPEC, networks, case.learner, case.anchors)
+    found = lcpo_plus.judge(case.config, SPEC, networks, case.learner, case.anchors, FAR)
     y, rho, value, weight = (np.array([lesson[i] for lesson in case.lessons]) for i in range(2, 6))
     close(found.data.target, y, rtol=1e-4, atol=1e-5)
     close(found.rho, rho, rtol=1e-4)
@@ -203,18 +212,48 @@ def test_targets_and_ratios_against_a_loop(case: Case) -> None:
     scale = common.reward_scale(case.config, case.learner.return_stats)
     assert abs(scale - 1.0) > 0.1, "rewards have the scale of now"
     nothing = case.anchors._replace(found=jnp.bool_(False))
-    none = lcpo_plus.judge(case.config, SPEC, networks, case.learner, nothing)
+    none = lcpo_plus.judge(case.config, SPEC, networks, case.learner, nothing, FAR)
     assert not np.any(none.rho)
     assert not np.any(none.data.weight)
 
 
+def test_targets_stay_within_twice_what_rewards_allow(case: Case) -> None:
+    """The rewards so far, not what the value function predicts, bound what it learns."""
+    networks = on_policy.make_networks(case.config, SPEC)
+    scale = float(common.reward_scale(case.config, case.learner.return_stats))
+    y = np.array([lesson[2] for lesson in case.lessons])
+    bound = float(np.median(np.abs(y))) / scale / 2.0
+    found = lcpo_plus.judge(
+        case.config, SPEC, networks, case.learner, case.anchors, jnp.float32(bound)
+    )
+    largest = 2.0 * bound * scale
+    close(found.data.target, np.clip(y, -largest, largest), rtol=1e-4, atol=1e-5)
+    assert 0 < (np.abs(y) > largest).sum() < len(y)
+
+
+def test_the_bound_is_the_largest_value_of_all_rewards_so_far() -> None:
+    """A step repeated for ever is worth |r| / (1 - gamma^elapsed), and no return exceeds that."""
+    states = [state for state, _ in played("lcpo-plus", WORLDS, 5)]
+    batches = [uneven(WORLDS, key) for key in jax.random.split(KEY, 5)]
+    gamma = float(small_config(AGENT).gamma)
+    worth = [np.abs(b.reward) / (1.0 - gamma ** np.asarray(b.elapsed, float)) for b in batches]
+    largest = np.maximum.accumulate([w.max() for w in worth])
+    close([state.bound for state in states], largest, rtol=1e-3)
+    assert any(w.max() < bound for w, bound in zip(worth, largest, strict=True))
+    undiscounted = dataclasses.replace(small_config(AGENT), gamma=1.0)
+    zero = batches[0]._replace(reward=batches[0].reward.at[0].set(0.0))
+    assert lcpo_plus.largest_value(undiscounted, zero) == np.inf
+
+
 def policy_loss(case: Case, policy: Any) -> float:
-    """L on the batch and w_pi times L on the past: advantage times log pi, and the entropy."""
-    coefficient = float(case.learner.entropy.coefficient(case.config.entropy_coef))
+    """L on the batch and w_pi times L on the past: advantage times log pi, and the floor."""
+    coefficient, floor = (
+        float(x) for x in (case.config.entropy_coef, case.config.entropy_target * np.log(15))
+    )
 
     def gain(obs: np.ndarray, action: int, advantage: float) -> float:
         log_p = log_probs(policy, obs)
-        return advantage * log_p[action] - coefficient * (np.exp(log_p) * log_p).sum()
+        return advantage * log_p[action] + coefficient * min(entropy_of(log_p), floor)
 
     batch = [
         (weight, gain(obs, action[0], advantage))
@@ -226,6 +265,23 @@ def policy_loss(case: Case, policy: Any) -> float:
     ]
     means = [sum(w * g for w, g in part) / sum(w for w, _ in part) for part in (batch, past)]
     return -means[0] - REHEARSES["w_pi"] * means[1]
+
+
+def test_only_states_below_the_floor_get_a_bonus(case: Case) -> None:
+    """With LCPO's coefficient, which is not tuned. Both kinds of states occur in the tests."""
+    bonus = case.config.bonus(SPEC, case.learner)
+    entropies = np.array([
+        entropy_of(log_probs(double(case.learner.policy), obs)) for obs in np.asarray(case.data.obs)
+    ])  # fmt: skip
+    floor = FLOOR["entropy_target"] * np.log(15)
+    assert 0.2 < np.mean(entropies < floor) < 0.8
+    close(bonus.of(jnp.asarray(entropies)), 0.5 * np.minimum(entropies, floor), rtol=1e-6)
+    tuned = dataclasses.replace(case.config, entropy_floor=False).bonus(SPEC, case.learner)
+    close(tuned.of(jnp.asarray(entropies)), 0.5 * entropies, rtol=1e-6)
+    for floored in (True, False):
+        (_, first), (state, last) = played("lcpo-plus", SPEC, 2, entropy_floor=floored, **FLOOR)
+        assert (last["entropy_coef"] == first["entropy_coef"]) == floored
+        assert (state.learner.entropy.log_scale == 0.0) == floored
 
 
 def value_loss(case: Case, value: Any) -> float:
@@ -255,7 +311,7 @@ def test_both_gradients_against_a_loop(case: Case, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(on_policy, "value_step", value_step)
     config = dataclasses.replace(case.config, value_steps=1)
     gradient = on_policy.policy_gradient(config, SPEC, networks.policy, case.learner, case.data)
-    lesson = lcpo_plus.judge(config, SPEC, networks, case.learner, case.anchors)
+    lesson = lcpo_plus.judge(config, SPEC, networks, case.learner, case.anchors, FAR)
     arguments = (networks, case.learner, case.data, gradient, case.anchors, lesson)
     lcpo_plus.learn(dataclasses.replace(config, w_v=0.0), SPEC, *arguments)
     alone = seen["policy"].grads

@@ -14,6 +14,7 @@ from small_agents import T, assert_close, assert_same, random_batch, small_confi
 from lcpo import distributions as dists
 from lcpo.agents import AGENTS, a2c, anchors, lcpo, lcpo_p, on_policy, ppo, presets, trpo
 from lcpo.agents.anchors import Anchors
+from lcpo.agents.on_policy import Bonus
 from lcpo.core import buffers, ood
 from lcpo.distributions import Categorical
 from lcpo.envs.pendulum import Pendulum
@@ -79,9 +80,9 @@ def test_clipped_loss() -> None:
             jnp.zeros((1, 2)), jnp.zeros((1, 1), int), jnp.array([advantage]), jnp.zeros(1),
             jnp.ones(1),
         )  # fmt: skip
-        found = ppo.clipped_loss(Categorical((3,)), new, old, data, jnp.float32(0.0), 0.2)
+        found = ppo.clipped_loss(Categorical((3,)), new, old, data, Bonus(0.0), 0.2)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
-        with_bonus = ppo.clipped_loss(Categorical((3,)), new, old, data, jnp.float32(0.5), 0.2)
+        with_bonus = ppo.clipped_loss(Categorical((3,)), new, old, data, Bonus(0.5), 0.2)
         np.testing.assert_allclose(found - with_bonus, 0.5 * dists.entropy(new)[0], rtol=1e-5)
 
 

@@ -215,8 +215,8 @@ def test_steps_that_a_guard_overrode_do_not_reach_the_policy(loss: str) -> None:
         old = policy.apply(state.policy, data.obs)
         new = old + jnp.sin(jnp.arange(old[0].size)).reshape(1, *old.shape[1:])
         if loss == "surrogate":
-            return on_policy.surrogate(SPEC.actions, new, old, data, jnp.float32(0.1))
-        return ppo.clipped_loss(SPEC.actions, new, old, data, jnp.float32(0.1), 0.2)
+            return on_policy.surrogate(SPEC.actions, new, old, data, on_policy.Bonus(0.1))
+        return ppo.clipped_loss(SPEC.actions, new, old, data, on_policy.Bonus(0.1), 0.2)
 
     found = value(data._replace(weight=weight))
     close(found, value(part), rtol=1e-4, atol=1e-6)

@@ -30,7 +30,7 @@ from training import (
     train,
 )  # fmt: skip
 
-from lcpo.agents import on_policy
+from lcpo.agents import AGENTS, on_policy
 from lcpo.core import nets, ood
 from lcpo.envs.probes import Bandit, ConstantReward, DelayedReward, Rooms, TwoContexts
 from lcpo.run.drive.base import RunState
@@ -95,7 +95,13 @@ def test_value_bootstraps_where_truncated_and_not_where_terminated(agent: str) -
     state, _ = train(agent, Rooms(end="truncated"), 600, **VALUED)
     near(values(state, IN_ROOMS), [0.0, 1.0 / (1.0 - GAMMA)])
     state, _ = train(agent, Rooms(end="terminated"), 600, **VALUED)
-    near(values(state, IN_ROOMS), [0.0, PAID.mean()])
+    paid = PAID.mean()
+    if agent == "lcpo-plus":
+        # Time is not observed, so its one-step targets, 1 and in three of four steps the value
+        # of the same room, have another fixed point than returns. It learns from both.
+        w_v = AGENTS[agent].config().w_v
+        paid = (paid + w_v) / (1.0 + w_v * (1.0 - 0.75 * GAMMA))
+    near(values(state, IN_ROOMS), [0.0, paid])
 
 
 def test_value_under_truncation_leaks() -> None:
@@ -140,7 +146,7 @@ def test_lcpo_remembers_and_a2c_forgets() -> None:
 
 def test_lcpo_plus_remembers_what_a_context_is_worth() -> None:
     """Its policy remembers in any case; rehearsal makes its value function fit the past better."""
-    plus = train_a_b_a("lcpo-plus", [{"w_v": 0.0}, {"w_v": 1.0}, {"w_v": 1.0, "w_pi": 0.5}])
+    plus = train_a_b_a("lcpo-plus", [{"w_v": 0.0, "w_pi": 0.0}, {"w_pi": 0.0}, {}])
     assert all(learned_both(reward) for reward in plus["reward"])
     assert all(back.mean() > 0.85 for back in on_return(plus))
     error = plus["past_value_loss"][..., FIRST + SECOND - 50 : FIRST + SECOND].mean(axis=(1, 2))

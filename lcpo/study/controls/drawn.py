@@ -143,8 +143,12 @@ def drawn_study(
 
 
 def points_of(cases: Sequence[Case]) -> dict[Key, dict[str, Any]]:
-    """The values of every point of the cases' sweeps."""
-    return {(case.agent, at): values for case in cases for at, values in case.points().items()}
+    """The values of every point of the cases' sweeps, by agent, variant and point."""
+    return {
+        (case.agent, "-".join(part for part in (case.variant, at) if part)): values
+        for case in cases
+        for at, values in case.points().items()
+    }
 
 
 def seed_numbers(result: Result) -> dict[str, float | None]:
