@@ -1,263 +1,277 @@
-"""From one `LearnerState` to the next: see, act, observe and learn, as pure functions.
+"""From one `LearnerState` to the next: pure functions of a state and an event.
 
-    state = loop.see(state, obs, context, stream)          it completes the previous step
-    if loop.is_full(state):
-        state, problem = loop.learn(state)
-    state, action = loop.act(state, loop.snapshot(state), stream)
-    state = loop.observe(state, stream, outcome)
+    state = loop.see(state, See("0", obs, context))         it completes the previous step
+    while learning.is_full(state):
+        state, problem = learning.learn(state)
+    state = loop.decide(state, Decide("0", state.decisions, action, ...))
+    state, result = loop.observe(state, Observe(id, reward))
 
-Keys, `act` and `update` are those of the host driver (`run.drive`), the same compiled functions: a
-learner that a simulator drives in lock step equals a run of `lcpo train`, bit for bit.
+They need no JAX. `lcpo.live.learning` has the agent's part: acting and updates.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lcpo import values
-from lcpo.core import health
-from lcpo.errors import InputError, tell
+from lcpo.errors import InputError
 from lcpo.history import ContextHistory
+from lcpo.live import outcomes
+from lcpo.live.events import Decide, Discard, End, Event, Observe, See
 from lcpo.live.settings import Settings
-from lcpo.live.state import Backup, Experience, LearnerState, Stream
-from lcpo.run.drive.base import Program, Run
-from lcpo.run.drive.collect import Buffers, make_buffers
-from lcpo.run.drive.host_functions import Kind, functions_of
-from lcpo.types import Transition, Tree
+from lcpo.live.state import (
+    CLOSED,
+    CUT,
+    EXPIRED,
+    Counts,
+    Experience,
+    LearnerState,
+    Stream,
+)
 
-_NO_READINGS = np.zeros(0, np.float32)
-
-
-class Outcome(NamedTuple):
-    """The user's report on an action; `Learner.observe` explains the fields."""
-
-    reward: Any
-    next_obs: Any = None
-    terminated: Any = False
-    truncated: Any = False
-    next_context: Any = None
-    action: Any = None
-    elapsed: Any = 1.0
-    readings: Any = None
-
-
-class Snapshot(NamedTuple):
-    """What acting needs until the next update: the policy, and the random bits of its steps."""
-
-    policy: Any
-    bits: np.ndarray
-    version: int
+OK, LATE, DUPLICATE, EXPIRED_REWARD = "ok", "late", "duplicate", "expired"
+"""What became of an observation: taken; taken, after the stream's next decision; known before; not
+taken, because the decision no longer waits for its reward."""
+_GONE = {CUT: "discarded", EXPIRED: EXPIRED_REWARD}
 
 
 class Loop:
     """The functions of a learner with given settings. It holds nothing that changes."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings, self.spec = settings, settings.spec
-        self.num_steps: int = settings.config.rollout_length
-        structure = jax.tree.structure(settings.config)
-        program = Program(settings.agent, settings.spec)
-        # Shared with host runs of one seed of the same kind.
-        self.functions = functions_of(Kind(program, None, self.num_steps, 1, False, structure))
-        self.traced: Tree = jax.tree.map(jnp.float32, settings.config)
+        self.settings, self.spec, self.late = settings, settings.spec, settings.late
+        self.gamma = float(getattr(settings.config, "gamma", 1.0))
 
-    def begin(self) -> LearnerState:
-        """A fresh learner."""
-        zeros = np.zeros(self.spec.num_worlds, np.float32)
-        obs = np.zeros((1, self.spec.num_worlds, self.spec.obs_size), np.float32)
-        agent = self.functions.init(self.traced, self.settings.seed)
-        return LearnerState(agent, (zeros, zeros), obs, {})
+    def apply(self, state: LearnerState, event: Event) -> LearnerState:
+        """The state after an event. It does not learn."""
+        match event:
+            case See():
+                return self.see(state, event)
+            case Decide():
+                return self.decide(state, event)
+            case Observe():
+                return self.observe(state, event)[0]
+            case Discard():
+                return self.discard(state, event)
+            case End():
+                return self.end(state, event)
 
-    def snapshot(self, state: LearnerState) -> Snapshot:
-        """What `act` needs until the next update."""
-        index, acting = _index(state), self.functions.acting
-        policy = acting.gather((self.traced,), (state.agent,), index)
-        bits = self.functions.draws(np.array([self.settings.seed]), index)[0]
-        return Snapshot(policy, np.asarray(bits), state.updates)
-
-    def see(self, state: LearnerState, obs: Any, context: Any, stream: str) -> LearnerState:
+    def see(self, state: LearnerState, event: See) -> LearnerState:
         """A stream's observation before it acts, which is the successor of its previous step."""
-        known = isinstance(stream, str) and stream in state.streams
-        mine = state.streams[stream] if known else self.new_stream(state, stream)
-        if mine.acted:
+        name, begun = event.stream, state.counts.streams
+        known = isinstance(name, str) and name in state.streams
+        mine = state.streams[name] if known else self._new_stream(name, begun)
+        if self.late.decisions is None and mine.open and mine.open[-1].reward is None:
             raise InputError(
-                f"stream {stream!r} has acted and waits for its reward: call observe(reward) "
-                "before the next act"
+                f"stream {name!r} has acted and waits for its reward: call observe(reward) or "
+                f"discard({name!r}) before the next act, or allow late rewards with Learner(late=)"
             )
-        now, history = mine.history.join(mine.history.read(obs, context))
-        mine = mine.complete_step(now, history) if mine.open else mine._replace(history=history)
-        seen = state.obs.copy()
-        seen[0, mine.column] = now
-        streams = {**state.streams, stream: mine}
-        return LearnerState(state.agent, state.sums, seen, streams, *state[4:])
+        now, history = mine.history.join(mine.history.read(event.obs, event.context))
+        state = self._expire(state, event.time)
+        mine = state.streams[name] if known else mine
+        mine = Stream(mine.number, history, now, *mine[3:])
+        if not known:
+            state = state._replace(counts=state.counts._replace(streams=begun + 1))
+        most = math.inf if self.late.decisions is None else self.late.decisions
+        return self._settle(state, name, mine, lambda step: mine.places - step.place > most, now)
 
-    def act(
-        self, state: LearnerState, snapshot: Snapshot, stream: str
-    ) -> tuple[LearnerState, np.ndarray]:
-        """The action [A] of a stream for what it has just seen."""
-        mine = state.streams[stream]
-        t, i = (len(mine.steps) + mine.skipped) % self.num_steps, mine.column
-        answer = self.functions.acting.act(snapshot.policy, state.obs, snapshot.bits[t])
-        action = np.asarray(answer[0])[0, i]
-        # A single world's extra keeps its axis: it may belong to the agent, not to the world.
-        place = 0 if self.spec.num_worlds == 1 else (0, i)
-        extra = tuple([np.asarray(x)[place] for x in jax.tree.leaves(answer[1])])
-        step = Experience(state.obs[0, i], action, extra)
-        is_full = len(mine.steps) == self.num_steps
-        return state.with_stream(stream, mine.begin_step(step, is_full)), action
+    def decide(self, state: LearnerState, event: Decide) -> LearnerState:
+        """The decision of a stream for what it has just seen."""
+        mine = self._known_stream(state, event.stream)
+        if mine.obs is None:
+            raise InputError(f"stream {event.stream!r} decides, but it has seen nothing new")
+        if event.id != state.decisions:
+            raise InputError(f"decision {event.id} is not the next one, {state.decisions}")
+        # Without a limit in seconds, states do not depend on the clock.
+        time = 0.0 if self.late.seconds is None else event.time
+        step = Experience(
+            event.id, mine.number, mine.places, mine.episode, time, event.weight, mine.obs,
+            event.action, event.extra,
+        )  # fmt: skip
+        mine = Stream(
+            mine.number, mine.history.pass_step(), None, (*mine.open, step), mine.places + 1,
+            *mine[5:],
+        )  # fmt: skip
+        where, streams = dict(state.where), dict(state.streams)
+        where[event.id], streams[event.stream] = event.stream, mine
+        oldest = math.inf if self.late.seconds is None else min(state.oldest, time)
+        return LearnerState(
+            state.agent, streams, where, state.closed, event.id + 1, oldest, *state[6:]
+        )
 
-    def observe(self, state: LearnerState, stream: str, outcome: Outcome) -> LearnerState:
-        """The outcome of a stream's last action; with a successor, the step is complete."""
+    def observe(self, state: LearnerState, event: Observe) -> tuple[LearnerState, str]:
+        """The state, and what became of the observation; nothing changes unless it was taken."""
+        given = outcomes.check(self.spec, event)
+        after = self._expire(state, event.time)
+        name = after.where.get(event.id)
+        if name is None:
+            return state, self._finished(after, event.id, given.checks)
+        mine = after.streams[name]
+        place = next(i for i, step in enumerate(mine.open) if step.id == event.id)
+        step = mine.open[place]
+        new = outcomes.news(step.checks, given.checks, event.id)
+        if not new.reward and not new.successor:
+            return state, EXPIRED_REWARD if new.expired else DUPLICATE
+        late = new.reward and step.place != mine.places - 1
+        if new.successor:
+            mine, step = self._take_successor(mine, step, event, given)
+        if new.reward:
+            step = outcomes.with_reward(step, given)
+        observed, lates, *rest = after.counts
+        counts = Counts(observed + new.reward, lates + late, *rest)
+        after = LearnerState(*after[:7], counts, *after[8:])
+        opened = (*mine.open[:place], step, *mine.open[place + 1 :])
+        mine = Stream(*mine[:3], opened, *mine[4:])
+        if step.reward is not None and step.next_obs is not None:
+            after = self._settle(after, name, mine, lambda _: False)
+        else:
+            after = after.with_streams({**after.streams, name: mine})
+        return after, EXPIRED_REWARD if new.expired else LATE if late else OK
+
+    def discard(self, state: LearnerState, event: Discard) -> LearnerState:
+        """Without one open decision, or all of a stream's."""
+        mine = self._known_stream(state, event.stream)
+        gone = [step for step in mine.open if event.id in (None, step.id)]
+        if event.id is not None and not gone:
+            raise InputError(
+                f"decision {values.shown(event.id)} of stream {event.stream!r} is not open: it is "
+                "learned from, was discarded, or was never made"
+            )
+        state = self._expire(state, event.time)
+        mine, ids = state.streams[event.stream], {step.id for step in gone}
+        kept = tuple(step for step in mine.open if step.id not in ids)
+        done = [(step, CUT) for step in mine.open if step.id in ids]
+        return state.finish({**state.streams, event.stream: mine._replace(open=kept)}, done)
+
+    def end(self, state: LearnerState, event: End) -> LearnerState:
+        """Without a stream. Its open decisions no longer wait; the last has no successor."""
+        self._known_stream(state, event.stream)
+        state = self._expire(state, event.time)
+        mine = state.streams[event.stream]
+        lost = [step for step in mine.open if step.next_obs is None]
+        mine = mine._replace(open=tuple(step for step in mine.open if step.next_obs is not None))
+        state = self._settle(state, event.stream, mine, lambda _: True)
+        streams = {name: x for name, x in state.streams.items() if name != event.stream}
+        return state.finish(streams, [(step, CUT) for step in lost])
+
+    def find(self, state: LearnerState, stream: Any, event: Observe) -> int:
+        """The id of a stream's last decision, whose outcome is reported without an id."""
         mine = state.streams.get(stream) if isinstance(stream, str) else None
-        if mine is None or not mine.acted:
+        last = mine.open[-1] if mine is not None and mine.open else None
+        if mine is None or last is None or last.place != mine.places - 1:
             raise InputError(
                 f"stream {values.shown(stream)} has no action to observe: call act first"
             )
-        terminated = values.flag("terminated", outcome.terminated)
-        truncated = values.flag("truncated", outcome.truncated)
-        reward = values.number("reward", outcome.reward)
-        elapsed = values.number("elapsed", outcome.elapsed, 0.0)
-        readings = self._check_readings(outcome.readings)
-        step, played = mine.under_way, self._check_action(outcome.action)
-        seen = None
-        if outcome.next_obs is not None:
-            seen = mine.history.read(outcome.next_obs, outcome.next_context, "next_obs")
-        elif terminated or truncated:
+        known = (last.reward, event.reward), (last.next_obs, event.next_obs)
+        if any(old is not None and new is not None for old, new in known):
             raise InputError(
-                "an episode ends without next_obs: give the observation that the last action "
-                "led to, because the next one belongs to another episode"
+                f"the last action of stream {stream!r} was observed before: call act first"
             )
-        elif outcome.next_context is not None:
-            raise InputError("next_context is given without next_obs: give both, or neither")
-        if step is not None:
-            obs, action, extra = step[:3]
-            chosen = played is None or np.array_equal(played, action)
-            action, weight = action if played is None else played, 1.0 if chosen else 0.0
-            rest = (reward, terminated, truncated, elapsed, weight, readings)
-            step = Experience(obs, action, extra, *rest)
-        mine = Stream(mine.column, mine.history, mine.steps, step, False, True, mine.skipped)
-        if seen is not None:
-            successor, history = mine.history.join(seen)
-            history = history.end_episode() if terminated or truncated else history
-            mine = mine.complete_step(successor, history)
-        return state.with_stream(stream, mine)
+        return last.id
 
-    def is_full(self, state: LearnerState) -> bool:
-        """Whether every stream has its steps: it is time to learn."""
-        for stream in state.streams.values():
-            if len(stream.steps) != self.num_steps:
-                return False
-        return len(state.streams) == self.spec.num_worlds
+    def _settle(
+        self,
+        state: LearnerState,
+        name: str,
+        mine: Stream,
+        is_due: Callable[[Experience], bool],
+        successor: np.ndarray | None = None,
+    ) -> LearnerState:
+        """The state with this stream, whose steps are closed if they are complete.
 
-    def learn(
-        self, state: LearnerState, backup: Backup | None = None
-    ) -> tuple[LearnerState, str | None]:
-        """Learn from the rollout, or drop it: then the agent stays, and the text says why.
-
-        With a backup of its agent, `state` is no longer usable: the update takes its buffers.
-        Without one they are copied first.
+        `is_due`: whether a step that lacks its reward has waited for it long enough.
+        `successor`: of the last step, if it lacks one.
         """
-        index, run = _index(state), Run(self.traced, None, self.settings.seed)  # pyright: ignore
-        given = state.agent if backup else jax.tree.map(jnp.array, state.agent)
-        try:
-            (*rest, readings), extra = self.rollout(state)
-            batch = Transition(*rest, extra, readings if self.spec.readings else ())  # pyright: ignore
-            agent, sums, packed = self.functions.learn(run, given, batch, state.sums, index)
-            names = self.functions.metrics
-            metrics = dict(zip(names, np.asarray(packed).tolist(), strict=True))
-            sums = (np.asarray(sums[0]), np.asarray(sums[1]))
-            bad = health.find({name: np.array([value]) for name, value in metrics.items()})
-        except Exception as error:  # of the agent or the device
-            problem = tell(error)
-        else:
-            if bad is None:
-                counts = {"updates": state.updates + 1, "metrics": health.without_signs(metrics)}
-                return state._replace(agent=agent, sums=sums, **counts).begin_rollout(), None
-            problem = f"{bad[0]} is {metrics[bad[0]]:g}{health.explain(bad[0])}"
-        kept = backup.restore() if backup else state.agent
-        dropped = state._replace(agent=kept, dropped=state.dropped + 1)
-        return dropped.begin_rollout(), problem
+        account, still, done, defaults = mine.account, [], [], 0
+        for step in mine.open:
+            if step.reward is None and is_due(step):
+                if self.late.reward is None:
+                    done.append((step, EXPIRED))
+                    continue
+                step = outcomes.with_default(step, self.late.reward, self.spec)
+                defaults += 1
+            if step.next_obs is None and successor is not None:
+                step = step._replace(next_obs=successor)
+            if step.reward is None or step.next_obs is None:
+                still.append(step)
+                continue
+            account, step = account.add(step, self.gamma)
+            done.append((step, CLOSED))
+        mine = Stream(*mine[:3], tuple(still), *mine[4:6], account)
+        streams = dict(state.streams)
+        streams[name] = mine
+        if defaults:
+            counts = state.counts._replace(expired=state.counts.expired + defaults)
+            state = state._replace(counts=counts)
+        return state.finish(streams, done) if done else state.with_streams(streams)
 
-    def rollout(self, state: LearnerState) -> tuple[Buffers, Tree]:
-        """The steps of the rollout and their extra, [T, N, ...]; zeros where there are none yet."""
-        buffers = make_buffers(self.spec, self.num_steps, self.spec.num_worlds)
-        for array in buffers:
-            array.fill(0)
-        shapes, structure = jax.tree.flatten(self._extra_shapes)
-        extra = [np.zeros((self.num_steps, *x.shape[1:]), x.dtype) for x in shapes]
-        for stream in state.streams.values():
-            steps, i = stream.steps, stream.column
-            steps = steps if stream.under_way is None else (*steps, stream.under_way)
-            for name, array in zip(Buffers._fields, buffers, strict=True):
-                known = [getattr(step, name) for step in steps]
-                _put(array[:, i], [value for value in known if value is not None])
-            for number, array in enumerate(extra):
-                column = array if self.spec.num_worlds == 1 else array[:, i]
-                _put(column, [step.extra[number] for step in steps])
-        return buffers, jax.tree.unflatten(structure, extra)
+    def _expire(self, state: LearnerState, time: float) -> LearnerState:
+        """The state in which no decision has waited for longer than `late_seconds`."""
+        most = self.late.seconds
+        if most is None or time - state.oldest <= most:
+            return state
+        waiting = [
+            (step.id, name, step.time)
+            for name, mine in state.streams.items()
+            for step in mine.open
+            if step.reward is None
+        ]
+        for number, name, since in sorted(waiting):
+            if time - since > most:
+                mine = state.streams[name]
+                state = self._settle(state, name, mine, lambda step, n=number: step.id == n)
+        left = [since for _, _, since in waiting if time - since <= most]
+        return state._replace(oldest=min(left, default=math.inf))
 
-    def new_stream(self, state: LearnerState, name: str) -> Stream:
-        """A stream of the next column; InputError if all columns are taken."""
+    def _take_successor(
+        self, mine: Stream, step: Experience, event: Observe, given: outcomes.Given
+    ) -> tuple[Stream, Experience]:
+        if step.next_obs is not None or step.place != mine.places - 1:
+            raise InputError(
+                f"decision {event.id} already has its successor, the observation of the act that "
+                "followed: omit next_obs, terminated and truncated"
+            )
+        seen = mine.history.read(event.next_obs, event.next_context, "next_obs")
+        successor, history = mine.history.join(seen)
+        ended = given.terminated or given.truncated
+        history = history.end_episode() if ended else history
+        mine = mine._replace(history=history, episode=mine.episode + ended)
+        checks = (step.checks[0], given.checks[1])
+        step = step._replace(
+            next_obs=successor, terminated=given.terminated, truncated=given.truncated,
+            checks=checks,
+        )  # fmt: skip
+        return mine, step
+
+    def _finished(self, state: LearnerState, number: int, checks: tuple[int, int]) -> str:
+        """What became of an observation of a decision that is not open."""
+        young, old = state.finished
+        found = young.get(number) or old.get(number)
+        if found is None:
+            made = 0 <= number < state.decisions
+            why = "was finished long ago" if made else "was never made"
+            raise InputError(f"decision {values.shown(number)} {why}: nothing to observe")
+        if found.how != CLOSED:
+            return _GONE[found.how]
+        new = outcomes.news(found.checks, checks, number)
+        if new.successor:
+            raise InputError(
+                f"decision {number} already has its successor, the observation of the act that "
+                "followed: omit next_obs, terminated and truncated"
+            )
+        return EXPIRED_REWARD if new.expired else DUPLICATE
+
+    def _known_stream(self, state: LearnerState, name: Any) -> Stream:
+        mine = state.streams.get(name) if isinstance(name, str) else None
+        if mine is None:
+            known = ", ".join(map(repr, list(state.streams)[:5])) or "none yet"
+            raise InputError(f"there is no stream {values.shown(name)}: the streams are {known}")
+        return mine
+
+    def _new_stream(self, name: Any, number: int) -> Stream:
         values.name("stream", name)
-        most = self.spec.num_worlds
-        if len(state.streams) == most:
-            others = ", ".join(repr(name) for name, _ in state.in_order)
-            raise InputError(
-                f"too many streams: {name!r} cannot be added: spec.num_worlds = {most}, and there "
-                "is "
-                f"{others}; give a spec with as many worlds as streams"
-            )
-        return Stream(len(state.streams), ContextHistory(self.spec, self.settings.advance))
-
-    def check_usable(self, agent: Tree, fresh: Tree, source: str) -> None:
-        """Raise InputError if an agent's state from a file has more bad values than a fresh one."""
-        if int(health.num_unusable(agent)) > int(health.num_unusable(fresh)):
-            raise InputError(
-                f"the agent in {source} holds NaN or infinity: use a file that was saved earlier"
-            )
-
-    @functools.cached_property
-    def _extra_shapes(self) -> Tree:
-        """Shapes of what `act` returns besides the actions, with an axis of runs."""
-        state = jax.eval_shape(self.functions.init, self.traced, self.settings.seed)
-        acting, index = self.functions.acting, np.int32(0)
-        policy = jax.eval_shape(acting.gather, (self.traced,), (state,), index)
-        obs = np.zeros((1, self.spec.num_worlds, self.spec.obs_size), np.float32)
-        bits = jax.eval_shape(self.functions.draws, np.array([self.settings.seed]), index)[0]
-        row = jax.ShapeDtypeStruct(bits.shape[1:], bits.dtype)
-        return jax.eval_shape(acting.act, policy, obs, row)[1]
-
-    def _check_action(self, action: Any) -> np.ndarray | None:
-        if action is None:
-            return None
-        actions, found = self.spec.actions, np.atleast_1d(values.reals("action", action))
-        if not actions.contains(found):
-            values.refuse("action", action, f"{actions.size} number(s), one of {actions}")
-        return found.astype(actions.dtype)
-
-    def _check_readings(self, readings: Any) -> np.ndarray:
-        names = self.spec.readings
-        if readings is None and not names:
-            return _NO_READINGS
-        found = values.reals("readings", () if readings is None else readings)
-        if found.shape != (len(names),):
-            values.refuse("readings", readings, f"one number for each of {names}")
-        return found.copy()
-
-
-def _index(state: LearnerState) -> np.int32:
-    """The number of the next update, which determines its keys."""
-    return np.int32(state.updates + state.dropped)
-
-
-def _put(array: np.ndarray, first: Sequence[Any]) -> None:
-    """Write the first entries of an array."""
-    if first:
-        rows = array[: len(first)]
-        rows[:] = np.concatenate(first).reshape(rows.shape) if np.ndim(first[0]) else first
+        return Stream(number, ContextHistory(self.spec, self.settings.advance))

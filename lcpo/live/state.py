@@ -8,7 +8,8 @@ the agent's state on the host, for updates in place that fail.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -30,68 +31,126 @@ jax.tree_util.register_pytree_with_keys(
     ContextHistory, _flatten, lambda rest, parts: ContextHistory(*rest, *parts)
 )
 
+CLOSED, CUT, EXPIRED = 0, 1, 2
+"""How a decision ended: learned from; discarded; its reward came too late, or never."""
+NEITHER = 0
+"""In place of a checksum: this part of an outcome has not been observed."""
+REMEMBERED = 512
+"""At least so many finished decisions are remembered, to recognize repeated observations."""
+
 
 class Experience(NamedTuple):
-    """One step of a stream: `act` begins it, `observe` and the successor complete it."""
+    """One step of a stream. It is open until its reward and its successor are known."""
 
+    id: int
+    stream: int
+    """Number of the stream."""
+    place: int
+    """Number of the decision in its stream."""
+    episode: int
+    """Number of the episode in its stream."""
+    time: float
+    weight: float
     obs: np.ndarray
     action: np.ndarray
     extra: tuple[np.ndarray, ...]
     """Leaves of what the agent's `act` returns besides the action."""
-    reward: float = 0.0
-    terminated: bool = False
-    truncated: bool = False
-    elapsed: float = 0.0
-    weight: float = 0.0
+    reward: float | None = None
+    elapsed: float = 1.0
     readings: np.ndarray | None = None
     next_obs: np.ndarray | None = None
+    terminated: bool = False
+    truncated: bool = False
+    checks: tuple[int, int] = (NEITHER, NEITHER)
+    """Checksums of the observed reward and successor."""
+    running: float = 0.0
+    """Discounted return of the episode so far; of closed steps, as are the next two."""
+    total: float = 0.0
+    length: int = 0
+
+    @property
+    def ended(self) -> bool:
+        return self.terminated or self.truncated
+
+
+class Account(NamedTuple):
+    """Sums over the steps of an episode that have closed."""
+
+    episode: int = -1
+    running: float = 0.0
+    total: float = 0.0
+    length: int = 0
+
+    def add(self, step: Experience, gamma: float) -> tuple[Account, Experience]:
+        """With a step that has just closed, and the step with the sums."""
+        reward = step.reward or 0.0
+        if step.episode != self.episode:
+            sums = (reward, reward, 1)
+        else:
+            kept = gamma**step.elapsed * self.running
+            sums = (kept + reward, self.total + reward, self.length + 1)
+        return Account(step.episode, *sums), Experience(*step[:-3], *sums)
 
 
 class Stream(NamedTuple):
     """One of the user's worlds, between two calls."""
 
-    column: int
-    """Its place among the worlds of a rollout."""
+    number: int
+    """Streams are numbered as they begin; a name that was ended begins a stream of a new number."""
     history: ContextHistory
-    steps: tuple[Experience, ...] = ()
-    """Steps of the current rollout."""
-    under_way: Experience | None = None
-    """The incomplete step; None if there is none, or if it will not be learned from."""
-    acted: bool = False
-    """Whether the stream waits for a reward."""
-    open: bool = False
-    """Whether the stream has its reward, and waits for the successor."""
-    skipped: int = 0
-    """Steps since its part of the rollout was full, while it waited for other streams."""
+    obs: np.ndarray | None = None
+    """What it has seen and not yet acted on."""
+    open: tuple[Experience, ...] = ()
+    """Steps that lack a reward or a successor, in order; only the last can lack a successor."""
+    places: int = 0
+    """Decisions so far."""
+    episode: int = 0
+    account: Account = Account()
 
-    # Built by position, as in all that every call of `act` does: `_replace` takes far longer.
 
-    def begin_step(self, step: Experience, is_full: bool) -> Stream:
-        """After an action. If the stream's part is full, the step is not learned from."""
-        history, steps = self.history.pass_step(), self.steps
-        if not is_full:
-            return Stream(self.column, history, steps, step, True, False, self.skipped)
-        # The next part begins elsewhere: no return may continue from here to there.
-        cut = steps[-1]._replace(truncated=steps[-1].truncated or not steps[-1].terminated)
-        return Stream(self.column, history, (*steps[:-1], cut), None, True, False, self.skipped + 1)
+class Finished(NamedTuple):
+    """What is remembered of a decision that is no longer open."""
 
-    def complete_step(self, successor: np.ndarray, history: ContextHistory) -> Stream:
-        """The stream after the successor of its current step."""
-        step, steps = self.under_way, self.steps
-        if step is not None:
-            steps = (*steps, Experience(*step[:-1], successor))
-        return Stream(self.column, history, steps, None, False, False, self.skipped)
+    how: int
+    checks: tuple[int, int]
+
+
+class Counts(NamedTuple):
+    """Totals since the learner began."""
+
+    observed: int = 0
+    """Rewards that were taken."""
+    late: int = 0
+    """Of these, after the stream's next decision."""
+    expired: int = 0
+    """Decisions whose reward did not come in time."""
+    discarded: int = 0
+    closed: int = 0
+    """Steps that were handed to the learner."""
+    streams: int = 0
+    """Streams that have begun."""
 
 
 class LearnerState(NamedTuple):
     """What a learner carries from one call to the next; its `Settings` are the rest of it."""
 
     agent: Tree
-    sums: tuple[np.ndarray, np.ndarray]
-    """Returns and lengths of the unfinished episodes, [N]."""
-    obs: np.ndarray
-    """The latest observation of each stream, [1, N, D]."""
     streams: Mapping[str, Stream]
+    where: Mapping[int, str]
+    """The stream of every open decision."""
+    closed: tuple[Experience, ...]
+    """Steps to learn from, in the order in which they closed."""
+    decisions: int = 0
+    """Decisions so far; the next one has this id."""
+    oldest: float = math.inf
+    """No decision that waits for a reward is older than this."""
+    finished: tuple[Mapping[int, Finished], Mapping[int, Finished]] = ({}, {})
+    """The newest decisions that are no longer open, and those before them."""
+    counts: Counts = Counts()
+    alone: bool = True
+    """All steps so far were of one stream, without gaps: the agent follows its returns itself."""
+    tail: tuple[int, int] = (-1, -1)
+    """Stream and place of the last step that was learned from."""
     updates: int = 0
     """Updates so far, which is the version of the policy."""
     dropped: int = 0
@@ -99,20 +158,31 @@ class LearnerState(NamedTuple):
     metrics: Mapping[str, float] = {}
     """Metrics of the newest update that was not dropped."""
 
-    @property
-    def in_order(self) -> list[tuple[str, Stream]]:
-        """The streams and their names, by column."""
-        return sorted(self.streams.items(), key=lambda item: item[1].column)
+    def finish(
+        self, streams: Mapping[str, Stream], steps: Iterable[tuple[Experience, int]]
+    ) -> LearnerState:
+        """The state with these streams, after steps that are no longer open; and how they ended."""
+        where, (young, old) = dict(self.where), self.finished
+        young, closed, counts = dict(young), [], list(self.counts)
+        for step, how in steps:
+            where.pop(step.id, None)
+            young[step.id] = Finished(how, step.checks)
+            if how == CLOSED:
+                closed.append(step)
+                counts[4] += 1
+            counts[3] += how == CUT
+            counts[2] += how == EXPIRED
+            if len(young) >= REMEMBERED:
+                young, old = {}, young
+        # Built by position, as in all that every call does: `_replace` takes far longer.
+        return LearnerState(
+            self.agent, streams, where, (*self.closed, *closed), *self[4:6], (young, old),
+            Counts(*counts), *self[8:],
+        )  # fmt: skip
 
-    def with_stream(self, name: str, stream: Stream) -> LearnerState:
-        """The state with another stream of that name."""
-        streams = {**self.streams, name: stream}
-        return LearnerState(self.agent, self.sums, self.obs, streams, *self[4:])
-
-    def begin_rollout(self) -> LearnerState:
-        """The state with an empty rollout."""
-        fresh = {name: s._replace(steps=(), skipped=0) for name, s in self.streams.items()}
-        return self._replace(streams=fresh)
+    def with_streams(self, streams: Mapping[str, Stream]) -> LearnerState:
+        """The state with other streams."""
+        return LearnerState(self.agent, streams, *self[2:])
 
     def digest(self) -> str:
         """A fingerprint: equal for equal states, on any machine."""

@@ -9,29 +9,29 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from each import for_each
+from live_agents import FRAGILE, ONE, SEES, SPEC, Total
 from small_agents import SMALL as SIZES
 from small_agents import assert_same, random_batch, small_config, spec_for, started, updater
 
 import lcpo
 from lcpo import Learner
 from lcpo.agents import AGENTS
-from lcpo.config import config, static, traced
 from lcpo.errors import InputError
-from lcpo.live import Decision
-from lcpo.live import loop as loops
-from lcpo.live.loop import Outcome
+from lcpo.live import Decide, Decision, Observe, See
+from lcpo.live.learning import Learning
+from lcpo.live.loop import Loop as Events
 from lcpo.live.settings import Settings
 from lcpo.live.state import Backup
 from lcpo.run.store.checkpoint import flatten, without_memory
 from lcpo.run.store.files import load_arrays, save_arrays, save_bundle
-from lcpo.types import Agent, ContextSlice, Spec, Transition
+from lcpo.types import ContextSlice, Spec, Transition
 
 STEPS, LENGTH = 80, 16
 WIND = np.sin(np.arange(2 * 97).reshape(97, 2)).astype(np.float32).tolist()
@@ -104,7 +104,9 @@ CASES = [
         pytest.param(agent, world, marks=pytest.mark.learn)
         for agent, world in (
             ("lcpo", "pendulum"), ("lcpo", "grid-world"), ("a2c", "grid-world"),
-            ("ddqn", "pendulum"),
+            ("ddqn", "pendulum"), ("lcpo-plus", "pendulum"), ("ppo", "pendulum"),
+            ("sac", "pendulum"), ("lcpo-plus", "grid-world"), ("ppo", "grid-world"),
+            ("sac", "grid-world"),
         )
     ),
 ]  # fmt: skip
@@ -168,69 +170,6 @@ def test_any_agent_of_the_library_can_be_saved_in_the_middle(agent: str, tmp_pat
     assert_same(flatten(learner.state.agent), flatten(other.state.agent))
 
 
-# An agent whose state is the batch that it was given last: what learners hand over can be seen.
-
-
-@config
-class Config:
-    rollout_length: int = static(4, "steps per update", low=1)
-    broken: float = traced(0.0, "what is reported")
-
-
-class State(NamedTuple):
-    batch: Transition
-    updates: Any
-
-
-def init(config: Config, spec: Spec, key: Any) -> State:
-    each = config.rollout_length, spec.num_worlds
-    obs, scalar, flag = jnp.zeros((*each, spec.obs_size)), jnp.zeros(each), jnp.zeros(each, bool)
-    action = jnp.zeros((*each, spec.action_size), jnp.int32)
-    rest = (flag, flag, scalar, scalar, jnp.zeros((*each, 1)))
-    return State(Transition(obs, action, scalar, obs, *rest), jnp.int32(0))
-
-
-def act(config: Config, spec: Spec, state: State, obs: Any, key: Any) -> Any:
-    action = jax.random.randint(key, (obs.shape[0], spec.action_size), 0, 3) + state.updates * 0
-    return action, 2.0 * obs[:, :1]
-
-
-def update(config: Config, spec: Spec, state: State, batch: Transition, key: Any) -> Any:
-    return State(batch, state.updates + 1), {"broken": 1.0 / (1.0 - config.broken)}
-
-
-SEES = Agent("sees", Config, init, act, update)
-
-
-def act_of_fragile(config: Config, spec: Spec, state: Any, obs: Any, key: Any) -> Any:
-    return jax.random.randint(key, (obs.shape[0], spec.action_size), 0, 3), ()
-
-
-class Total(NamedTuple):
-    total: Any
-
-
-def refuse(total: Any) -> Any:
-    if total > 600.0:
-        raise RuntimeError("the disk of the user's is full")
-    return total
-
-
-def add(config: Config, spec: Spec, state: Total, batch: Transition, key: Any) -> Any:
-    """A reward of 1e6 breaks a metric, one of -1e6 the state, one of 666 the process."""
-    total, most = jnp.sum(batch.reward), jnp.max(batch.reward)
-    shape = jax.ShapeDtypeStruct((), jnp.float32)
-    asked = jax.pure_callback(refuse, shape, jnp.where(most == 666.0, total, 0.0))
-    total = state.total + total + 0.0 * asked
-    spoilt = jnp.where(jnp.min(batch.reward) < -1e5, jnp.inf, total)
-    return Total(spoilt), {"broken": jnp.where(most > 1e5, jnp.inf, most)}
-
-
-FRAGILE = Agent("fragile", Config, lambda *_: Total(jnp.float32(0.0)), act_of_fragile, add)
-SPEC = Spec(1 + 4, ContextSlice(start=1, channels=2, lags=2), (3,), num_worlds=2)
-ONE = SPEC._replace(num_worlds=1)
-
-
 def step(learner: Learner, x: float, stream: str = "0", **outcome: Any) -> Decision:
     decision = learner.act([x], [x, -x], stream)
     learner.observe(x, stream=stream, **outcome)
@@ -276,7 +215,8 @@ def test_successors_are_never_of_another_episode() -> None:
     np.testing.assert_array_equal(batch.obs[3, 0, 1:3], [5, 2])
 
 
-def test_contexts_may_move_by_episode(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reloaded", [False, True])
+def test_contexts_may_move_by_episode(reloaded: bool, tmp_path: Path) -> None:
     """All steps of an episode, its last successor too, have the contexts of it and of the last."""
     learner = Learner(SEES, ONE, advance="episode")
     ends: list[dict[str, Any]] = [{"terminated": True}, {"truncated": True}, {}]
@@ -285,52 +225,51 @@ def test_contexts_may_move_by_episode(tmp_path: Path) -> None:
         for last in (False, False, True):
             learner.act([0.0], [now, -now])
             seen = [0.0, now, before, -now, -before]
-            np.testing.assert_array_equal(learner.state.obs[0, 0], seen)
+            np.testing.assert_array_equal(learner.state.streams["0"].open[-1].obs, seen)
             if not last or not end:
                 learner.observe(0.0)
             else:
                 learner.observe(0.0, [0.0], next_context=[now, -now], **end)
             if learner.updates == 1:  # after the first step of the second episode
                 np.testing.assert_array_equal(batch_of(learner).next_obs[2, 0], [0, 1, 1, -1, -1])
-        learner.save(tmp_path / "learner.npz")
-        learner = Learner.load(tmp_path / "learner.npz", SEES)
+        if reloaded:
+            learner.save(tmp_path / "learner.npz")
+            learner = Learner.load(tmp_path / "learner.npz", SEES)
 
 
 def test_streams_stay_apart() -> None:
+    """Their steps are grouped, and cut where the next step is of another stream."""
     learner = Learner(SEES, SPEC)
     for t in range(4):
         for stream, x in (("a", 10.0 + t), ("b", 20.0 + t)):
             step(learner, x, stream, next_obs=[x + 1.0], next_context=[x + 1.0, -x - 1.0])
     batch = batch_of(learner)
     assert learner.updates == 1
-    np.testing.assert_array_equal(batch.obs[:, :, 0], [[10 + t, 20 + t] for t in range(4)])
-    np.testing.assert_array_equal(batch.next_obs[:, :, 0], [[11 + t, 21 + t] for t in range(4)])
+    expected = np.array([10, 11, 12, 13, 20, 21, 22, 23])
+    np.testing.assert_array_equal(batch.obs[:, 0, 0], expected)
+    np.testing.assert_array_equal(batch.next_obs[:, 0, 0], expected + 1)
     np.testing.assert_array_equal(batch.extra[..., 0], 2.0 * batch.obs[..., 0])
-    np.testing.assert_array_equal(batch.obs[1, :, 1:3], [[11, 10], [21, 20]])
-    assert not batch.truncated.any()
-    with pytest.raises(InputError, match=r"'c' cannot be added: spec.num_worlds = 2"):
-        learner.act([0.0], [0.0, 0.0], "c")
+    np.testing.assert_array_equal(batch.obs[[1, 5], 0, 1:3], [[11, 10], [21, 20]])
+    np.testing.assert_array_equal(np.flatnonzero(batch.truncated), [3, 7])
+    assert not batch.terminated.any()
+    assert learner.metrics["episodes"] == 0.0
 
 
-def test_a_stream_that_is_ahead_is_answered_and_cut() -> None:
-    learner = Learner(SEES, SPEC)
-    actions = [step(learner, float(t), "a").action[0] for t in range(30)]
-    assert learner.updates == 0
-    assert len(set(actions[10:])) > 1
-    learner.act([30.0], [30.0, -30.0], "a")
-    for t in range(5):
-        step(learner, 100.0 + t, "b")
-    assert learner.updates == 1
+def test_a_silent_stream_holds_nobody_up() -> None:
+    learner = Learner(SEES, ONE)
+    learner.act([100.0], [1.0, 1.0], "silent")
+    for t in range(9):
+        step(learner, float(t), "busy")
+    assert learner.updates == 2
+    np.testing.assert_array_equal(batch_of(learner).obs[:, 0, 0], [4, 5, 6, 7])
+    learner.observe(7.0, stream="silent")
+    step(learner, 101.0, "silent")  # its first step closes, among those of the other
+    for t in range(9, 13):
+        step(learner, float(t), "busy")
     batch = batch_of(learner)
-    np.testing.assert_array_equal(batch.obs[:, 0, 0], [0, 1, 2, 3])
-    np.testing.assert_array_equal(batch.next_obs[:, 0, 0], [1, 2, 3, 4])
-    np.testing.assert_array_equal(batch.truncated, [[False] * 2] * 3 + [[True, False]])
-    learner.observe(0.0, stream="a")  # of a step of the policy before: not learnt from
-    for t in range(5):
-        step(learner, 50.0 + t, "a")
-    for t in range(4):
-        step(learner, 105.0 + t, "b")
-    np.testing.assert_array_equal(batch_of(learner).obs[:, 0, 0], [50, 51, 52, 53])
+    assert learner.updates == 3
+    np.testing.assert_array_equal(batch.obs[:, 0, 0], [100, 8, 9, 10])
+    np.testing.assert_array_equal(batch.truncated[:, 0], [True, False, False, True])
 
 
 def test_what_was_played_instead_weighs_nothing() -> None:
@@ -347,9 +286,30 @@ def test_what_was_played_instead_weighs_nothing() -> None:
     np.testing.assert_array_equal(batch.action[0, 0], (first + 1) % 3)
 
 
+def test_what_the_policy_did_not_draw_weighs_nothing() -> None:
+    """Neither `taken` nor the most probable action; both are recorded."""
+    spec = WORLDS["grid-world"].spec
+    learner = Learner("a2c", spec, small("a2c"))
+    own = learner.act(np.zeros(spec.obs_size))
+    learner.observe(0.0)
+    taken = learner.act(np.zeros(spec.obs_size), taken=[2])
+    learner.observe(0.0)
+    best = learner.act(np.zeros(spec.obs_size), deterministic=True)
+    assert (own.id, own.source, own.policy_version) == (0, "policy", 0)
+    assert own.probability is not None
+    assert 0.0 < own.probability < 1.0
+    assert (taken.id, taken.source, taken.probability) == (1, "incumbent", None)
+    np.testing.assert_array_equal(taken.action, [2])
+    assert (best.id, best.source, best.probability) == (2, "policy", 1.0)
+    state = learner.state
+    steps = (*state.closed, *state.streams["0"].open)
+    assert [step.weight for step in steps] == [1.0, 0.0, 0.0]
+    np.testing.assert_array_equal(steps[1].action, [2])
+
+
 @pytest.mark.parametrize("cut", range(1, 40, 4))
 def test_it_can_be_saved_between_any_two_calls(cut: int, tmp_path: Path) -> None:
-    """With two streams, one of which is ahead, successors of both kinds, and an end."""
+    """With two streams, successors of both kinds, and an end."""
 
     def calls(learner: Learner) -> Iterator[Learner]:
         for t in range(12):
@@ -373,7 +333,7 @@ def test_it_can_be_saved_between_any_two_calls(cut: int, tmp_path: Path) -> None
         if number == cut:
             forwarder.learner.save(tmp_path / "x.npz")  # pyright: ignore
             forwarder.learner = Learner.load(tmp_path / "x.npz", SEES)  # pyright: ignore
-    assert whole.updates == 2
+    assert whole.updates == 3
     assert repr(forwarder.learner) == repr(whole)  # pyright: ignore
     assert_same(forwarder.learner.state, whole.state)  # pyright: ignore
 
@@ -409,7 +369,7 @@ def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
             assert_same(other.state, learner.state)  # a bit that means nothing
     file.write_bytes(content)
     arrays = load_arrays(file)
-    arrays["['rollout']['reward']"] = arrays["['rollout']['reward']"] + np.float32(1.0)
+    arrays["['steps']['reward']"] = arrays["['steps']['reward']"] + 1.0
     save_arrays(file, arrays)
     with pytest.raises(InputError, match="damaged"):
         Learner.load(file, SEES)
@@ -540,28 +500,34 @@ def test_a_state_is_a_value(agent: str) -> None:
 @pytest.mark.parametrize("agent", ["a2c", pytest.param("ddqn", marks=pytest.mark.learn)])
 def test_the_functions_of_the_loop_are_pure(agent: str) -> None:
     """A log of what was seen, and of what came of it, makes the same learner again."""
-    settings = Settings.make(agent, WORLDS["grid-world"].spec, small(agent), 0, 200, "step", None)
-    loop, learner = loops.Loop(settings), Learner(agent, settings.spec, settings.config)
-    rng = np.random.default_rng(0)
-    state = loop.begin()
+    settings = Settings.make(agent, WORLDS["grid-world"].spec, small(agent), 0, 200)
+    loop, learning = Events(settings), Learning(settings)
+    learner = Learner(agent, settings.spec, settings.config, clock=lambda: 0.0)
+    rng, state = np.random.default_rng(0), learning.begin()
     for _ in range(2 * LENGTH + 3):
-        obs, outcome = rng.integers(0, 2, settings.spec.obs_size), Outcome(float(rng.normal()))
+        obs, reward = rng.integers(0, 2, settings.spec.obs_size), float(rng.normal())
         before, fingerprint = state, state.digest()
-        state = loop.see(state, obs, None, "0")
-        if loop.is_full(state):
-            state, problem = loop.learn(state)
+        state = loop.see(state, See("0", obs))
+        if learning.is_full(state):
+            state, problem = learning.learn(state)
             assert problem is None
-        state, action = loop.act(state, loop.snapshot(state), "0")
-        state = loop.observe(state, "0", outcome)
+        number, seen = state.decisions, state.streams["0"].obs
+        assert seen is not None
+        snapshot = learning.snapshot(state)
+        action, probability, _ = learning.propose(snapshot, seen, number)
+        version = snapshot.version
+        state = loop.decide(state, Decide("0", number, action, probability, version, "policy", 1.0))
+        state, result = loop.observe(state, Observe(number, reward))
+        assert result == "ok"
         assert before.digest() == fingerprint
         np.testing.assert_array_equal(action, learner.act(obs).action)
-        learner.observe(outcome.reward)
+        learner.observe(reward)
     assert learner.updates == 2
     assert_same(learner.state, state)
 
 
 def test_an_interrupted_update_leaves_the_state_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the call that was to learn had not been made: it can be repeated."""
+    """The agent is the one before it, and the call that was to learn can be repeated."""
     spec = WORLDS["grid-world"].spec
     learner, other = (Learner("ddqn", spec, small("ddqn"), steps=200) for _ in range(2))
 
@@ -572,16 +538,16 @@ def test_an_interrupted_update_leaves_the_state_as_it_was(monkeypatch: pytest.Mo
 
     for one in (learner, other):
         play(one, 2 * LENGTH)
-    before, learn = learner.state.digest(), loops.Loop.learn
+    before, compute = flatten(learner.state.agent), Learning.compute
 
     def interrupted(*arguments: Any) -> Any:
-        learn(*arguments)  # which uses up the replay
+        compute(*arguments)  # which uses up the replay
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loops.Loop, "learn", interrupted)
+    monkeypatch.setattr(Learning, "compute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         learner.act(np.zeros(spec.obs_size))
-    assert learner.state.digest() == before
+    assert_same(flatten(learner.state.agent), before)
     monkeypatch.undo()
     for one in (learner, other):
         play(one, 3)
@@ -589,7 +555,7 @@ def test_an_interrupted_update_leaves_the_state_as_it_was(monkeypatch: pytest.Mo
     assert_same(learner.state, other.state)
 
 
-def test_a_refused_first_act_takes_no_streams_place() -> None:
+def test_a_refused_first_act_begins_no_stream() -> None:
     learner = Learner(SEES, SPEC)
     for stream in ("a", "b", "c"):
         with pytest.raises(InputError, match="not finite"):
@@ -628,22 +594,31 @@ def forged(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
     save_bundle(file, about["schema"], rest, arrays)
 
 
+def stream_of(about: dict[str, Any]) -> dict[str, Any]:
+    return about["streams"]["0"]
+
+
 FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "updates": lambda about: about.update(updates=2**40),
     "no updates": lambda about: about.update(updates=-1),
     "updates flag": lambda about: about.update(updates=True),
     "dropped": lambda about: about.update(dropped=2**40),
     "metrics": lambda about: about.update(metrics={"x": "y"}),
-    "step": lambda about: about["streams"]["0"].update(step=1.5),
-    "step beyond": lambda about: about["streams"]["0"].update(step=5),
-    "no step left": lambda about: about["streams"]["0"].update(step=4, acted=1, kept=1),
-    "skipped": lambda about: about["streams"]["0"].update(skipped=2**40),
-    "column": lambda about: about["streams"]["0"].update(column=1),
-    "acted": lambda about: about["streams"]["0"].update(acted=[]),
-    "both": lambda about: about["streams"]["0"].update(acted=1, open=1),
+    "decisions": lambda about: about.update(decisions=0),
+    "counts": lambda about: about.update(counts={"late": 0.5}),
+    "count of streams": lambda about: about["counts"].update(streams=0),
+    "tail": lambda about: about.update(tail=[1]),
+    "alone": lambda about: about.update(alone=2),
+    "open": lambda about: stream_of(about).update(open=2),
+    "none open": lambda about: stream_of(about).update(open=0),
+    "places": lambda about: stream_of(about).update(places=0),
+    "number": lambda about: stream_of(about).update(number=1),
+    "account": lambda about: stream_of(about).update(account=[0]),
+    "moved": lambda about: stream_of(about).update(moved=[]),
     "marks": lambda about: about["streams"].update({"0": [1]}),
     "name": lambda about: about["streams"].update({"": about["streams"].pop("0")}),
     "seed": lambda about: about.update(seed=2**40),
+    "late": lambda about: about.update(late=-1),
 }
 
 
@@ -660,12 +635,30 @@ def test_forged_files_are_refused(name: str, tmp_path: Path) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_file_with_a_state_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+def test_a_broken_state_replaces_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learner, file = Learner(FRAGILE, ONE), tmp_path / "x.npz"
-    learner.state = learner.state._replace(agent=Total(jnp.float32(NAN)))
     learner.save(file)
+    good = file.read_bytes()
+    learner.state = learner.state._replace(agent=Total(jnp.float32(NAN)))
+    with pytest.raises(InputError, match="holds NaN or infinity: use a file that was saved earl"):
+        learner.save(file)
+    assert file.read_bytes() == good
+    monkeypatch.setattr(Learning, "check_usable", lambda *_: None)
+    learner.save(file)
+    monkeypatch.undo()
     with pytest.raises(InputError, match="holds NaN or infinity: use a file that was saved earl"):
         Learner.load(file, FRAGILE)
+
+
+def test_a_file_of_another_spec_is_refused(tmp_path: Path) -> None:
+    learner, file = Learner(SEES, SPEC), tmp_path / "x.npz"
+    learner.save(file)
+    Learner.load(file, SEES, spec=ONE)  # streams are not part of a spec
+    for wrong in (ONE._replace(num_actions=(4,)), ONE._replace(obs_size=6)):
+        with pytest.raises(InputError, match=r"has another spec: .* in the file, .* given"):
+            Learner.load(file, SEES, spec=wrong)
+    with pytest.raises(InputError, match=r"needs an lcpo\.Spec"):
+        Learner.load(file, SEES, spec=3)  # pyright: ignore
 
 
 def test_policies_and_learners_are_not_mistaken_for_each_other(

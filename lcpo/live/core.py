@@ -1,0 +1,184 @@
+"""The learner behind `Learner`: one state, changed by one event at a time, and updates beside it.
+
+Two locks. `_lock` guards the state and is held for microseconds, except where learning happens
+within the call. `_learning` is held during an update, whose agent's buffers nobody else may read:
+saving and copying the state wait for it, acting and observing do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo.errors import InputError
+from lcpo.live.events import Decide, Discard, End, Event, Observe, See
+from lcpo.live.learning import Learning
+from lcpo.live.loop import DUPLICATE, Loop
+from lcpo.live.state import Backup, LearnerState
+
+BACKLOG = 16
+"""With so many rollouts to learn from, `observe` waits for learning; `act` never does."""
+
+Record = Callable[[Event], Any]
+
+
+class Core:
+    """A state, its policy, and who learns. Calls may come from several threads."""
+
+    def __init__(
+        self, loop: Loop, learning: Learning, state: LearnerState, background: bool,
+        record: Record | None,
+    ) -> None:  # fmt: skip
+        self.loop, self.learning, self.record = loop, learning, record
+        self.problem: str | None = None
+        self.duplicates = 0
+        self._lock, self._learning = threading.Condition(), threading.Lock()
+        self._closed, self._thread = False, None
+        self.take(state)
+        if background:
+            learning.warm_up()
+            self._thread = threading.Thread(target=self._work, name="lcpo-learner", daemon=True)
+            self._thread.start()
+
+    def take(self, state: LearnerState) -> None:
+        """Continue from a state, whose agent's buffers are the core's from now on."""
+        with self._learning, self._lock:
+            self.state, self.snapshot = state, self.learning.snapshot(state)
+            self._backup: Backup | None = None  # made by the first update
+            self._lock.notify_all()
+
+    def copy(self) -> LearnerState:
+        """The state, with an agent that later updates leave alone."""
+        with self._learning, self._lock:
+            return self.state._replace(agent=jax.tree.map(jnp.array, self.state.agent))
+
+    def act(self, see: See, taken: np.ndarray | None, deterministic: bool, source: str) -> Decide:
+        """See, learn if it is time and learning has no thread of its own, then decide."""
+        if deterministic:
+            self.learning.check_deterministic()
+        with self._lock:
+            self._commit(self.loop.see(self._usable(), see), see)
+            self._learn_now()
+            obs = self.state.streams[see.stream].obs
+            assert obs is not None
+            number, snapshot = self.state.decisions, self.snapshot
+            answer = self.learning.propose(snapshot, obs, number, deterministic)
+            weight = 1.0 if taken is None and not deterministic else 0.0
+            action, probability = answer.action, answer.probability
+            if taken is not None:
+                action, probability = taken, None
+            decide = Decide(
+                see.stream, number, action, probability, snapshot.version, source, weight,
+                answer.extra, see.time,
+            )  # fmt: skip
+            self._commit(self.loop.decide(self.state, decide), decide)
+            return decide
+
+    def observe(self, event: Observe, stream: Any) -> str:
+        """What became of it; `stream`: whose last decision is meant, if the event has no id."""
+        with self._lock:
+            if event.id is None:
+                event = event._replace(id=self.loop.find(self._usable(), stream, event))
+            state, result = self.loop.observe(self._usable(), event)
+            if state is self.state:
+                self.duplicates += result == DUPLICATE
+                return result
+            self._commit(state, event)
+            self._learn_now()
+            while self._thread is not None and self._backlog() >= BACKLOG and not self._closed:
+                self._lock.wait()
+        return result
+
+    def change(self, event: Discard | End) -> int:
+        """Apply an event; the number of decisions that it has discarded."""
+        with self._lock:
+            if isinstance(event, Discard) and event.id is not None:
+                where = self._usable().where
+                event = event._replace(stream=where.get(event.id, event.stream))
+            before = self._usable().counts.discarded
+            self._commit(self.loop.apply(self.state, event), event)
+            self._learn_now()
+            return self.state.counts.discarded - before
+
+    def replay(self, event: Event) -> None:
+        """Apply a recorded event. Updates happen at the counts at which they happened."""
+        with self._lock:
+            state = self.loop.apply(self._usable(), event)
+            if state is not self.state:
+                self._commit(state, event)
+                self._learn_now()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until there is no full rollout left; whether that is so."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self._backlog() == 0 or self._closed, timeout)
+
+    def close(self) -> None:
+        """Finish the current update, and refuse all further calls."""
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _usable(self) -> LearnerState:
+        if self._closed:
+            raise InputError("the learner is closed: make another, or load a saved one")
+        return self.state
+
+    def _commit(self, state: LearnerState, event: Event) -> None:
+        """Record the event before it takes effect: if that fails, nothing has changed."""
+        if self.record is not None:
+            self.record(event)
+        self.state = state
+        if self._thread is not None and self.learning.is_full(state):
+            self._lock.notify_all()
+
+    def _backlog(self) -> int:
+        return len(self.state.closed) // self.learning.num_steps
+
+    def _learn_now(self) -> None:
+        """Learn from every full rollout, unless a thread does."""
+        while self._thread is None and self.learning.is_full(self.state):
+            self._update()
+
+    def _work(self) -> None:
+        """Learn from full rollouts as they come, in a thread."""
+        while True:
+            with self._lock:
+                self._lock.wait_for(lambda: self._closed or self.learning.is_full(self.state))
+                if self._closed:
+                    return
+            with self._learning, contextlib.suppress(RuntimeWarning):  # of a filter, an error
+                self._update()
+
+    def _update(self) -> None:
+        """One update. The lock is needed only while its result is put into the state."""
+        state = self.state
+        if not self.learning.is_full(state):  # set from outside in the meantime
+            return
+        self._backup = backup = self._backup or Backup(state.agent)
+        backup.follow(state.agent)
+        try:
+            update = self.learning.compute(state, backup)
+        except BaseException:  # such as Ctrl-C: the update was not made, and can be repeated
+            with self._lock:
+                self.state = self.state._replace(agent=backup.restore())
+            raise
+        snapshot = self.learning.snapshot(self.learning.merge(state, update))
+        with self._lock:
+            self.state, self.snapshot = self.learning.merge(self.state, update), snapshot
+            if update.problem is not None:
+                number = self.state.updates + 1
+                kept = "was dropped, and the learner keeps its previous state"
+                self.problem = f"update {number} {kept}: {update.problem}"
+            self._lock.notify_all()
+        if update.problem is not None and self.problem is not None:
+            warnings.warn(self.problem, RuntimeWarning, stacklevel=5)

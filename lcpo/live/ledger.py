@@ -1,0 +1,142 @@
+"""The log of a live agent as columns, for reports. Nothing in the folder is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lcpo.errors import InputError
+from lcpo.live.checkpoints import Checkpoints
+from lcpo.live.events import Decide, Observe, See
+from lcpo.live.journal import Learned, Mode, Rollback, decode
+from lcpo.live.log import first_sequence, read
+from lcpo.live.records import Record
+from lcpo.live.serving import SOURCES, SWITCHBACK
+from lcpo.live.switchback import Result, Switchback, Total, estimate
+from lcpo.run.store.files import load_document
+from lcpo.run.store.policy_file import spec_from_json
+from lcpo.types import ContextSlice
+
+NOT_YET = np.nan
+"""In place of a reward that has not come."""
+
+
+class Experiment(NamedTuple):
+    """A switchback experiment: decisions made with one design."""
+
+    design: Switchback
+    result: Result
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """What a live agent has done."""
+
+    agent: str
+    times: np.ndarray
+    """Of decisions, in seconds since 1970."""
+    sources: np.ndarray
+    """Of decisions, as numbers of `SOURCES`."""
+    rewards: np.ndarray
+    """Of decisions; NaN where there is none yet."""
+    contexts: np.ndarray
+    """Of decisions, [N, channels]."""
+    updates: list[Learned]
+    modes: list[Mode]
+    rollbacks: list[Rollback]
+    experiments: list[Experiment]
+    first: int
+    """Sequence of the oldest event in the log."""
+    last: int
+
+
+def load(folder: Path) -> Ledger:
+    """The ledger of a folder; InputError if it holds no live agent, or its log is damaged."""
+    about = load_document(folder / "live.json", 1, {"settings": dict})["settings"]
+    try:
+        name, context = about["agent"], spec_from_json(about["spec"]).context
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{folder / 'live.json'} is not of a live agent: {error}") from error
+    first = first_sequence(folder / "log")
+    reader = _Reader(context)
+    reader.set_design(Checkpoints(folder / "checkpoints").first_desk(first - 1))
+    reader.read(read(folder / "log", first - 1))
+    return reader.ledger(name, first)
+
+
+class _Reader:
+    def __init__(self, context: ContextSlice) -> None:
+        self.context, self.last = context, 0
+        self.number: dict[int, int] = {}  # of a decision's row, by id
+        self.seen: dict[str, np.ndarray] = {}
+        self.rows: list[tuple[float, int]] = []
+        self.rewards: list[float] = []
+        self.contexts: list[np.ndarray] = []
+        self.updates, self.modes, self.rollbacks = [], [], []
+        self.experiments: dict[Switchback, dict[int, Total]] = {}
+        self.design: Switchback | None = None
+        self.of_design: dict[int, tuple[Switchback, float]] = {}
+
+    def read(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.last = record.sequence
+            match entry := decode(record):
+                case See():
+                    self.seen[entry.stream] = self._newest(entry)
+                case Decide():
+                    self._decide(entry)
+                case Observe() if entry.reward is not None:
+                    self._reward(entry.id, float(entry.reward))
+                case Mode():
+                    self.modes.append(entry)
+                    self.set_design(entry._asdict())
+                case Rollback():
+                    self.rollbacks.append(entry)
+                case Learned():
+                    self.updates.append(entry)
+                case _:
+                    pass
+
+    def set_design(self, found: Mapping[str, Any]) -> None:
+        """The experiment of a mode, if it is one; `found`: "mode" and "switchback"."""
+        given = found["switchback"] if found["mode"] == SWITCHBACK else None
+        self.design = None if given is None else Switchback(**given)
+
+    def _newest(self, see: See) -> np.ndarray:
+        if see.context is not None:
+            return np.atleast_1d(see.context)
+        return self.context.newest(np.asarray(see.obs))
+
+    def _decide(self, entry: Decide) -> None:
+        self.number[entry.id] = len(self.rows)
+        self.rows.append((entry.time, SOURCES.index(entry.source)))
+        self.rewards.append(NOT_YET)
+        self.contexts.append(self.seen[entry.stream])
+        if self.design is not None:
+            self.of_design[entry.id] = (self.design, entry.time)
+
+    def _reward(self, number: int, reward: float) -> None:
+        if (row := self.number.get(number)) is None:
+            return  # of a decision in a segment that was dropped
+        self.rewards[row] = reward
+        design, time = self.of_design.pop(number, (None, 0.0))
+        if design is not None and design.counts(time):
+            blocks, block = self.experiments.setdefault(design, {}), design.block(time)
+            blocks[block] = blocks.get(block, Total()).add(reward)
+
+    def ledger(self, agent: str, first: int) -> Ledger:
+        times = np.array([time for time, _ in self.rows], np.float64)
+        contexts: Any = self.contexts or np.zeros((0, self.context.channels))
+        found = []
+        for design, blocks in self.experiments.items():
+            under_way = design.block(float(times[-1])) if design is self.design else None
+            found.append(Experiment(design, estimate(design, blocks, under_way)))
+        return Ledger(
+            agent, times, np.array([source for _, source in self.rows], np.int64),
+            np.array(self.rewards, np.float64), np.asarray(contexts, np.float64), self.updates,
+            self.modes, self.rollbacks, found, first, self.last,
+        )  # fmt: skip

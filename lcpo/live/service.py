@@ -1,0 +1,353 @@
+"""A live agent: a learner whose events are in a log before they are acknowledged.
+
+    agent = lcpo.live.open("autoscaler", agent="lcpo", spec=spec, mode="shadow")
+    decision = agent.act([queue, servers], [requests], taken=my_rule(queue))
+    agent.observe(reward, id=decision.id)
+
+The folder holds everything: `live.json` (what the agent was made with), `log/`, `checkpoints/` and
+`versions/`. Open it again, after a crash as well, and the agent continues where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import warnings
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from lcpo import __version__, values
+from lcpo.live.checkpoints import Checkpoint, Checkpoints
+from lcpo.live.events import Discard, End, Observe, See
+from lcpo.live.folder import Options, decider, is_warm
+from lcpo.live.guard import Guard
+from lcpo.live.journal import Entry, Learned, Mode, Opened, Rollback, Saved, encode
+from lcpo.live.learner import Decision
+from lcpo.live.log import Log, NotWritten
+from lcpo.live.rebuild import Player, restored, slim
+from lcpo.live.serving import FROZEN, MODES, SWITCHBACK, Desk, Serving
+from lcpo.live.state import LearnerState
+from lcpo.live.switchback import Result, Switchback, estimate
+from lcpo.live.versions import Version, Versions, newest_up_to
+from lcpo.run.store.lock import locked
+
+ModeName = Literal["frozen", "shadow", "switchback", "live"]
+
+
+class LiveStats(NamedTuple):
+    """Where a live agent stands."""
+
+    mode: str
+    policy_version: int
+    good_version: int | None
+    """The version to which a rollback would return."""
+    decisions: dict[str, int]
+    """By source: policy, incumbent, guard, fallback."""
+    mean_reward: dict[str, float]
+    """By source."""
+    open: int
+    """Decisions that wait for a reward or a successor."""
+    late: int
+    expired: int
+    discarded: int
+    updates: int
+    dropped_updates: int
+    problem: str | None
+    """The newest thing that went wrong."""
+    switchback: Result | None
+    """The difference so far, in switchback mode."""
+    sequence: int
+    """Of the newest event in the log."""
+    checkpoint: int
+    """Sequence up to which recovery needs no log."""
+    log_bytes: int
+
+
+class LiveAgent:
+    """A learner in a folder; made by `lcpo.live.open`. Several threads may call it."""
+
+    def __init__(self, folder: Path, options: Options, agent: Any, trust: bool) -> None:
+        """Recover what the folder holds."""
+        self.folder, self.options = folder, options
+        self._checkpoints = Checkpoints(folder / "checkpoints")
+        self._versions = Versions(folder / "versions", options.keep_versions)
+        self._open = contextlib.ExitStack()
+        self._saving, self._tending = threading.Lock(), threading.Lock()
+        try:
+            self._open.enter_context(locked(folder, warnings.warn))
+            start, problems = self._checkpoints.newest(agent, trust)
+            self.settings = start.settings
+            guard = options.guard and Guard(options.guard, self.settings.spec.actions)
+            player = self._player(start, guard)
+            rest = {"durability": options.durability, "segment_bytes": options.segment_bytes}
+            log = Log(folder / "log", player.apply, after=start.sequence, **rest)
+            self._log = self._open.enter_context(log)
+            self._saved = start.sequence
+            self._begin(player, guard)
+        except BaseException:
+            self._open.close()
+            raise
+        found = [*problems, *([f"{self._log.cut} were cut"] if self._log.cut else [])]
+        for problem in found:
+            self._tell(problem)
+
+    def _player(self, start: Checkpoint, guard: Guard | None) -> Player:
+        desk = Desk.from_json(start.desk, self.options.rollback)
+        player = Player(start.settings, start.state, desk, self._versions)
+        player.serving.guard = guard
+        return player
+
+    def _begin(self, player: Player, guard: Guard | None) -> None:
+        """From replaying to serving."""
+        old, options = player.serving, self.options
+        self._core = core = Serving(
+            old.loop, old.learning, old.state, options.learn == "background", self._record
+        )
+        core.desk, core.problem = old.desk, old.problem
+        core.guard, core.incumbent = guard, options.incumbent
+        core.fallback = decider(options.fallback, self.settings.spec)
+        core.starts_fresh = not is_warm(self.folder)
+        self._learned, self._sequence = player.learned, self._log.last
+        core.note, core.on_update = self._record, self._updated
+        self._record(Opened(__version__, options.clock()))
+        if not self._versions.numbers():
+            self._save_version(core.state)
+
+    @property
+    def mode(self) -> str:
+        """frozen, shadow, switchback or live."""
+        return self._core.desk.mode
+
+    @property
+    def design(self) -> Switchback | None:
+        """Of the newest switchback experiment."""
+        return self._core.desk.switchback
+
+    def act(
+        self,
+        obs: Any,
+        context: Any = None,
+        stream: str = "0",
+        taken: Any = None,
+        deterministic: bool = False,
+    ) -> Decision:
+        """The action of a stream for an observation. It is in the log when this returns.
+
+        Arguments as of `lcpo.Learner.act`. `taken`: the action of your own rule, in shadow mode,
+        and in switchback mode, where it is played in the incumbent's blocks.
+        """
+        see = See(stream, obs, context, self.options.clock())
+        made = self._core.decide(see, taken, values.flag("deterministic", deterministic))
+        self._finish()
+        return Decision(
+            made.id, made.action.copy(), made.probability, made.policy_version, made.source
+        )
+
+    def observe(
+        self,
+        reward: float | None = None,
+        next_obs: Any = None,
+        terminated: bool = False,
+        truncated: bool = False,
+        next_context: Any = None,
+        stream: str = "0",
+        *,
+        id: int | None = None,
+        action: Any = None,
+        elapsed: float = 1.0,
+        readings: Any = None,
+    ) -> str:
+        """The outcome of a decision; arguments and answers as of `lcpo.Learner.observe`.
+
+        It is in the log when this returns. Repeat it, with the decision's id, if no answer came:
+        the same again is "duplicate".
+        """
+        number = None if id is None else values.whole("id", id, 0, 2**62)
+        event = Observe(
+            number, reward, next_obs, terminated, truncated, next_context, action,  # pyright: ignore
+            elapsed, readings, self.options.clock(),
+        )  # fmt: skip
+        result = self._core.observe(event, stream)
+        self._finish()
+        return result
+
+    def discard(self, stream: str = "0", *, id: int | None = None) -> int:
+        """Do not learn from a decision, or from any open one of a stream; returns how many."""
+        number = None if id is None else values.whole("id", id, 0, 2**62)
+        count = self._core.change(Discard(stream, number, self.options.clock()))
+        self._finish()
+        return count
+
+    def end(self, stream: str = "0") -> None:
+        """A stream leaves."""
+        self._core.change(End(stream, self.options.clock()))
+        self._finish()
+
+    def set_mode(
+        self, mode: ModeName, switchback: Switchback | None = None, why: str = "asked for"
+    ) -> None:
+        """Change the mode. Switchback mode needs a design, unless there was one before."""
+        if mode not in MODES:
+            values.refuse("mode", mode, f"one of {', '.join(MODES)}")
+        design = switchback or self._core.desk.switchback
+        if mode == SWITCHBACK and not isinstance(design, Switchback):
+            values.refuse("switchback", switchback, "a design, such as Switchback(length=3600)")
+        self._change_mode(mode, design if mode == SWITCHBACK else None, why)
+        self._finish()
+
+    def _change_mode(self, mode: str, design: Switchback | None, why: str) -> None:
+        event = Mode(mode, design and dataclasses.asdict(design), why, self.options.clock())
+        self._core.set_mode(event, lambda: self._record(event))
+
+    def rollback(self, version: int | None = None, why: str = "asked for") -> int:
+        """Return to a version, or to the last good one; learning continues from there.
+
+        The policy gets a new version number, which is returned.
+        """
+        chosen = self._good() if version is None else version
+        arrays = self._versions.load(chosen)[1]
+        event = Rollback(chosen, why, self.options.clock())
+        self._core.replace_agent(lambda agent: restored(agent, arrays), lambda: self._record(event))
+        number = self._core.state.updates
+        self.checkpoint()
+        return number
+
+    def versions(self) -> list[Version]:
+        """The versions that are kept, the oldest first."""
+        return [self._versions.load(number)[0] for number in self._versions.numbers()]
+
+    def checkpoint(self) -> int:
+        """Save everything, so that recovery needs no log before it; returns its sequence."""
+        with self._saving:
+            state, desk, sequence = self._core.frozen_copy(lambda: self._log.last)
+            try:
+                digest = self._checkpoints.save(self._core.learning, state, desk, sequence)
+            except OSError as error:
+                why = f"the checkpoint in {self._checkpoints.folder} could not be written"
+                raise NotWritten(f"{why} ({error.strerror})") from error
+            self._log.append(*encode(Saved(sequence, digest, self.options.clock())))
+            self._saved = sequence
+            needed = self._checkpoints.prune(self.options.keep_log)
+            if not self.options.keep_log:
+                self._log.drop(needed)
+            return sequence
+
+    def stats(self) -> LiveStats:
+        """Where the agent stands."""
+        core = self._core
+        state, desk = core.now()
+        design = desk.switchback if desk.mode == SWITCHBACK else None
+        under_way = design and design.block(self.options.clock())
+        return LiveStats(
+            desk.mode, state.updates, desk.watch and desk.watch.good, desk.decided,
+            {name: total.sum / total.number for name, total in desk.rewards.items()},
+            len(state.where), state.counts.late, state.counts.expired, state.counts.discarded,
+            state.updates, state.dropped, core.problem,
+            design and estimate(design, desk.blocks, under_way),
+            self._log.last, self._saved, self._log.num_bytes,
+        )  # fmt: skip
+
+    def warm_up(self) -> None:
+        """Compile all that acting and learning need, which takes seconds; later calls do not."""
+        self._core.learning.warm_up()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until learning in the background has caught up; False after `timeout` seconds."""
+        return self._core.wait(timeout)
+
+    def digest(self) -> str:
+        """A fingerprint of the learner, which `lcpo replay` reproduces."""
+        return self._core.frozen_copy(lambda: 0)[0].digest()
+
+    def close(self) -> None:
+        """Save a checkpoint and free the folder."""
+        try:
+            with contextlib.suppress(NotWritten):  # a full disk: recovery replays the log instead
+                self.checkpoint()
+        finally:
+            self._core.close()
+            self._open.close()
+
+    def __enter__(self) -> LiveAgent:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._core.close()
+            self._open.close()
+
+    def _record(self, entry: Entry) -> None:
+        self._sequence = self._log.write([encode(entry)])
+
+    def _finish(self) -> None:
+        """What follows an event: it becomes durable, and what is due is done."""
+        self._log.commit(self._sequence)
+        if self._is_due() and self._tending.acquire(blocking=False):  # else another thread does it
+            try:
+                self._tend()
+            except NotWritten as error:  # the event itself is written; the rest is tried again
+                self._tell(str(error))
+            finally:
+                self._tending.release()
+
+    def _is_due(self) -> bool:
+        desk, options = self._core.desk, self.options
+        is_old = self._log.last - self._saved >= options.checkpoint_every
+        return desk.due or is_old or (desk.drops >= options.max_drops and desk.mode != FROZEN)
+
+    def _tend(self) -> None:
+        """Roll back, freeze, save: whatever is due."""
+        desk, options = self._core.desk, self.options
+        if desk.due:
+            self._roll_back()
+        if desk.drops >= options.max_drops and desk.mode != FROZEN:
+            why = f"{desk.drops} updates in a row were dropped: {self._core.problem}"
+            self._change_mode(FROZEN, None, why)
+            self._tell(why)
+        if self._log.last - self._saved >= options.checkpoint_every:
+            self._saved = self._log.last  # a failed attempt is not repeated with every event
+            self.checkpoint()
+
+    def _roll_back(self) -> None:
+        rule = self.options.rollback
+        assert rule is not None
+        good = self._good()
+        why = (
+            f"the reward of {rule.window} decisions was worse than the incumbent's by {rule.margin}"
+        )
+        self.rollback(good, why)
+        self._tell(f"rollback to version {good}: {why}")
+
+    def _good(self) -> int:
+        """The newest kept version up to the last good one; otherwise the first."""
+        watch, kept = self._core.desk.watch, self._versions.numbers()
+        good = newest_up_to(kept, watch.good if watch else None)
+        return good.pop() if good else kept[0]
+
+    def _updated(self, state: LearnerState) -> None:
+        """After an update: note it, and keep the version."""
+        number = state.updates + state.dropped
+        if number > self._learned:
+            problem = self._core.problem if self._core.desk.drops else None
+            metrics = values.without_nan(dict(state.metrics))
+            with contextlib.suppress(NotWritten):  # for reports only
+                self._record(Learned(number, state.updates, metrics, problem, self.options.clock()))
+            self._learned = number
+        if state.updates % self.options.version_every == 0 and not self._core.desk.drops:
+            self._save_version(state)
+
+    def _save_version(self, state: LearnerState) -> None:
+        watch = self._core.desk.watch
+        try:
+            about = Version(state.updates, self._log.last, self.options.clock())
+            self._versions.save(about, slim(state.agent))
+            self._versions.prune(watch.good if watch else None)
+        except OSError as error:
+            self._tell(f"version {state.updates} could not be saved: {error}")
+
+    def _tell(self, problem: str) -> None:
+        self._core.problem = problem
+        warnings.warn(problem, RuntimeWarning, stacklevel=3)

@@ -1,0 +1,310 @@
+"""A learner in service: who decides, what is kept of each decision, and when to step back.
+
+`Serving` is the `Core` of a learner with a mode, a guard, a fallback and an incumbent. What it
+keeps besides the learner's state is a `Desk`. Both change only with recorded events, so that a
+replay of the log makes the same learner and the same desk.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpo import values
+from lcpo.errors import InputError, tell
+from lcpo.live import outcomes
+from lcpo.live.core import Core
+from lcpo.live.events import Decide, Event, Observe, See
+from lcpo.live.guard import Guard, Memory
+from lcpo.live.journal import Choice, Mode
+from lcpo.live.learning import Answer
+from lcpo.live.state import LearnerState
+from lcpo.live.switchback import Switchback, Total
+from lcpo.live.versions import Rule, Watch
+from lcpo.types import Tree
+
+FROZEN, SHADOW, SWITCHBACK, LIVE = "frozen", "shadow", "switchback", "live"
+MODES = (FROZEN, SHADOW, SWITCHBACK, LIVE)
+POLICY, INCUMBENT, GUARD, FALLBACK = "policy", "incumbent", "guard", "fallback"
+SOURCES = (POLICY, INCUMBENT, GUARD, FALLBACK)
+Decider = Callable[[np.ndarray], Any]
+"""From a whole observation [D] to an action."""
+
+
+class Made(NamedTuple):
+    """What is kept of a decision until its reward is known."""
+
+    source: str
+    version: int
+    time: float
+    policys: bool
+    """Whether it was the policy's turn, whoever decided in the end."""
+
+
+@dataclasses.dataclass
+class Desk:
+    """What changes besides the learner's state."""
+
+    mode: str = SHADOW
+    switchback: Switchback | None = None
+    made: dict[int, Made] = dataclasses.field(default_factory=dict)
+    memories: dict[str, Memory] = dataclasses.field(default_factory=dict)
+    """What guards must know, by stream."""
+    blocks: dict[int, Total] = dataclasses.field(default_factory=dict)
+    """Rewards of the blocks of the current switchback experiment."""
+    decided: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    """Decisions by source."""
+    rewards: dict[str, Total] = dataclasses.field(default_factory=dict)
+    """Rewards by source."""
+    drops: int = 0
+    """Updates that were dropped since the last one that was not."""
+    watch: Watch | None = None
+    due: bool = False
+    """Whether the watch asks for a rollback."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a checkpoint."""
+        return {
+            "mode": self.mode,
+            "switchback": self.switchback and dataclasses.asdict(self.switchback),
+            "made": {str(number): list(made) for number, made in self.made.items()},
+            "memories": {name: list(memory) for name, memory in self.memories.items()},
+            "blocks": {str(number): list(total) for number, total in self.blocks.items()},
+            "decided": dict(self.decided),
+            "rewards": {source: list(total) for source, total in self.rewards.items()},
+            "drops": self.drops,
+            "watch": self.watch and self.watch.to_json(),
+            "due": self.due,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any], rule: Rule | None) -> Desk:
+        """The inverse of `to_json`; the rule may be another."""
+        design, watch = found["switchback"], found["watch"]
+        memories = {
+            name: Memory(None if action is None else tuple(action), tuple(loads))
+            for name, (action, loads) in found["memories"].items()
+        }
+        desk = cls(
+            found["mode"],
+            None if design is None else Switchback(**design),
+            {int(number): Made(*made) for number, made in found["made"].items()},
+            memories,
+            {int(number): Total(*total) for number, total in found["blocks"].items()},
+            collections.Counter(found["decided"]),
+            {source: Total(*total) for source, total in found["rewards"].items()},
+            found["drops"],
+        )
+        if rule is not None:
+            desk.watch = Watch(rule) if watch is None else Watch.from_json(rule, watch)
+            desk.due = found["due"]
+        return desk
+
+
+class Chosen(NamedTuple):
+    """An action and who chose it."""
+
+    action: np.ndarray
+    source: str
+    policys: bool
+
+
+class Serving(Core):
+    """A learner's core with a mode. Calls may come from several threads."""
+
+    desk: Desk
+    guard: Guard | None = None
+    fallback: Decider | None = None
+    incumbent: Decider | None = None
+    starts_fresh = True
+    """The first policy is random: the fallback, if there is one, answers before the first update.
+    """
+    note: Callable[[Choice], object] | None = None
+    """Records what the policy would have done."""
+    on_update: Callable[[LearnerState], object] | None = None
+    """Called after every update, dropped or not. It must not act or observe."""
+
+    def take(self, state: LearnerState) -> None:
+        """Continue from a state."""
+        if not hasattr(self, "desk"):
+            self.desk = Desk()
+        super().take(state)
+
+    def decide(self, see: See, taken: Any, deterministic: bool) -> Decide:
+        """See, learn if it is time and learning has no thread of its own, then decide."""
+        mode, spec = self.desk.mode, self.loop.spec
+        if taken is not None and mode in (LIVE, FROZEN):
+            raise InputError(
+                f"taken is given in {mode} mode, in which the policy decides: report another "
+                "action with observe(action=...), or use shadow mode"
+            )
+        played = outcomes.check_action(spec, taken, "taken")
+        if played is None and self.incumbent is None and mode in (SHADOW, SWITCHBACK):
+            raise InputError(f"{mode} mode needs taken=, or the rule itself: open(incumbent=...)")
+        if deterministic:
+            self.learning.check_deterministic()
+        with self._lock:
+            self._commit(self.loop.see(self._usable(), see), see)
+            self._learn_now()
+            obs, number = self.state.streams[see.stream].obs, self.state.decisions
+            assert obs is not None
+            snapshot, answer = self.snapshot, self._propose(obs, number, deterministic)
+            chosen = self._choose(obs, see, played, answer)
+            drawn = chosen.source == POLICY and not deterministic
+            probability = answer.probability if answer and chosen.source == POLICY else None
+            extra = answer.extra if answer else self._no_extra()
+            decide = Decide(
+                see.stream, number, chosen.action, probability, snapshot.version, chosen.source,
+                float(drawn), extra, see.time,
+            )  # fmt: skip
+            state = self.loop.decide(self.state, decide)
+            if answer is not None and chosen.source != POLICY and self.note is not None:
+                self.note(Choice(number, answer.action.tolist(), answer.probability))
+            self._commit(state, decide)
+            return decide
+
+    def set_mode(self, event: Mode, record: Callable[[], object] = lambda: None) -> None:
+        """Another mode; `record` is called before it takes effect."""
+        design = None if event.switchback is None else Switchback(**event.switchback)
+        with self._lock:
+            record()
+            self.desk.mode, self.desk.drops = event.mode, 0
+            if design is not None and design != self.desk.switchback:
+                self.desk.switchback, self.desk.blocks = design, {}
+
+    def replace_agent(self, change: Callable[[Tree], Tree], record: Callable[[], object]) -> None:
+        """Change the agent when learning has caught up: that makes a new version.
+
+        `record` is called at that moment, before it takes effect.
+        """
+        with self._lock:
+            self._lock.wait_for(lambda: self._backlog() == 0 or self._closed)
+            now = self._usable()
+            changed = change(now.agent)
+            record()
+            self.take(now._replace(agent=changed, updates=now.updates + 1))
+            if self.desk.watch is not None:
+                self.desk.watch.begin_again()
+            self.desk.due, self.desk.drops = False, 0
+
+    def _update(self) -> None:
+        before = self.state
+        try:
+            super()._update()
+        finally:
+            after = self.state
+            if after.updates + after.dropped > before.updates + before.dropped:
+                self.desk.drops = self.desk.drops + 1 if after.dropped > before.dropped else 0
+                if self.on_update is not None:
+                    self.on_update(after)
+
+    def _propose(self, obs: np.ndarray, number: int, deterministic: bool) -> Answer | None:
+        """The policy's answer; None if it has no valid one."""
+        try:
+            answer = self.learning.propose(self.snapshot, obs, number, deterministic)
+        except Exception as error:  # of the agent or the device
+            self.problem = f"the policy has no answer: {tell(error)}"
+            return None
+        sane = answer.probability is None or math.isfinite(answer.probability)
+        return answer if sane and self.loop.spec.actions.contains(answer.action) else None
+
+    def _choose(
+        self, obs: np.ndarray, see: See, taken: np.ndarray | None, answer: Answer | None
+    ) -> Chosen:
+        """Whose action is played."""
+        mode, design = self.desk.mode, self.desk.switchback
+        policys = mode in (LIVE, FROZEN)
+        if mode == SWITCHBACK and design is not None:
+            policys = design.is_policys(design.block(see.time))
+        if not policys and taken is not None:
+            return Chosen(taken, INCUMBENT, False)
+        is_fresh = self.starts_fresh and self.snapshot.version == 0 and self.fallback is not None
+        if not policys:
+            asked = Chosen(self._ask(self.incumbent, INCUMBENT, obs), INCUMBENT, False)
+        elif answer is None or is_fresh:
+            asked = Chosen(self._ask(self.fallback, FALLBACK, obs), FALLBACK, True)
+        else:
+            asked = Chosen(answer.action, POLICY, True)
+        if self.guard is None:
+            return asked
+        memory = self.desk.memories.get(see.stream, Memory())
+        try:
+            held = self.guard.apply(memory, obs, asked.action)
+        except Exception as error:  # of the user's function
+            self.problem = f"the guard failed: {tell(error)}"
+            return Chosen(self._ask(self.fallback, FALLBACK, obs), FALLBACK, policys)
+        return Chosen(held.action, GUARD if held.changed else asked.source, policys)
+
+    def _ask(self, decider: Decider | None, who: str, obs: np.ndarray) -> np.ndarray:
+        if decider is None:
+            raise InputError(f"{self.problem or 'the policy has no answer'}: give a {who}")
+        action = outcomes.check_action(self.loop.spec, decider(obs.copy()), f"the {who}'s action")
+        return values.refuse(f"the {who}'s action", None, "an action") if action is None else action
+
+    def _no_extra(self) -> tuple[np.ndarray, ...]:
+        shapes = jax.tree.leaves(self.learning.extra_shapes)
+        return tuple(np.zeros(x.shape[1:], x.dtype) for x in shapes)
+
+    def _commit(self, state: LearnerState, event: Event) -> None:
+        before = self.state
+        if self.desk.mode == FROZEN:  # steps that close now are not learned from
+            state = state._replace(closed=before.closed)
+        super()._commit(state, event)
+        if isinstance(event, Decide):
+            self._keep(event)
+        elif isinstance(event, Observe) and state.counts.observed > before.counts.observed:
+            self._count(event)
+        desk = self.desk
+        if len(desk.made) > 2 * len(state.where) + 100:  # discarded or expired
+            desk.made = {
+                number: made for number, made in desk.made.items() if number in state.where
+            }
+            desk.memories = {s: m for s, m in desk.memories.items() if s in state.streams}
+
+    def _keep(self, event: Decide) -> None:
+        desk, design = self.desk, self.desk.switchback
+        policys = desk.mode in (LIVE, FROZEN)
+        if desk.mode == SWITCHBACK and design is not None:
+            policys = design.is_policys(design.block(event.time))
+        desk.decided[event.source] += 1
+        desk.made[event.id] = Made(event.source, event.policy_version, event.time, policys)
+        if self.guard is not None:
+            memory = desk.memories.get(event.stream, Memory())
+            desk.memories[event.stream] = self.guard.remember(memory, event.action)
+
+    def _count(self, event: Observe) -> None:
+        """A reward, for means, experiments and the watch."""
+        desk, reward = self.desk, float(event.reward)
+        made = desk.made.pop(event.id, None)
+        if made is None:
+            return
+        desk.rewards[made.source] = desk.rewards.get(made.source, Total()).add(reward)
+        design = desk.switchback
+        if desk.mode == SWITCHBACK and design is not None and design.counts(made.time):
+            block = design.block(made.time)
+            desk.blocks[block] = desk.blocks.get(block, Total()).add(reward)
+        if desk.watch is not None and made.policys:
+            desk.due |= desk.watch.see_policy(made.version, reward)
+        elif desk.watch is not None:
+            desk.watch.see_incumbent(reward)
+
+    def now(self) -> tuple[LearnerState, Desk]:
+        """State and desk of one moment, to look at."""
+        with self._lock:
+            desk = self.desk
+            counts = {"decided": collections.Counter(desk.decided), "rewards": dict(desk.rewards)}
+            return self.state, dataclasses.replace(desk, blocks=dict(desk.blocks), **counts)
+
+    def frozen_copy(self, last: Callable[[], int]) -> tuple[LearnerState, dict[str, Any], int]:
+        """State, desk and `last()` of one moment at which learning has caught up."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._backlog() == 0 or self._closed)
+            agent = jax.tree.map(jnp.array, self.state.agent)
+            return self.state._replace(agent=agent), self.desk.to_json(), last()
