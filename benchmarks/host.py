@@ -67,7 +67,8 @@ def worker(env_name: str, core: int, runs: int) -> None:
     from lcpo.run.drive.host import HostDriver
     from lcpo.run.plan.phases import Phase
 
-    env, agent = KNOWN[env_name](), AGENTS["lcpo"]
+    values = {} if env_name == "hopper" else {"physics": "mujoco"}
+    env, agent = KNOWN[env_name](**values), AGENTS["lcpo"]
     config: Any = configs.resolve(agent.config(), 100 * HISTORY)
     flips = np.where(np.arange(100_000) % 2, 1.0, -1.0)
     trace = (np.repeat(flips, 200)[:, None] * np.ones((1, 2))).astype(np.float32)

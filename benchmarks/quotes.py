@@ -64,7 +64,7 @@ def pairs() -> list[tuple[str, str, Runs, Runs]]:
             wanted.append((column, trace, Runs(folder, "ppo-entropy"), Runs(folder, "ppo")))
             published = Runs("pendulum-baselines-published", "sac", "published, as published")
             wanted.append((column, trace, Runs(folder, "sac"), published))
-    wanted += at_scale() + continual() + on_sac() + deviations() + straggler()
+    wanted += at_scale() + continual() + on_sac() + deviations() + straggler() + plus()
     ddqn, sac = "pendulum-replay-rate", "pendulum-replay-rate-sac"
     rates = [Runs(ddqn, "ddqn", f"updates_per_rollout={rate}") for rate in (1, 10, 50)]
     rates += [Runs(sac, "sac", f"updates_per_rollout={rate}") for rate in (1, 50)]
@@ -169,6 +169,20 @@ def deviations() -> list[tuple[str, str, Runs, Runs]]:
             wanted.append((column, trace, Runs("pendulum-baselines", "trpo"), published))
     plain = Runs("discretisation-corrected", "trpo")
     wanted.append(("return", "", plain, Runs("discretisation", "trpo", "as published")))
+    return wanted
+
+
+def plus() -> list[tuple[str, str, Runs, Runs]]:
+    """LCPO+ beside LCPO with 25 seeds, and beside the best learners of the straggler task."""
+    mine, paper = Runs("windy-pendulum-6", "lcpo-plus"), Runs("windy-pendulum-5", "lcpo")
+    wanted = [(column, trace, mine, paper) for trace in ("3", "4") for column in (LATE, WHOLE)]
+    servegen = "servegen_deepseek_r1_arrivals"
+    for folder, workload, agent, setting in (
+        ("workload-2", "workload-2", "lcpo", "workload-2-agg"),
+        ("servegen", servegen, "a2c", servegen),
+    ):
+        best = Runs(f"straggler-{folder}", agent, setting)
+        wanted.append((LATENCY, "", Runs(f"plus-straggler-{folder}", "lcpo-plus", workload), best))
     return wanted
 
 

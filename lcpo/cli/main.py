@@ -19,6 +19,8 @@ COMMANDS: Registry[Callable[[list[str]], int | None]] = Registry(
     {
         "train": "lcpo.cli.runs:train",
         "compare": "lcpo.cli.runs:compare",
+        "tune": "lcpo.cli.tune:tune",
+        "suggest": "lcpo.cli.suggest:suggest",
         "reproduce": "lcpo.cli.reproduce:reproduce",
         "list": "lcpo.cli.checks:list_names",
         "check-env": "lcpo.cli.checks:check_env",
@@ -29,6 +31,8 @@ COMMANDS: Registry[Callable[[list[str]], int | None]] = Registry(
         "export": "lcpo.cli.data:export",
         "evaluate": "lcpo.cli.data:evaluate",
         "watch": "lcpo.cli.data:watch",
+        "replay": "lcpo.cli.live:replay",
+        "live-report": "lcpo.cli.live:live_report",
         "bench": "lcpo.cli.checks:bench",
         "completion": "lcpo.cli.completion:completion",
     }
@@ -53,7 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail("out of memory: use smaller sizes, or fewer --workers", flags.BAD_INPUT)
     except stop.Stopped as stopped:
         again = f"lcpo {name} --resume --out {shlex.quote(str(stopped.out))}"
-        again = f"`{again}`" if name in ("train", "compare") else "the same command with --resume"
+        is_alone = name in ("train", "compare", "tune")
+        again = f"`{again}`" if is_alone else "the same command with --resume"
         print(f"stopped: {stopped}; to continue, run {again}", file=sys.stderr)
         return flags.STOPPED
     except KeyboardInterrupt:
@@ -76,7 +81,7 @@ def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: lcpo COMMAND [options]      (lcpo COMMAND --help shows its options)\n")
         for name, help in HELP.items():
-            print(f"  {name:<10} {help}")
+            print(f"  {name:<11} {help}")
         print("\nlcpo --version prints the version; docs/running.md explains the exit codes.")
         return 0
     if arguments == ["--version"]:

@@ -1,4 +1,4 @@
-"""The command lines that repeat a run, and calibrate sigma for it."""
+"""The command lines that repeat a run, start one like it, and calibrate sigma for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lcpo import config as configs
 from lcpo.agents import AGENTS, constant, find_agent, presets
 from lcpo.contexts import paper
 from lcpo.envs import ENVS
-from lcpo.run.plan.job import Job, find_env
+from lcpo.run.plan.job import Job, env_values, find_env
 
 
 def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
@@ -33,9 +33,9 @@ def train_command(job: Job, seeds: Sequence[int] = ()) -> str:
     words += _normalise(job)
     chosen = ",".join(map(str, seeds or [job.seed]))
     words += ["--seeds", chosen if "," in chosen else f"{chosen},"]  # one alone would be a number
-    words += _changes("", job.config, _agent_defaults(job))
+    words += changes("", job.config, _agent_defaults(job))
     known = configs.to_json(configs.make(ENVS[job.env], {})) if job.env in ENVS else {}
-    words += _changes("env.", job.env_config, known)
+    words += changes("env.", env_values(job), known)
     return shlex.join(words)
 
 
@@ -43,7 +43,38 @@ def calibrate_command(job: Job) -> str:
     """`lcpo calibrate ...` for the environment of a run. It is imported, as the run did."""
     words = ["lcpo", "calibrate", "--env", job.env, *_normalise(job)]
     default = configs.to_json(configs.make(find_env(job.env), {}))
-    return shlex.join([*words, *_changes("env.", job.env_config, default)])
+    return shlex.join([*words, *changes("env.", env_values(job), default)])
+
+
+def start_command(job: Job, settings: Mapping[str, Any]) -> str:
+    """`lcpo train ...` for runs like this one, with these settings in full."""
+    words = ["lcpo", "train", "--agent", job.agent, *_world(job)]
+    return shlex.join([*words, *changes("", settings, {})])
+
+
+def compare_command(job: Job, agents: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """`lcpo compare ...` in the world of a run: agents, each with its settings in full."""
+    texts = []
+    for name, settings in agents:
+        values = ",".join(f"{field}={_value(value)}" for field, value in settings.items())
+        texts.append(f"{name}[{values}]" if values else name)
+    return shlex.join(["lcpo", "compare", "--agents", ",".join(texts), *_world(job)])
+
+
+def _world(job: Job) -> list[str]:
+    """Environment, trace, steps and scaling. The environment is imported, as a run does."""
+    words = ["--env", job.env]
+    if job.trace is not None:
+        words += ["--trace", str(job.trace)]
+        if job.scale != paper.default_scale(job.env, job.trace):
+            words += ["--scale", repr(job.scale)]
+    default = configs.to_json(configs.make(find_env(job.env), {}))
+    words += ["--steps", str(job.steps), *_normalise(job)]
+    return [*words, *changes("env.", env_values(job), default)]
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, (dict, list, tuple)) else str(value)
 
 
 def _normalise(job: Job) -> list[str]:
@@ -62,13 +93,14 @@ def _agent_defaults(job: Job) -> Mapping[str, Any]:
     return configs.to_json(configs.resolve(config, steps))
 
 
-def _changes(prefix: str, values: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
+def changes(prefix: str, values: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
+    """The options of values that differ from the default; `prefix`: of their names."""
     words = []
     for name, value in values.items():
         if name in default and default[name] == value:
             continue
         no = "no-" if value is False else ""
-        given = [] if isinstance(value, bool) else value if isinstance(value, list) else [value]
-        texts = (json.dumps(x) if isinstance(x, (dict, list)) else str(x) for x in given)
-        words += [f"--{prefix}{no}{name.replace('_', '-')}", *texts]
+        several = isinstance(value, (list, tuple))
+        given = [] if isinstance(value, bool) else value if several else [value]
+        words += [f"--{prefix}{no}{name.replace('_', '-')}", *map(_value, given)]
     return words

@@ -17,10 +17,10 @@ from lcpo import config as configs
 from lcpo import defaults, names
 from lcpo.agents import AGENTS
 from lcpo.envs import ENVS
-from lcpo.envs.base import is_measured
+from lcpo.envs.base import is_host, is_measured
 from lcpo.gym import from_gym
 from lcpo.run.drive.compiled import QUICK_STEPS
-from lcpo.run.plan.job import Job
+from lcpo.run.plan.job import Job, make_env
 from lcpo.run.store.record import KEPT_ROWS, block_size
 
 AGENT_US = {
@@ -102,7 +102,9 @@ def microseconds(job: Job) -> float:
     elif len(hidden := job.config.get("hidden", ())) > 1:
         weights = sum(a * b for a, b in itertools.pairwise(hidden))
         us = FIXED_US + (us - FIXED_US) * weights / 64**2
-    return us + defaults.of(job.env, names.imported(job.env, ENVS)).microseconds
+    usual = defaults.of(job.env, names.imported(job.env, ENVS))
+    compiled = None if _is_host(job) else usual.compiled_microseconds
+    return us + (usual.microseconds if compiled is None else compiled)
 
 
 def cost(jobs: Sequence[Job], processes: int = 1) -> Cost:
@@ -113,9 +115,9 @@ def cost(jobs: Sequence[Job], processes: int = 1) -> Cost:
     processes = max(1, min(processes, len(jobs)))
     running = compiling = longest = 0.0
     for members in programs.values():
-        first, is_host = members[0], _is_host(members[0])
+        first, hosted = members[0], _is_host(members[0])
         us, compiles, together = microseconds(first), COMPILE_SECONDS, 1
-        if is_host:  # the seeds of a trace step together
+        if hosted:  # the seeds of a trace step together
             seeds = len(members) / len({job.trace_name for job in members})
             together = math.ceil(seeds / processes)
             us += max(0.0, HOST_US / together - HOST_US / HOST_RUNS)
@@ -143,8 +145,10 @@ def _program(job: Job) -> Hashable:
 
 
 def _is_host(job: Job) -> bool:
-    env = names.imported(job.env, ENVS)
-    return hasattr(env, "open") or from_gym.is_maker(env) or job.env.startswith(from_gym.ID)
+    env: Any = names.imported(job.env, ENVS)
+    if isinstance(env, type) and dataclasses.is_dataclass(env):
+        return is_host(make_env(env, job.env_config))
+    return from_gym.is_maker(env) or job.env.startswith(from_gym.ID)
 
 
 def _rows(job: Job) -> int:
@@ -152,7 +156,7 @@ def _rows(job: Job) -> int:
     updates = max(job.steps // job.config["rollout_length"], 1)
     env: Any = names.imported(job.env, ENVS)
     is_config = bool(dataclasses.is_dataclass(env))  # a user's Gymnasium class is none
-    measured = is_config and is_measured(configs.make(env, job.env_config))
+    measured = is_config and is_measured(make_env(env, job.env_config))
     timed = measured or (job.trace is not None and job.trace.has_switches)
     return -(-updates // block_size(updates)) if timed else min(KEPT_ROWS, updates)
 

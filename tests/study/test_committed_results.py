@@ -73,7 +73,8 @@ def test_the_draws_are_those_that_it_says(folder: str) -> None:
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_half_of_the_drawn_traces_choose_what_is_recommended(half: int) -> None:
-    """docs/which_agent.md: a choice on the even members is as good on the odd ones, and back."""
+    """docs/results/drawn_traces.md: a choice on the even members is as good on the odd ones, and
+    back. LCPO+ was chosen on other traces."""
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     with (RESULTS / "rivals" / "seeds.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -82,6 +83,7 @@ def test_half_of_the_drawn_traces_choose_what_is_recommended(half: int) -> None:
     means = {
         case: {trace: statistics.fmean(runs) for trace, runs in traces.items()}
         for case, traces in found.items()
+        if case[0] != "lcpo-plus"
     }
     traces = means["lcpo", "c_anchor=0.0001-value_steps=1"].keys()
     mine = [trace for trace in traces if int(trace.rpartition(":")[2]) % 2 == half]
@@ -96,6 +98,6 @@ def test_half_of_the_drawn_traces_choose_what_is_recommended(half: int) -> None:
     cheap = [case for case in means if rivals.costs()[case] <= 1.25 * rivals.costs()[rivals.PAPER]]
     assert (len(cheap), len(means)) == (14, 16)
     chosen, best = best_of(cheap), best_of(list(means))
-    assert (chosen, best) == (rivals.RECOMMENDED, ("sac", "updates_per_rollout=10"))
+    assert (chosen, best) == (rivals.UNIFORM, ("sac", "updates_per_rollout=10"))
     assert (wins(chosen, rivals.PAPER), wins(chosen, ("ppo", "value_steps=5"))) == (45, 44)
     assert wins(best, chosen) == (34, 33)[half]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from lcpo.agents import AGENTS
 from lcpo.config import published_faults
 from lcpo.run.plan.job import Job, Setup
 from lcpo.run.store.results import Result
-from lcpo.study.controls import anchors, drawn, faults, rivals
+from lcpo.study.controls import anchors, drawn, faults, plus, rivals
 from lcpo.study.controls.drawn import DrawnOptions
 from lcpo.study.controls.drawn_tables import Returns
 from lcpo.study.measure import stats
+from lcpo.study.measure.stats import Estimate
 from lcpo.study.paper import find_study
 from lcpo.study.report import html_table
 from lcpo.study.report.cells import Column
@@ -77,14 +79,14 @@ def returns_of(results: list[Result], agent: str, **values: float) -> list[Retur
 
 def test_runs_of_all_traces_and_step_sizes_are_one_program() -> None:
     jobs = planned("rivals", drawn=2)
-    assert len(jobs) == 16 * 3 * 2 * 2
+    assert len(jobs) == 21 * 3 * 2 * 2
     assert len({job.name for job in jobs}) == len(jobs)
     groups: dict[object, set[str]] = {}
     for job in jobs:
         groups.setdefault(Setup(job).statics(), set()).add(
             f"{job.agent} {job.config.get('c_anchor')}"
         )
-    assert len(groups) == 12, "c_anchor is a value, and traces do not matter"
+    assert len(groups) == 17, "c_anchor is a value, and traces do not matter"
     assert {"lcpo 0.0001", "lcpo 0.001"} in groups.values()
     # What `anchors` shares with `rivals` need not be run again.
     shared = {job.name for job in planned("anchors", drawn=2)} & {job.name for job in jobs}
@@ -125,7 +127,7 @@ def test_gains_are_over_traces_in_each_window() -> None:
     rows = {row[1]: row[4:] for row in rivals.more_work(runs).texts()}
     whole, late = gains(more, paper)
     assert rows["lcpo, c_anchor 0.0001"] == [late, whole, "6 of 6"]
-    rows = {tuple(row[1:3]): row[4:] for row in rivals.beside(runs, rivals.RECOMMENDED, "").texts()}
+    rows = {tuple(row[1:3]): row[4:] for row in rivals.beside(runs, rivals.UNIFORM, "").texts()}
     whole, late = gains(past, more)
     assert rows["lcpo", "c anchor 0.0001, value steps 5"] == [whole, "6 of 6", late, "6 of 6"]
 
@@ -150,12 +152,12 @@ def test_report_of_rivals_from_a_table_of_seeds(
     assert work["revisit", "sac"][2:] == ["+11.8 ± -", "+10.3 ± -", "2 of 2"]
     best = report.tables["best"]
     assert "lcpo-uniform, c anchor 0.001, value steps 5, best over all whole runs" in best.title
-    assert len(best.rows) == 3 * (4 + 4 + 2 - 1), "two families and all; not beside itself"
-    assert "recommended" not in report.tables, "it is the best"
+    assert len(best.rows) == 3 * (4 + 4 + 4 - 1), "two families and all; not beside itself"
+    assert "uniform" not in report.tables, "it is the best"
     with monkeypatch.context() as patch:
-        patch.setattr(rivals, "RECOMMENDED", rivals.PAPER)
-        table = rivals.study.report(SMALL, results).tables["recommended"]
-    assert "lcpo, c anchor 0.0001, value steps 1, recommended" in table.title
+        patch.setattr(rivals, "UNIFORM", rivals.PAPER)
+        table = rivals.study.report(SMALL, results).tables["uniform"]
+    assert "lcpo, c anchor 0.0001, value steps 1, the best of LCPO's" in table.title
     beside = {tuple(row[:3]): list(row[4:]) for row in table.texts()}
     past = beside["all", "lcpo-uniform", "c anchor 0.001, value steps 5"]
     assert past[0].startswith("-120 ± ")
@@ -224,6 +226,34 @@ def test_anchors_are_compared_at_the_same_limit() -> None:
     assert rows["burst", "whole past", "lcpo-uniform", "0.001"][1] == f"{gain:+.0f} ± -"
     assert rows["burst", "none", "trpo", "0.0001"][1] == "+0.00 ± -"
     assert rows["all", "OOD", "lcpo", "0.0001"][1:3] == ["-", "-"]
+
+
+def test_parts_of_lcpo_plus_are_compared_with_all_of_it() -> None:
+    """Without a part, with a part alone, and without any, which is `lcpo-uniform`."""
+    jobs = planned("plus", drawn=2, families="drift")
+    assert len(jobs) == len(plus.CASES) * 2 * 2
+    assert len({job.name for job in jobs}) == len(jobs)
+    table = plus.study.report(SMALL, made_up(jobs)).tables["table"]
+    rows = {tuple(row[1:3]): list(row[3:]) for row in table.texts()}
+    assert len(rows) == len(plus.CASES)
+    assert rows["lcpo-plus", "all"][1:3] == ["-", "-"]
+    assert rows["lcpo-plus", "all but entropy floor"][1] == "+0.00 ± -"
+    assert {"lcpo-plus", "lcpo-plus-ood", "lcpo-uniform"} == {agent for agent, _ in rows}
+    configs = {job.case: job.config for job in jobs if job.agent == "lcpo-plus"}
+    for part, values in plus.PARTS.items():
+        changed = configs[f"without-{part}"]
+        assert {k: v for k, v in changed.items() if v != configs[""][k]} == values
+    (parent,) = {json.dumps(job.config) for job in jobs if job.agent == "lcpo-uniform"}
+    without_any = {**configs["critic-alone"], "w_v": 0.0}
+    assert {k: without_any[k] for k in json.loads(parent)} == json.loads(parent)
+
+
+def test_the_frontier_has_the_best_return_for_each_cost() -> None:
+    drawn_steps: list[tuple] = []
+    axes = SimpleNamespace(step=lambda *line, **style: drawn_steps.append(line))
+    points = [(5.0, 1.0), (1.0, 0.0), (2.0, -1.0), (9.0, 1.0), (3.0, 0.5)]
+    rivals._draw_frontier(axes, [rivals.Place(cost, Estimate(y, y, y, 4)) for cost, y in points])
+    assert drawn_steps == [((1.0, 3.0, 5.0), (0.0, 0.5, 1.0))]
 
 
 def test_every_cost_is_known() -> None:

@@ -17,18 +17,29 @@ import pytest
 from each import for_each
 
 from lcpo.straggler.report import printed
-from lcpo.study.controls import anchors, drawn, rivals
+from lcpo.study.controls import anchors, drawn, plus, rivals
 from lcpo.study.measure import stats
 from lcpo.study.report.cells import NONE, Column
 from lcpo.study.report.paper_numbers import printed as printed_number
+from lcpo.study.tune.judged import TUNED
 
 RESULTS = Path(__file__).parents[2] / "results"
 NO_RUNS = {"ood-vs-cpd", "workloads"}
 DRAWN = ("anchors", "rivals", "rivals-hopper")
 GRID_WORLD = "grid-world"
 """Its table has medians and the worst seed (tests/study/test_studies.py)."""
+OVER_TRACES = ("tune-cartpole",)
+"""Their intervals are over traces and their seeds."""
 FOLDERS = sorted(path.parent.name for path in RESULTS.glob("*/seeds.csv"))
-OTHERS = [name for name in FOLDERS if name not in {*NO_RUNS, *DRAWN, GRID_WORLD}]
+PLUS, RESEARCH = "plus", "plus-research"
+"""The parts of LCPO+, made again below; and tables about choices, which no study makes."""
+SUGGEST = "suggest"
+"""Its tables are about tasks (tests/study/test_suggest.py)."""
+OTHERS = [
+    name
+    for name in FOLDERS
+    if name not in {*NO_RUNS, *DRAWN, *OVER_TRACES, GRID_WORLD, PLUS, RESEARCH, SUGGEST}
+]
 
 RATES = {"1M": "0.0002", "3M": "7e-05", "10M": "2e-05"}
 """Online EWC's averaging rate by 1/beta, in interactions."""
@@ -72,6 +83,8 @@ def runs_behind(row: Row, runs: Sequence[Run]) -> list[Run]:
             return False
         if f"{run['agent']}-{setting}" == agent:
             return True
+        if setting == TUNED:
+            return False
         if "=" in agent:  # settings of its own: agent[field=value]
             return False
         if "=" in setting and not words:
@@ -174,6 +187,29 @@ def test_tables_are_what_their_seeds_say(folder: str) -> None:
     assert checked >= 2 * len(rows)
 
 
+def by_trace(runs: Sequence[Run], column: str) -> dict[str, dict[int, float]]:
+    traces = dict.fromkeys(run["trace"] for run in runs)
+    return {t: by_seed([run for run in runs if run["trace"] == t], column) for t in traces}
+
+
+@for_each("folder", [name for name in FOLDERS if name.startswith("tune-")])
+def test_verdicts_of_searches_are_what_their_seeds_say(folder: str) -> None:
+    runs, column = runs_of(folder), "return_after_warmup"
+    tuned = by_trace([run for run in runs if run["setting"] == TUNED], column)
+    others = [run for run in runs if run["setting"] != TUNED]
+    rows = rows_of(RESULTS / folder / "verdict.md")
+    assert {row["beside"] for row in rows} == {run["agent"] for run in others}
+    for row in rows:
+        other = by_trace([run for run in others if run["agent"] == row["beside"]], column)
+        if folder in OVER_TRACES:
+            difference = stats.hierarchical_difference(tuned, other)
+        else:
+            ((trace, mine),) = tuned.items()
+            difference = stats.paired_difference(mine, other[trace])
+        assert row["difference"] == Column("", "+").text(difference)
+        assert row["found settings are"] == ("better" if difference.low > 0.0 else "worse")
+
+
 @for_each("folder", [f for f in OTHERS if not f.startswith("straggler")])
 def test_differences_to_the_first_row_are_what_their_seeds_say(folder: str) -> None:
     """`minus REF` and P(better), which compare the returns after warm-up."""
@@ -263,11 +299,11 @@ def test_means_and_counts_on_drawn_traces_are_what_their_seeds_say(folder: str) 
 
 
 @pytest.mark.parametrize("folder", ["rivals", "rivals-hopper"])
-@pytest.mark.parametrize("name", ["best", "recommended"])
+@pytest.mark.parametrize("name", ["best", "uniform"])
 def test_what_is_recommended_is_compared_as_the_seeds_say(folder: str, name: str) -> None:
     late, whole = (mean_returns(folder, name) for name in ("return_after_warmup", "whole_run"))
     best = max(whole, key=lambda case: statistics.fmean(whole[case].values()))
-    chosen = best if name == "best" else rivals.RECOMMENDED
+    chosen = best if name == "best" else rivals.UNIFORM
     cases = {words_of(rivals, case): case for case in whole}
     for row in rows_of(RESULTS / folder / f"{name}.md"):
         kind, *words = list(row.values())[:4]
@@ -285,17 +321,17 @@ def test_what_is_recommended_is_compared_as_the_seeds_say(folder: str, name: str
 
 
 @pytest.mark.learn
-@pytest.mark.parametrize("folder", DRAWN)
+@pytest.mark.parametrize("folder", [*DRAWN, PLUS])
 def test_tables_of_drawn_traces_are_made_again(folder: str) -> None:
-    """All of `rivals` and `anchors`: returns, gains and counts, from seeds.csv alone."""
-    study = anchors if folder == "anchors" else rivals
+    """All of `rivals`, `anchors` and `plus`: returns, gains and counts, from seeds.csv alone."""
+    study = {"anchors": anchors, PLUS: plus}.get(folder, rivals)
     seeds, _ = drawn.read_seeds([RESULTS / folder / "seeds.csv"], study.CASES)
     runs = drawn.runs_of(seeds)
     made = {"table": study.summary(runs)}
     if study is rivals:
         made["work"] = rivals.more_work(runs)
         made["best"] = rivals.beside(runs, rivals.best_of(runs), "")
-        made["recommended"] = rivals.beside(runs, rivals.RECOMMENDED, "")
+        made["uniform"] = rivals.beside(runs, rivals.UNIFORM, "")
     for name, table in made.items():
         shown = rows_of(RESULTS / folder / f"{name}.md")
         made_again = [dict(zip(table.header, row, strict=True)) for row in table.texts()]

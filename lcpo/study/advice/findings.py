@@ -120,11 +120,11 @@ def _scale_findings(results: Sequence[Result]) -> list[str]:
         world = (job.env, str(job.env_config), job.trace, job.scale)
         if world in found or find_agent(job.agent).raw:
             continue
-        found[world] = [*_of_context(job), *_of_state(result)]
+        found[world] = [*context_findings(job), *_of_state(result)]
     return list(dict.fromkeys(line for lines in found.values() for line in lines))
 
 
-def _of_context(job: Job) -> list[str]:
+def context_findings(job: Job) -> list[str]:
     """Scale of the rows of the trace, as the agent saw them.
 
     There is one factor for all channels, so a small channel next to larger ones is not reported.

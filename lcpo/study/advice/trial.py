@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ class Play(NamedTuple):
     starts: np.ndarray  # [N, F], features after the first reset
     steps: Any  # a Step, leaves [T, N, ...]
     resets_touch_others: bool
+    seconds: float = 0.0  # of processor time, without opening the worlds
 
 
 class Broken(Exception):
@@ -42,6 +44,7 @@ def play(
     worlds = open_worlds(env, each, threads=1)
     try:
         starts = _call("reset", size, worlds.reset, np.ones(count, bool))
+        began = time.process_time()
         steps, touched = [], False
         for t, inputs in enumerate(zip(actions, rows, strict=True), 1):
             of_all_worlds = (np.tile(x, (count, 1)) for x in inputs)
@@ -51,11 +54,12 @@ def play(
             if ended.any():
                 fresh = _call(f"reset after step {t}", size, worlds.reset, ended)
                 touched |= bool((fresh[~ended] != step.obs[~ended]).any())
+        seconds = time.process_time() - began
     finally:
         worlds.close()
     fields: Any = zip(*(step[:6] for step in steps), strict=True)
     stacked: Any = [np.stack(x) for x in fields]
-    return Play(starts, Step(*stacked), touched)
+    return Play(starts, Step(*stacked), touched, seconds)
 
 
 def _call(when: str, size: int, function: Callable[..., Any], *arguments: np.ndarray) -> Any:

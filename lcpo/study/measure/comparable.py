@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lcpo.errors import InputError
+from lcpo.run.plan.job import env_values
 from lcpo.run.store.results import Result
 
 
@@ -24,7 +25,7 @@ def imported_agents(results: Iterable[Result]) -> dict[str, str]:
 def check_env(results: Sequence[Result]) -> None:
     """Raise InputError unless all runs have the same environment."""
     same("runs", "env", [r.job.env for r in results])
-    configs = [r.job.env_config for r in results]
+    configs = [env_values(r.job) for r in results]
     if imported_agents(results):  # their files may name only some fields of an outside environment
         shared = set(configs[0]).intersection(*configs)
         configs = [{name: values[name] for name in shared} for values in configs]

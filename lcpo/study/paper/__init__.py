@@ -28,6 +28,7 @@ STUDIES: names.Registry[Study[Any]] = names.Registry(
         "two-by-two": "lcpo.study.controls.two_by_two:study",
         "anchors": "lcpo.study.controls.anchors:study",
         "rivals": "lcpo.study.controls.rivals:study",
+        "plus": "lcpo.study.controls.plus:study",
         "faults": "lcpo.study.controls.faults:study",
     }
 )

@@ -22,7 +22,8 @@ from lcpo.envs.base import AnyEnv, max_input_of, obs_layout
 from lcpo.envs.compiled_worlds import open_worlds
 from lcpo.envs.entries import context_names_of, feature_names_of
 from lcpo.envs.gridworld import GridWorld
-from lcpo.envs.mujoco.tasks import MujocoTask
+from lcpo.envs.mujoco.compiled import MUJOCO, CompiledTask
+from lcpo.envs.mujoco.task import MujocoTask
 from lcpo.envs.pendulum import Pendulum
 from lcpo.errors import InputError, MissingPackage, RunError, message
 from lcpo.gym import frames
@@ -153,7 +154,8 @@ def find_artist(env: AnyEnv) -> tuple[AnyEnv, Draw]:
     if isinstance(env, GridWorld):
         return env, _draw_grid
     if isinstance(env, MujocoTask):
-        return env, frames.MujocoArtist()
+        drawn = dataclasses.replace(env, physics=MUJOCO) if isinstance(env, CompiledTask) else env
+        return drawn, frames.MujocoArtist()
     if isinstance(env, GymnasiumEnv):
         return _with_pictures(env)
     return env, lambda worlds, context: None

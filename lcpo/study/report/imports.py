@@ -21,7 +21,7 @@ from lcpo import values as plain_values
 from lcpo.contexts import TraceRef, paper
 from lcpo.envs import ENVS
 from lcpo.errors import InputError
-from lcpo.run.plan.job import Job, is_file_name
+from lcpo.run.plan.job import Job, earlier_values, is_file_name
 from lcpo.run.store import layout
 from lcpo.run.store import record as records
 from lcpo.run.store.files import load_document, save_arrays, save_document, sweep
@@ -193,7 +193,8 @@ def _job(key: Key, steps: int, about: Mapping[str, str], what: str) -> tuple[Job
     scale, environment = 1.0, {}
     if env in ENVS:
         made = configs.make(ENVS[env], env_config)
-        env_config = configs.to_json(made)
+        own = earlier_values(ENVS[env])  # how we compute the same task is nothing that a file says
+        env_config = {k: v for k, v in configs.to_json(made).items() if k not in own}
         environment = {"advance": made.advance, "num_worlds": made.spec.num_worlds}
         if (made.advance == "own") != (not trace):
             need = "an empty one" if trace else "one"

@@ -1,6 +1,6 @@
 """Statistics of runs: intervals, aggregates over tasks, comparisons of agents. docs/statistics.md.
 
-intervals   of few seeds on one trace: Student's, and of a share
+intervals   of few seeds on one trace: Student's, and of a share (`lcpo.core.intervals`)
 bootstrap   over tasks and their seeds: resampled intervals, profiles, improvement
 scores      what is resampled: inter-quartile mean and others; returns on a common scale
 
@@ -8,15 +8,7 @@ NaN is an unavailable number and propagates, so that a failed run is never dropp
 and say so, or, where only the order counts, pass -inf. Fewer than three values have NaN bounds.
 """
 
-from lcpo.study.measure.stats.bootstrap import (
-    PerformanceProfile,
-    hierarchical_ci,
-    hierarchical_difference,
-    improvement_over_tasks,
-    performance_profile,
-    stratified_ci,
-)
-from lcpo.study.measure.stats.intervals import (
+from lcpo.core.intervals import (
     FEWEST,
     NAN,
     Estimate,
@@ -25,6 +17,14 @@ from lcpo.study.measure.stats.intervals import (
     paired_difference,
     probability_of_improvement,
     share_bounds,
+)
+from lcpo.study.measure.stats.bootstrap import (
+    PerformanceProfile,
+    hierarchical_ci,
+    hierarchical_difference,
+    improvement_over_tasks,
+    performance_profile,
+    stratified_ci,
 )
 from lcpo.study.measure.stats.scores import aggregate, bounds, iqm, normalised
 

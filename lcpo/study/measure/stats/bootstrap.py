@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo.study.measure.stats.intervals import NAN, Estimate, half_width
+from lcpo.core.intervals import NAN, Estimate, half_width
 from lcpo.study.measure.stats.scores import MEASURES, Measure, Scores, pad
 
 RESAMPLES = 5000

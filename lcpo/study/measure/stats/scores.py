@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lcpo.study.measure.stats.intervals import NAN
+from lcpo.core.intervals import NAN
 
 Scores = Mapping[Any, Sequence[float] | np.ndarray]
 Measure = Literal["mean", "median", "iqm", "optimality-gap"]
