@@ -24,7 +24,7 @@ API = {
         "lcpo.envs.base", "lcpo.envs.entries", "lcpo.contexts", "lcpo.defaults", "lcpo.gym",
     ),
     "Tests of your own parts": ("lcpo.testing",),
-    "Live learning": ("lcpo.live", "lcpo.live.state", "lcpo.live.loop"),
+    "Live learning": ("lcpo.live", "lcpo.live.state", "lcpo.live.events", "lcpo.live.loop"),
     "Runs and results": (
         "lcpo.run.options", "lcpo.run.plan.job", "lcpo.run.store.results", "lcpo.run.track",
     ),

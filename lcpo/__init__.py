@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lcpo.gym import from_gymnasium
     from lcpo.live import Learner
     from lcpo.policy import Policy, load
+    from lcpo.tuning import Tuning, tune
     from lcpo.types import ContextSlice, Spec
 
 __all__ = [
@@ -34,11 +35,13 @@ __all__ = [
     "Policy",
     "RunError",
     "Spec",
+    "Tuning",
     "__version__",
     "compare",
     "from_gymnasium",
     "load",
     "train",
+    "tune",
 ]
 
 _HOMES = {
@@ -49,10 +52,12 @@ _HOMES = {
     "Policy": "lcpo.policy",
     "RunError": "lcpo.errors",
     "Spec": "lcpo.types",
+    "Tuning": "lcpo.tuning",
     "compare": "lcpo.comparison",
     "from_gymnasium": "lcpo.gym",
     "load": "lcpo.policy",
     "train": "lcpo.api",
+    "tune": "lcpo.tuning",
 }
 """Loaded on first use: workers on bare machines do not need them."""
 

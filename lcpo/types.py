@@ -141,6 +141,8 @@ class Transition(NamedTuple):
     weight: Array  # [T, N], 0 where a guard overrode the policy
     extra: Any  # what `act` returned besides the action
     readings: Any = ()  # [T, N, len(spec.readings)], or nothing where there are none
+    running: Any = ()  # [T, N], the discounted return of the episode so far, where streams share a
+    # batch; nothing where each world is one stream, and the agent follows its return itself
 
 
 class Step(NamedTuple):

@@ -39,15 +39,18 @@ ALLOWED = {
     "run": {"run", "agents", "envs", "gym", "contexts", "core", "lcpo"} | BASICS,
     "bench": {"run", "agents", "envs"} | BASICS,
     "straggler": {"straggler", "study", "run", "agents", "envs", "contexts", "core"} | BASICS,
-    "study": {"study", "policy", "run", "agents", "envs", "gym", "contexts", "core", "bench"}
-    | BASICS,
+    "study": {"study", "live", "policy", "run", "agents", "envs", "gym", "contexts", "core",
+              "bench"} | BASICS,
     "policy": {"run", "agents", "envs"} | BASICS,
-    "live": {"live", "policy", "run", "agents", "envs", "core"} | BASICS,
+    "live": {"live", "acting", "policy", "run", "agents", "envs", "core"} | BASICS,
     "api": {"run", "gym", "agents", "envs", "cli"} | BASICS,
     "comparison": {"api", "study", "run", "contexts"} | BASICS,
-    "cli": {"cli", "api", "comparison", "policy", "study", "run", "agents", "envs", "gym",
+    "tuning": {"api", "study", "run", "agents", "contexts"} | BASICS,
+    "cli": {"cli", "api", "comparison", "tuning", "live", "policy", "study", "run", "agents",
+            "envs", "gym",
             "contexts", "core", "bench", "lcpo"} | BASICS,
-    "__init__": {"api", "comparison", "gym", "errors", "live", "moved", "policy", "types"},
+    "__init__": {"api", "comparison", "gym", "errors", "live", "moved", "policy", "tuning",
+                 "types"},
     "moved": set(),
     "testing": {"testing", "study", "run", "envs", "core"} | BASICS,
 }  # fmt: skip
@@ -109,7 +112,7 @@ import lcpo.run.worker, lcpo.bench, lcpo.run.engines.local, lcpo.run.store.resul
 from lcpo.run.plan.plan import plan
 from lcpo.run.drive import execute
 from pathlib import Path
-trace = "revisit" if sys.argv[3] == "pendulum" else None
+trace = None if sys.argv[3] == "straggler" else "revisit"
 short = {"rollout_length": 200}
 jobs = plan("lcpo", sys.argv[3], trace=trace, steps=400, seeds=[0], overrides=short)
 execute.run_jobs(jobs, Path(sys.argv[1]), print, 60.0)
@@ -117,7 +120,10 @@ execute.run_jobs(jobs, Path(sys.argv[1]), print, 60.0)
 EXTRAS = "tyro,rich,polars,gymnasium,mujoco,scipy.stats,matplotlib"
 
 
-@for_each("env, missing", [("pendulum", f"{EXTRAS},numba"), ("straggler", EXTRAS)])
+@for_each(
+    "env, missing",
+    [("pendulum", f"{EXTRAS},numba"), ("straggler", EXTRAS), ("reacher", f"{EXTRAS},numba")],
+)
 def test_the_compute_path_runs_on_a_bare_machine(tmp_path: Path, env: str, missing: str) -> None:
     """Only jax, optax and numpy; the straggler task needs numba, too."""
     command = [sys.executable, "-c", BARE, str(tmp_path), missing, env]

@@ -28,6 +28,10 @@ IDS = {
 """Our environments in Gymnasium's registry: a class of `to_gym`, and our name."""
 
 
+PLANAR = ("inverted-pendulum", "inverted-double-pendulum", "reacher")
+"""Here they run in MuJoCo, which also draws them; `physics="compiled"` is for many worlds."""
+
+
 def register() -> None:
     """Add our ids to Gymnasium's registry."""
     import gymnasium
@@ -38,7 +42,7 @@ def register() -> None:
                 name,
                 entry_point=f"lcpo.gym.to_gym:{cls}",
                 vector_entry_point="lcpo.gym.vector:ContextVectorEnv",
-                kwargs={"env": env},
+                kwargs={"env": env, **({"physics": "mujoco"} if env in PLANAR else {})},
             )
 
 

@@ -21,7 +21,7 @@ from lcpo import contexts, defaults
 from lcpo.contexts import TraceRef, paper
 from lcpo.core import pendulum
 from lcpo.envs import ENVS
-from lcpo.envs.base import AnyEnv, max_input_of, obs_layout, trace_rows
+from lcpo.envs.base import AnyEnv, is_host, max_input_of, obs_layout, trace_rows
 from lcpo.envs.compiled_worlds import open_worlds
 from lcpo.envs.gridworld import MOVES, SIZE, TRAP_PENALTY, GridWorld
 from lcpo.envs.pendulum import Pendulum
@@ -165,6 +165,11 @@ class MujocoEnv(ContextEnv):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if not is_host(self.env):
+            raise InputError(
+                'physics = "compiled": needs "mujoco", which draws the world; for many compiled '
+                "worlds use gymnasium.make_vec"
+            )
         self.artist = frames.MujocoArtist()
         self.world.open(np.random.default_rng(0))
         worlds = self.world.worlds

@@ -68,7 +68,7 @@ def test_names(tmp_path) -> None:
 SAME = {
     "action", "actions", "batch_size", "budget", "c_0", "c_anchor", "c_recent", "cap", "capacity",
     "cg_iterations", "chain_length", "clip", "damping", "detector", "dual", "ensemble_size",
-    "entropy_coef", "entropy_learning_rate",
+    "entropy_coef", "entropy_floor", "entropy_learning_rate",
     "entropy_target", "epsilon", "faults", "flow", "forget_factor", "gamma", "hidden", "kappa",
     "lam", "learning_rate", "loads", "max_c", "max_disagreement", "max_grad_norm", "max_kl",
     "max_models", "max_rho", "max_trainings", "memory", "minibatches", "model_batch_size",

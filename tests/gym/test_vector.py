@@ -10,6 +10,9 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import lcpo
+from lcpo.envs.base import is_host
+from lcpo.envs.compiled_worlds import CompiledWorlds
+from lcpo.envs.mujoco.batch import MujocoWorlds
 from lcpo.gym.from_gym import from_gymnasium
 
 assert lcpo.__version__  # importing it registers the ids
@@ -56,6 +59,21 @@ def test_many_pendulums() -> None:
     assert rows.tolist() == [t % 9 for t in [*range(21), *range(20, 25)]], "and the trace waits"
     again = play(env, 25)
     np.testing.assert_array_equal(seen["obs"], again["obs"])
+
+
+def test_compiled_robots() -> None:
+    """Many worlds may be compiled; one alone is MuJoCo's, which draws it."""
+    name = "lcpo/WindyReacher-v0"
+    for physics, kind in (("mujoco", MujocoWorlds), ("compiled", CompiledWorlds)):
+        env: Any = gymnasium.make_vec(name, num_envs=3, physics=physics)
+        obs, _ = env.reset(seed=0)
+        assert isinstance(env.worlds, kind)
+        obs, reward, *_ = env.step(np.full((3, 2), 7))
+        assert obs.shape == (3, 17)
+        assert (reward < 0.0).all()
+    assert is_host(gymnasium.make_vec(name, num_envs=1).env)  # pyright: ignore
+    with pytest.raises(ValueError, match="make_vec"):
+        gymnasium.make(name, physics="compiled")
 
 
 def test_resets_in_the_same_step_tell_the_last_observation() -> None:

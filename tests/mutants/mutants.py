@@ -12,6 +12,7 @@ FRACTIONS = "tests/contexts/test_fractions.py::test_"
 COLUMNS = "tests/contexts/test_columns.py::test_"
 COPIES = "tests/contexts/test_copies.py::test_"
 LEARNED = "tests/study/test_learned.py::test_"
+SUGGEST = "tests/study/test_suggest.py::test_"
 PAPER_TABLES = "tests/study/test_paper_tables.py::test_"
 STUDIES = "tests/study/test_studies.py::test_"
 OOD_VS_CPD = "tests/study/test_ood_vs_cpd.py::test_"
@@ -39,6 +40,8 @@ HEDGING = "tests/agents/test_hedging.py::test_"
 TABULAR_Q = "tests/agents/test_tabular_q.py::test_"
 DEFAULT = "tests/agents/test_hyperparameters.py::test_every_default"
 GOLDEN = "tests/golden/test_golden.py::test_"
+PLANAR = "tests/envs/test_planar.py::test_"
+PHYSICS = "tests/run/test_physics.py::test_"
 GOLDEN_MUJOCO = "tests/golden/test_golden_mujoco.py::test_"
 PLAYED = "tests/run/test_host.py::test_agents_learn_from_what_was_played_and_hear_what_was_read"
 PAGE = "tests/study/test_html.py::test_"
@@ -54,6 +57,12 @@ GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
 CHAIN = f"{GOLDEN_OFF}the_chain_behind_the_weights[bf_chain_0]"
 HISTORY = "tests/envs/test_history.py::test_"
 LEARNER = "tests/live/test_learner.py::test_"
+LIVE_LOG = "tests/live/test_log.py::test_"
+LIMITS = "tests/live/test_live_guard.py::test_"
+SWITCHBACK = "tests/live/test_switchback.py::test_"
+VERSIONS = "tests/live/test_versions.py::test_"
+LIVE = "tests/live/test_service.py::test_"
+STREAMS = "tests/live/test_streams.py::test_"
 POLICY = "tests/test_policy.py::test_"
 LOOP = f"{CORE}advantages_and_returns_against_a_loop[plain]"
 CONTEXTS = "tests/contexts/test_contexts.py::test_"
@@ -62,6 +71,8 @@ PHASES = f"{CONTEXTS}sinusoids_have_drawn_phases"
 OVER_TRACES = "tests/study/test_over_traces.py::test_"
 GAINS = "tests/study/test_drawn.py::test_gains_are_over_traces_in_each_window"
 ROUNDS = f"{ANCHORS}a_batch_of_anchors_is_wanted_from_so_many_draws_each"
+TUNE_PARTS = "tests/study/test_tune_parts.py::test_"
+TUNING = "tests/test_tuning.py::test_"
 WEIGHTS = (
     "tests/core/test_nets.py::test_fresh_weights_are_uniform_and_as_small_as_a_layer_has_inputs"
 )
@@ -201,7 +212,7 @@ MUTANTS = (
     ),
     Mutant(
         "entropy-penalty", "lcpo/agents/on_policy.py",
-        "gain + coefficient * actions.entropy(old)", "gain - coefficient * actions.entropy(old)",
+        "gain + bonus.of(actions.entropy(old))", "gain - bonus.of(actions.entropy(old))",
         (f"{GOLDEN}lcpo_step_by_step[{CODE}]",), "the entropy bonus is a penalty",
     ),
     # Optimisers and networks.
@@ -403,8 +414,7 @@ MUTANTS = (
     ),
     Mutant(
         "past-rewards-unscaled", "lcpo/agents/lcpo_plus.py",
-        "reward = rows.reward * common.reward_scale(config, state.return_stats)",
-        "reward = rows.reward",
+        "one_step(rows.reward * scale,", "one_step(rows.reward,",
         (f"{PLUS}targets_and_ratios_against_a_loop",), "past rewards have another scale",
     ),
     Mutant(
@@ -420,7 +430,7 @@ MUTANTS = (
     ),
     Mutant(
         "bootstraps-from-s", "lcpo/agents/lcpo_plus.py",
-        "returns.one_step(reward, values[1],", "returns.one_step(reward, values[0],",
+        "(rows.reward * scale, values[1],", "(rows.reward * scale, values[0],",
         (f"{PLUS}targets_and_ratios_against_a_loop",), "V(s) in place of V(s')",
     ),
     Mutant(
@@ -493,8 +503,25 @@ MUTANTS = (
     ),
     Mutant(
         "updates-not-counted", "lcpo/agents/lcpo_plus.py",
-        "state.updates + 1)", "state.updates)",
+        "state.updates + 1, bound)", "state.updates, bound)",
         (f"{PLUS}the_limit_alone_is_lcpo_with_that_limit",), "the limit never shrinks",
+    ),
+    Mutant(
+        "targets-unbounded", "lcpo/agents/lcpo_plus.py",
+        "jnp.clip(target, -largest, largest)", "target",
+        (f"{PLUS}targets_stay_within_twice_what_rewards_allow",), "the value function can diverge",
+    ),
+    Mutant(
+        "bound-forgotten", "lcpo/agents/lcpo_plus.py",
+        "jnp.maximum(state.bound, largest_value(config, batch))", "largest_value(config, batch)",
+        (f"{PLUS}the_bound_is_the_largest_value_of_all_rewards_so_far",),
+        "only rewards of the newest rollout bound the targets",
+    ),
+    Mutant(
+        "no-entropy-floor", "lcpo/agents/lcpo_plus.py",
+        "Bonus(self.entropy_coef, self.entropy_target * spec.actions.max_entropy)",
+        "Bonus(self.entropy_coef)",
+        (f"{PLUS}only_states_below_the_floor_get_a_bonus",), "all states get the bonus",
     ),
     Mutant(
         "guarded-steps-rehearsed", "lcpo/agents/lcpo_plus.py",
@@ -758,6 +785,67 @@ MUTANTS = (
         "a key's children are the numbers that it gives itself",
     ),
     # Environments.
+    Mutant(
+        "limit-without-margin", "lcpo/envs/planar/limits.py",
+        "q - limit.low) - limit.margin", "q - limit.low)",
+        (f"{PLANAR}one_step_in_float64[inverted-double-pendulum]",),
+        "a compiled limit acts a margin too late",
+    ),
+    Mutant(
+        "limit-too-stiff", "lcpo/envs/planar/limits.py",
+        "time = max(time, 2.0 * timestep)", "time = max(time, timestep)",
+        (f"{PLANAR}one_step_in_float64[inverted-pendulum]",),
+        "a compiled limit is stiffer than MuJoCo allows for its time step",
+    ),
+    Mutant(
+        "limits-ignore-each-other", "lcpo/envs/planar/limits.py",
+        "coupling = sides[i] * sides[j] * response[i][j]", "coupling = 0.0 * response[i][j]",
+        (f"{PLANAR}one_step_in_float64[inverted-pendulum]",),
+        "two limits that act at once do not feel each other",
+    ),
+    Mutant(
+        "coriolis-halved", "lcpo/envs/planar/equations.py",
+        "twist = times(2.0, times(turn, v[i]))", "twist = times(turn, v[i])",
+        (f"{PLANAR}a_slide_on_a_turning_link",), "half of a Coriolis force is missing",
+    ),
+    Mutant(
+        "inertia-lost", "lcpo/envs/planar/equations.py",
+        "entry = plus(entry, link.inertia)", "entry = plus(entry, 0.99 * link.inertia)",
+        (f"{PLANAR}one_step_in_float32[inverted-pendulum]",),
+        "compiled links turn a little too easily",
+    ),
+    Mutant(
+        "last-stage-forgotten", "lcpo/envs/planar/rk4.py",
+        "seen = Seen(pose, limit_force)", "seen = Seen(pose_of(mechanism, q), limit_force)",
+        (f"{PLANAR}one_step_in_float64[inverted-double-pendulum]",),
+        "rewards see the new state, not the stage that MuJoCo leaves",
+    ),
+    Mutant(
+        "straight-code-ends-early", "lcpo/envs/planar/rk4.py",
+        "weights[k], shares[k], k == 3)", "weights[k], shares[k], k == 2)",
+        (f"{PLANAR}straight_code_computes_the_same_as_the_loop[reacher]",),
+        "off the CPU a step of RK4 has three stages",
+    ),
+    Mutant(
+        "stale-way", "lcpo/envs/mujoco/compiled.py",
+        "return State(qpos, qvel, time, features[self._kept]), Step(",
+        "return State(qpos, qvel, time, state.kept), Step(",
+        (f"{PLANAR}episodes[reacher-True]",),
+        "the compiled reacher's distance stays that of the first step",
+    ),
+    Mutant(
+        "diverged-unnoticed", "lcpo/envs/mujoco/compiled.py",
+        "diverged = ~(size < LARGEST)", "diverged = size > LARGEST",
+        (f"{PLANAR}a_diverged_world_is_terminated[inverted-pendulum]",),
+        "a compiled world goes on with what is not a number",
+    ),
+    Mutant(
+        "old-runs-change-physics", "lcpo/run/plan/job.py",
+        "return configs.make(cls, {**earlier_values(cls), **values})",
+        "return configs.make(cls, values)",
+        (f"{PHYSICS}a_stored_run_that_does_not_say_ran_in_mujoco",),
+        "a run of an earlier version resumes with other physics",
+    ),
     Mutant(
         "hopper-cost", "lcpo/envs/mujoco/tasks.py",
         "return speed + 1.0 - 1e-3 * np.vecdot(chosen, chosen)",
@@ -1528,32 +1616,130 @@ MUTANTS = (
         "a history changes when its user writes into an old observation",
     ),
     Mutant(
-        "no-cut-before-a-gap", "lcpo/live/state.py",
-        "truncated=steps[-1].truncated or not steps[-1].terminated",
-        "truncated=steps[-1].truncated",
-        (f"{LEARNER}a_stream_that_is_ahead_is_answered_and_cut",),
+        "no-cut-between-streams", "lcpo/live/rollout.py",
+        "~ended & ~np.array([*follows, False])",
+        "~ended & False",
+        (f"{LEARNER}streams_stay_apart",),
+        "returns run on from one stream into another",
+    ),
+    Mutant(
+        "no-cut-before-a-gap", "lcpo/live/rollout.py",
+        "before.stream == after.stream and before.place + 1 == after.place",
+        "before.stream == after.stream",
+        (f"{STREAMS}schedules_of_rewards",),
         "returns run on over steps that were left out",
     ),
     Mutant(
-        "late-step-of-the-policy-before", "lcpo/live/loop.py",
-        "is_full = len(mine.steps) == self.num_steps",
-        "is_full = False",
-        (f"{LEARNER}a_stream_that_is_ahead_is_answered_and_cut",),
-        "a stream that is ahead writes beyond its rollout",
+        "alone-after-a-gap-between-rollouts", "lcpo/live/rollout.py",
+        "if alone and joined and all(follows):",
+        "if alone and all(follows):",
+        (f"{STREAMS}schedules_of_rewards",),
+        "a gap between two rollouts is not noticed",
     ),
     Mutant(
-        "overruled-steps-weigh", "lcpo/live/loop.py",
-        "1.0 if chosen else 0.0",
-        "1.0",
+        "returns-restart-with-each-rollout", "lcpo/agents/on_policy.py",
+        "running, carried = batch.running, state.running_return",
+        "pass",
+        ("tests/live/test_running.py::test_returns_of_streams_go_on_across_cuts",),
+        "a cut is an episode's end to the reward scale",
+    ),
+    Mutant(
+        "running-return-of-another-episode", "lcpo/live/state.py",
+        "if step.episode != self.episode:",
+        "if self.episode < 0:",
+        (f"{STREAMS}schedules_of_rewards",),
+        "the running return continues into the next episode",
+    ),
+    Mutant(
+        "late-by-one-more", "lcpo/live/loop.py",
+        "mine.places - step.place > most",
+        "mine.places - step.place > most + 1",
+        (f"{STREAMS}schedules_of_rewards",),
+        "rewards are waited for longer than stated",
+    ),
+    Mutant(
+        "seconds-are-not-counted", "lcpo/live/loop.py",
+        "oldest = math.inf if self.late.seconds is None else min(state.oldest, time)",
+        "oldest = math.inf",
+        (f"{STREAMS}schedules_of_rewards",),
+        "late_seconds has no effect",
+    ),
+    Mutant(
+        "another-reward-is-a-duplicate", "lcpo/live/outcomes.py",
+        "if old not in (NEITHER, DEFAULT) and new not in (NEITHER, old):",
+        "if False:",
+        (f"{STREAMS}schedules_of_rewards",),
+        "a second, different reward of a decision goes unnoticed",
+    ),
+    Mutant(
+        "see-before-it-is-recorded", "lcpo/live/core.py",
+        "        if self.record is not None:\n",
+        "        self.state = state\n        if self.record is not None:\n",
+        ("tests/live/test_misuse.py::test_an_event_that_cannot_be_recorded_does_not_happen",),
+        "an event that is not in the log has an effect",
+    ),
+    Mutant(
+        "keys-by-update-not-by-decision", "lcpo/live/core.py",
+        "number, snapshot = self.state.decisions, self.snapshot",
+        "number, snapshot = self.state.decisions % 16, self.snapshot",
+        (f"{LEARNER}in_lock_step_it_is_lcpo_train",),
+        "random numbers are used again",
+    ),
+    Mutant(
+        "rounding-decides-actions", "lcpo/live/learning.py",
+        "if found.sure or not self.exact:",
+        "if True:",
+        ("tests/live/test_fast.py::test_where_rounding_could_decide_the_compiled_agent_does",),
+        "a learner in lock step can differ from `lcpo train`",
+    ),
+    Mutant(
+        "snapshot-of-used-up-buffers", "lcpo/live/fast.py",
+        "return jax.tree.map(np.array, params)",
+        "return params",
+        ("tests/live/test_background.py::test_nobody_waits_for_an_update",),
+        "acting reads buffers that an update has taken",
+    ),
+    Mutant(
+        "broken-state-is-saved", "lcpo/live/saving.py",
+        "learning.check_usable(state.agent, learning.begin().agent, f",
+        "str(f",
+        (f"{LEARNER}a_broken_state_replaces_no_file",),
+        "the last good file is overwritten",
+    ),
+    Mutant(
+        "overruled-steps-weigh", "lcpo/live/outcomes.py",
+        "weight = weight if np.array_equal(given.action, played) else 0.0",
+        "weight = weight",
         (f"{LEARNER}what_was_played_instead_weighs_nothing",),
         "a policy learns from what it did not choose",
     ),
     Mutant(
+        "taken-steps-weigh", "lcpo/live/core.py",
+        "weight = 1.0 if taken is None and not deterministic else 0.0",
+        "weight = 1.0",
+        (f"{LEARNER}what_the_policy_did_not_draw_weighs_nothing",),
+        "a policy learns from what another rule has chosen",
+    ),
+    Mutant(
         "forgotten-updates", "lcpo/live/saving.py",
-        'updates=values.whole("updates", about["updates"], 0, most),',
-        "updates=0,",
+        'values.whole("updates", about["updates"], 0, _MOST),',
+        "0,",
         (f"{LEARNER}it_can_be_saved_between_any_two_calls",),
         "a loaded learner draws numbers that it has drawn before",
+    ),
+    Mutant(
+        "learner-gives-its-state-away", "lcpo/live/learning.py",
+        "kept = backup.restore() if backup else state.agent",
+        "kept = state.agent",
+        (f"{LEARNER}an_update_that_raises_is_dropped",),
+        "a learner is of no use after an update that raised",
+    ),
+    Mutant(
+        "live-contexts-by-step", "lcpo/live/loop.py",
+        "ContextHistory(self.spec, self.settings.advance)",
+        "ContextHistory(self.spec)",
+        (f"{LEARNER}contexts_may_move_by_episode",),
+        "the history of a context that moves by episode is one of steps",
     ),
     Mutant(
         "any-agent-of-a-folder", "lcpo/policy.py",
@@ -1563,7 +1749,7 @@ MUTANTS = (
         "the policy of whichever agent comes first is loaded",
     ),
     Mutant(
-        "an-interval-of-two-seeds", "lcpo/study/measure/stats/intervals.py",
+        "an-interval-of-two-seeds", "lcpo/core/intervals.py",
         "FEWEST = 3", "FEWEST = 2",
         ("tests/study/test_stats.py::test_two_seeds_support_no_interval",),
         "two seeds have an interval that they cannot support",
@@ -1617,6 +1803,66 @@ MUTANTS = (
         "FEW = 500", "FEW = 300",
         (f"{LEARNED}few_updates_are_told_with_the_comparison_to_make",),
         "a run too short to learn looks like any other",
+    ),
+    Mutant(
+        "suggests-the-same-for-long-runs", "lcpo/study/advice/suggest.py",
+        "is_long = facts.steps >= LONG", "is_long = facts.steps > LONG",
+        (f"{SUGGEST}a_long_run_gets_what_was_measured_on_long_runs",),
+        "a long run gets the settings of a short one",
+    ),
+    Mutant(
+        "suggests-without-episodes", "lcpo/study/advice/suggest.py",
+        "if facts.episode_length is not None:\n        return", "if facts.steps:\n        return",
+        (f"{SUGGEST}a_short_run_gets_short_rollouts_large_limits_and_little_entropy",),
+        "a short run gets the same agent with and without episodes",
+    ),
+    Mutant(
+        "suggests-one-horizon", "lcpo/study/advice/suggest.py",
+        "(0.95, 0.99) if facts.steps < FAIR else (0.99, 0.95)", "(0.95, 0.99)",
+        (f"{SUGGEST}with_more_steps_the_horizon_grows_where_no_episode_ends",),
+        "a longer run keeps the horizon of a short one",
+    ),
+    Mutant(
+        "suggests-raw-units", "lcpo/study/advice/suggest.py",
+        "scaled = RUNNING if facts.out_of_scale else None", "scaled = None",
+        (f"{SUGGEST}out_of_scale_entries_are_normalized",),
+        "networks get entries in thousands of watts",
+    ),
+    Mutant(
+        "explores-for-a-quarter", "lcpo/study/advice/suggest.py",
+        '"epsilon_steps": steps // 10', '"epsilon_steps": steps // 4',
+        (f"{SUGGEST}replay_agents_take_many_gradient_steps_and_explore_for_a_share_of_the_run",),
+        "a short run explores for most of its steps",
+    ),
+    Mutant(
+        "facts-of-other-contexts", "lcpo/study/advice/facts.py",
+        'if setup.env.advance == "own":', "if setup.env.spec.obs_size:",
+        (f"{SUGGEST}facts_come_from_the_trace_that_is_given",),
+        "the play that finds the facts has noise for a context",
+    ),
+    Mutant(
+        "episodes-counted-not-measured", "lcpo/study/advice/facts.py",
+        "ended.size / count if count else None", "float(count) if count else None",
+        (f"{SUGGEST}facts_of_a_compiled_environment",),
+        "the length of an episode is the number of episodes",
+    ),
+    Mutant(
+        "suggests-over-the-environment", "lcpo/study/advice/start.py",
+        "{**choice.config, **given}", "{**given, **choice.config}",
+        (f"{SUGGEST}values_that_an_environment_brings_take_precedence",),
+        "the grid world gets a limit with which it does not learn",
+    ),
+    Mutant(
+        "suggests-for-no-steps", "lcpo/study/advice/start.py",
+        "if steps < LEAST:", "if steps < 1:",
+        (f"{SUGGEST}bad_input_is_refused_before_anything_is_played",),
+        "a run of ten steps gets a suggestion",
+    ),
+    Mutant(
+        "suggested-settings-are-left-out", "lcpo/study/commands.py",
+        'shlex.join([*words, *changes("", settings, {})])', "shlex.join(words)",
+        (f"{SUGGEST}the_commands_run_what_is_suggested",),
+        "the printed command trains with the defaults",
     ),
     Mutant(
         "noise-of-a-trace-only", "lcpo/study/advice/findings.py",
@@ -1756,13 +2002,6 @@ MUTANTS = (
         ("tests/run/test_poison.py::"
          "test_a_state_that_is_not_finite_stops_a_run_whose_metrics_are",),
         "a run whose agent holds NaN is finished",
-    ),
-    Mutant(
-        "learner-gives-its-state-away", "lcpo/live/loop.py",
-        "kept = backup.restore() if backup else state.agent",
-        "kept = state.agent",
-        ("tests/live/test_learner.py::test_an_update_that_raises_is_dropped",),
-        "a learner is of no use after an update that raised",
     ),
     Mutant(
         "revisit-winds-closer", "lcpo/contexts/families.py",
@@ -1970,13 +2209,6 @@ MUTANTS = (
         (WEIGHTS,), "fresh weights are all positive",
     ),
     Mutant(
-        "live-contexts-by-step", "lcpo/live/loop.py",
-        "ContextHistory(self.spec, self.settings.advance)",
-        "ContextHistory(self.spec)",
-        (f"{LEARNER}contexts_may_move_by_episode",),
-        "the history of a context that moves by episode is one of steps",
-    ),
-    Mutant(
         "loaded-learner-moves-by-step", "lcpo/live/saving.py",
         'None, about["advance"], about["normalise"])', 'None, "step", about["normalise"])',
         (f"{LEARNER}contexts_may_move_by_episode",), "a loaded learner keeps another history",
@@ -2166,5 +2398,261 @@ MUTANTS = (
         "require(leaf.size < 8 or not copied,", "require(leaf.size,",
         ("tests/test_testing.py::test_broken_agents[copied memory]",),
         "an agent that copies its replay in every update passes",
+    ),
+    # The search of settings.
+    Mutant(
+        "everyone-goes-up", "lcpo/study/tune/ladder.py",
+        "max(1, len(ranked) // REDUCTION)", "max(1, len(ranked))",
+        (f"{TUNE_PARTS}the_best_third_goes_up_and_the_defaults_do",),
+        "no trial is stopped early",
+    ),
+    Mutant(
+        "failed-trials-go-up", "lcpo/study/tune/ladder.py",
+        "if trial not in above and values[trial] is not None", "if trial not in above",
+        (f"{TUNE_PARTS}failed_trials_never_go_up_and_are_last",),
+        "a trial whose runs failed runs longer",
+    ),
+    Mutant(
+        "defaults-stay-below", "lcpo/study/tune/ladder.py",
+        "_best(values) | (defaults & values.keys())", "_best(values)",
+        (f"{TUNE_PARTS}the_best_third_goes_up_and_the_defaults_do",),
+        "the defaults are not measured on whole runs",
+    ),
+    Mutant(
+        "early-trials-keep-their-level", "lcpo/study/tune/ladder.py",
+        "for n in above & best if", "for n in above if",
+        (f"{TUNE_PARTS}where_a_trial_stands_depends_on_all_trials",),
+        "Optuna learns that the defaults are best, because they always go up",
+    ),
+    Mutant(
+        "failed-trials-do-not-count", "lcpo/study/tune/history.py",
+        "if len(known) == len(scores) else None", "if known else None",
+        (f"{TUNE_PARTS}failed_trials_never_go_up_and_are_last",),
+        "a setting that fails with one seed is judged by the others",
+    ),
+    Mutant(
+        "random-search-state", "lcpo/study/tune/sampler.py",
+        "TPESampler(seed=state,", "TPESampler(",
+        (f"{TUNE_PARTS}what_is_drawn_depends_on_the_history_and_the_seed_alone",),
+        "a resumed search draws other trials",
+    ),
+    Mutant(
+        "one-search-seed", "lcpo/study/tune/sampler.py",
+        "[seed, first, agent]", "[first, agent]",
+        (f"{TUNE_PARTS}what_is_drawn_depends_on_the_history_and_the_seed_alone",),
+        "--seed has no effect",
+    ),
+    Mutant(
+        "a-program-per-trial", "lcpo/study/tune/sampler.py",
+        "PartialFixedSampler(shared, tpe) if shared else tpe", "tpe",
+        (f"{TUNE_PARTS}trials_in_a_row_share_a_program",),
+        "every trial compiles a program of its own",
+    ),
+    Mutant(
+        "nothing-is-told", "lcpo/study/tune/sampler.py",
+        "study.add_trials(_ended(kinds, space, one))", "_ended(kinds, space, one)",
+        (f"{TUNE_PARTS}the_search_learns_from_the_history",),
+        "the search is random",
+    ),
+    Mutant(
+        "sizes-of-short-runs", "lcpo/study/tune/search.py",
+        "sized_for=job.sized_for or job.steps", "sized_for=None",
+        (f"{TUNING}trials_climb_from_short_runs_to_all_seeds",),
+        "short runs do not say of which run they are the beginning",
+    ),
+    Mutant(
+        "judged-on-the-search-data", "lcpo/tuning.py",
+        "if (t, s) in seen]", "if False]",
+        (f"{TUNING}bad_input_is_refused_before_any_work",),
+        "found settings are judged on the seeds that they were chosen on",
+    ),
+    Mutant(
+        "inexact-runs-go-on", "lcpo/study/tune/search.py",
+        "for job in () if exact else jobs:", "for job in ():",
+        (f"{TUNING}runs_of_worlds_that_cannot_be_saved_begin_again",),
+        "the history depends on when the search was interrupted",
+    ),
+    Mutant(
+        "always-better", "lcpo/study/tune/judged.py",
+        "if low > 0.0:", "if high > 0.0:",
+        (f"{TUNING}what_is_not_significant_is_reported",),
+        "settings that are not significantly better are called better",
+    ),
+    Mutant(
+        "searches-are-trusted", "lcpo/cli/tune.py",
+        "if name not in known:", "if False:",
+        (f"{TUNING}code_that_only_the_search_names_is_not_imported",),
+        "resuming a folder of somebody else runs that person's code",
+    ),
+    Mutant(
+        "another-search", "lcpo/tuning.py",
+        "        check_same(found.request, wanted.request, out)\n", "",
+        (f"{TUNING}folders_of_others_are_refused",),
+        "a resumed search goes on with the settings of another",
+    ),
+    Mutant(
+        "worst-constant", "lcpo/study/tune/judged.py",
+        "max(found, key=lambda name: found[name])", "min(found, key=lambda name: found[name])",
+        (f"{TUNING}it_finds_settings_that_are_better_than_the_defaults",),
+        "found settings stand beside the worst constant action",
+    ),
+    Mutant(
+        "log-header-unchecked", "lcpo/live/records.py",
+        "if check != crc32(content[offset : start - _CHECK.size], chain):", "if False:",
+        (f"{LIVE_LOG}no_flipped_bit_is_overlooked",), "a damaged length cuts the rest of the log",
+    ),
+    Mutant(
+        "log-payload-unchecked", "lcpo/live/records.py",
+        "if body != crc32(payload, chain):", "if False:",
+        (f"{LIVE_LOG}no_flipped_bit_is_overlooked",), "a damaged reward is learned from",
+    ),
+    Mutant(
+        "log-records-unchained", "lcpo/live/records.py",
+        "check = crc32(head, chain)", "check = crc32(head)",
+        (f"{LIVE_LOG}a_record_of_another_place_is_damage",), "records can be exchanged",
+    ),
+    Mutant(
+        "log-without-seal", "lcpo/live/segments.py",
+        "if is_last and sealed and not follower.exists():", "if False:",
+        (f"{LIVE_LOG}wrong_segments_are_refused",), "a missing newest segment is not noticed",
+    ),
+    Mutant(
+        "log-segments-unchained", "lcpo/live/segments.py",
+        "if segment.before != self.last:", "if False:",
+        (f"{LIVE_LOG}wrong_segments_are_refused",), "a segment of an old copy passes",
+    ),
+    Mutant(
+        "log-foreign-segment", "lcpo/live/segments.py",
+        "if owner != log:", "if False:",
+        (f"{LIVE_LOG}wrong_segments_are_refused",), "the segment of another log is named wrongly",
+    ),
+    Mutant(
+        "log-failed-write-stays", "lcpo/live/log.py",
+        "            if self._position is not end:\n                self._undo()\n", "",
+        (f"{LIVE_LOG}a_full_disk_loses_nothing_that_was_acknowledged",),
+        "records follow the rest of one that was not written",
+    ),
+    Mutant(
+        "log-without-flush", "lcpo/live/log.py",
+        'if self.durability != "power":', "if sequence:",
+        (f"{LIVE_LOG}power_durability_flushes_before_it_acknowledges",),
+        "a power cut loses what was acknowledged",
+    ),
+    Mutant(
+        "log-drops-too-much", "lcpo/live/log.py",
+        "self._segments[1].first <= through + 1:", "self._segments[1].first <= through + 2:",
+        (f"{LIVE_LOG}segments_before_a_checkpoint_are_dropped",),
+        "events after the checkpoint are deleted",
+    ),
+    Mutant(
+        "log-behind-its-checkpoint", "lcpo/live/log.py",
+        "if scan.end.sequence <= after:", "if False:",
+        (f"{LIVE_LOG}a_checkpoint_that_is_ahead_of_the_log_is_refused",),
+        "a log that lost its end goes on with sequences that the checkpoint has seen",
+    ),
+    Mutant(
+        "guard-budget-without-way-back", "lcpo/live/guard.py",
+        "            if action == self._free:\n                return True\n",
+        "            return True\n",
+        (f"{LIMITS}all_limits_hold_on_every_action_of_random_sequences",),
+        "a budget is exceeded where actions may only change slowly",
+    ),
+    Mutant(
+        "guard-change-from-anything", "lcpo/live/guard.py",
+        "low = _clip([a - c for a, c in near], low, high)", "low = self._low",
+        (f"{LIMITS}bounds_and_changes_hold",), "actions fall faster than allowed",
+    ),
+    Mutant(
+        "switchback-one-draw", "lcpo/live/switchback.py",
+        'f"{design.seed} {group} {place}"', 'f"{design.seed} {place}"',
+        (f"{SWITCHBACK}every_group_has_its_share_of_blocks_in_random_order",),
+        "all groups have the same order: a cycle of the system decides who wins",
+    ),
+    Mutant(
+        "switchback-incomplete-groups", "lcpo/live/switchback.py",
+        "if len(means) < size:", "if not means:",
+        (f"{SWITCHBACK}the_estimate_against_numbers_by_hand",), "half a pair is compared",
+    ),
+    Mutant(
+        "rollback-without-margin", "lcpo/live/versions.py",
+        "incumbent[1] / incumbent[0] - rule.margin", "incumbent[1] / incumbent[0]",
+        (f"{VERSIONS}worse_is_by_more_than_the_margin_over_whole_windows",),
+        "a policy goes that is worse by less than what is allowed",
+    ),
+    Mutant(
+        "rollback-to-the-newest", "lcpo/live/versions.py",
+        "self.good = min(self._versions)", "self.good = version",
+        (f"{VERSIONS}a_policy_as_good_as_the_incumbent_stays",),
+        "the version that has just become bad counts as good",
+    ),
+    Mutant(
+        "prune-the-good-one", "lcpo/live/versions.py",
+        "*newest_up_to(ordered, good)}", "}",
+        (f"{VERSIONS}versions_come_back_and_old_ones_go",), "nothing is left to return to",
+    ),
+    Mutant(
+        "live-without-log", "lcpo/live/service.py",
+        "self._sequence = self._log.write([encode(entry)])", "self._sequence = 0",
+        (f"{LIVE}an_agent_continues_where_it_was",), "what was acknowledged is lost in a crash",
+    ),
+    Mutant(
+        "live-frozen-learns", "lcpo/live/serving.py",
+        "if self.desk.mode == FROZEN:  #", "if False:  #",
+        (f"{LIVE}frozen_mode_acts_and_learns_nothing",), "a frozen agent changes its policy",
+    ),
+    Mutant(
+        "live-shadow-moves-the-actor", "lcpo/live/shadow.py",
+        "if any(step.weight for step in state.closed[: self.num_steps]):", "if state.closed:",
+        (f"{LIVE}shadow_mode_learns_without_deciding[a2c]",),
+        "weight decay shrinks a policy that only watches",
+    ),
+    Mutant(
+        "live-without-guard", "lcpo/live/serving.py",
+        "if self.guard is None:\n            return asked", "if asked:\n            return asked",
+        (f"{LIVE}limits_hold_on_every_action_of_a_poisoned_policy",), "no limit holds",
+    ),
+    Mutant(
+        "live-guard-forgets", "lcpo/live/serving.py",
+        "= self.guard.remember(memory, event.action)", "= memory",
+        (f"{LIVE}limits_hold_on_every_action_of_a_poisoned_policy",),
+        "changes and budgets start anew with every action",
+    ),
+    Mutant(
+        "live-learns-from-the-guard", "lcpo/live/serving.py",
+        "drawn = chosen.source == POLICY and", "drawn = chosen.policys and",
+        (f"{LIVE}limits_hold_on_every_action_of_a_poisoned_policy",),
+        "the policy learns from actions that it did not choose",
+    ),
+    Mutant(
+        "live-burn-in-counts", "lcpo/live/serving.py",
+        "design is not None and design.counts(made.time):", "design is not None:",
+        (f"{LIVE}switchback_mode_takes_turns",), "the other's aftermath is in the difference",
+    ),
+    Mutant(
+        "live-replay-unchecked", "lcpo/live/rebuild.py",
+        "if player.serving.state.digest() != expected:", "if False:",
+        (f"{LIVE}replays_stop_and_check_what_they_find",), "any learner passes for the same",
+    ),
+    Mutant(
+        "live-one-number-for-two-versions", "lcpo/live/serving.py",
+        "updates=now.updates + 1", "updates=now.updates",
+        (f"{LIVE}any_version_can_return_by_hand",), "a version number means two policies",
+    ),
+    Mutant(
+        "live-rollback-again-and-again", "lcpo/live/serving.py",
+        "self.desk.due, self.desk.drops = False, 0", "self.desk.drops = 0",
+        (f"{LIVE}a_poisoned_policy_is_rolled_back_within_the_window",),
+        "every further event rolls back again",
+    ),
+    Mutant(
+        "live-drops-what-a-checkpoint-needs", "lcpo/live/service.py",
+        "self._log.drop(needed)", "self._log.drop(sequence)",
+        (f"{LIVE}a_damaged_checkpoint_has_a_predecessor[False]",),
+        "a damaged checkpoint has a predecessor without events",
+    ),
+    Mutant(
+        "live-checkpoint-of-another", "lcpo/live/checkpoints.py",
+        'if about["learner"] != state.digest():', "if False:",
+        (f"{LIVE}an_exchanged_checkpoint_is_refused",), "the learner of another moment continues",
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 
 from lcpo.agents import AGENTS, a2c, lcpo
 from lcpo.run.drive import compiled, rollout
+from lcpo.run.plan.budget import num_operations
 
 
 def test_short_runs_compile_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +42,30 @@ def test_variants_share_a_program_unless_a_function_differs() -> None:
     assert variant.root is lcpo.agent
     other = dataclasses.replace(variant, update=a2c.update)
     assert other.root is other
+
+
+def test_a_large_step_is_unrolled_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations within functions and loops count, too."""
+
+    def step(carry: jax.Array, given: jax.Array) -> tuple[jax.Array, jax.Array]:
+        carry = jax.jit(lambda x: jnp.sin(x) + 1.0)(carry)
+        carry = jax.lax.fori_loop(0, 3, lambda i, x: x * 2.0 - given, carry)
+        return carry, carry
+
+    def unrolled() -> int:
+        program = jax.make_jaxpr(lambda *x: rollout.packed_scan(step, *x))(
+            jnp.zeros((2, 1)), jnp.zeros((40, 2, 1))
+        )
+        (scan,) = [e for e in program.eqns if e.primitive.name == "scan"]
+        return scan.params["unroll"]
+
+    operations = num_operations(jax.make_jaxpr(step)(jnp.zeros((2, 1)), jnp.zeros((2, 1))).jaxpr)
+    assert 4 <= operations <= 8
+    assert unrolled() == 1
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert unrolled() == 20
+    monkeypatch.setattr(rollout, "MOST_OPERATIONS", 5 * operations)
+    assert unrolled() == 5
 
 
 @pytest.mark.learn

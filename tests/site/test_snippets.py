@@ -27,7 +27,7 @@ import pytest
 from snippets import EXAMPLES, ROOT, Snippet, commands, excerpt_of, snippets
 
 import lcpo
-from lcpo import api, contexts
+from lcpo import api, contexts, tuning
 from lcpo.cli import flags, runs
 from lcpo.cli.main import COMMANDS
 from lcpo.errors import InputError
@@ -144,7 +144,7 @@ def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
     def parsed(name: str, words: list[str], *how: Any) -> Any:
         """Planned commands continue; of the others, names are checked here."""
         options = parse(name, words, *how)
-        if name in ("train", "compare") and "--resume" not in words:
+        if name in ("train", "compare", "tune") and "--resume" not in words:
             return options
         if name.startswith("reproduce ") and not name.endswith("--list"):
             study = find_study(name.split()[1])
@@ -159,7 +159,11 @@ def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
         make(steps=steps)
         raise Accepted
 
+    def searched(*how: Any) -> Any:
+        raise Accepted
+
     monkeypatch.setattr(flags, "parse", parsed)
+    monkeypatch.setattr(tuning, "run", searched)
     monkeypatch.setattr(plan, "check_program", check_values)  # contract tests trace every agent
     monkeypatch.setattr(runs, "load_results", lambda folder: [])
     monkeypatch.setattr(api, "prepare", planned)
@@ -189,6 +193,7 @@ def test_commands_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
         "lcpo train --agent lcppo",
         "lcpo train --agent lcpo --trace 4 --sigmas 2",
         "lcpo compare --agents lcpo,a3c --trace 4",
+        "lcpo tune --search 'gama=0.9..1'",
         "X=1 lcpo compare --env pendulum --trace late.npz | jq .",
         "lcpo calibrate --trace 5",
         "lcpo evaluate out/run --step 10",

@@ -37,6 +37,12 @@ VALID: dict[str, list[Part]] = {
         ("--seeds", "3,7"), ("--scale", "0.5"), ("--warmup", "200"), ("--out", "o"),
         ("--workers", "1"), ("--columns", "1,2"), ("--quiet",), ("--json",),
     ],
+    "tune": [
+        ("--agents", "a2c"), ("--env", "pendulum"), ("--steps", "400"), ("--seeds", "2"),
+        ("--search", "gamma=0.5..0.9"), ("--trials", "2"), ("--batch", "2"), ("--seed", "1"),
+        ("--judge-seeds", "7,8"), ("--beside", "random"), ("--workers", "0"), ("--out", "o"),
+        ("--warmup", "100"), ("--list",),
+    ],
     "reproduce": [
         ("discretisation",), ("--agents", "a2c"), ("--seeds", "1"), ("--scale", "1/1000"),
         ("--out", "o"), ("--workers", "0"), ("--setting", "published"),

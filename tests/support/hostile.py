@@ -34,6 +34,11 @@ SMALL = {"hidden": [4], "rollout_length": 20}
 TINY = ["--env", "pendulum-v1", "--steps", "40", "--seeds", "1", "--workers", "0", "--quiet"]
 TRAIN = ["train", "--agent", "a2c", "--hidden", "4", "--rollout-length", "20", *TINY]
 COMPARE = ["compare", "--agents", "a2c[hidden=[4],rollout_length=20]", *TINY]
+TUNE = [
+    "tune", "--agents", "a2c[hidden=[4],rollout_length=20]", "--search", "gamma=0.9|0.8",
+    "--trials", "2", "--batch", "2", "--judge-seeds", "1",
+    *(word.replace("40", "200") for word in TINY),
+]  # fmt: skip
 EVALUATE = ["evaluate", "train", "--steps", "200", "--seeds", "1", "--out"]
 HEAD = "# format: lcpo-import 1\n# code: theirs\nagent,env,trace,seed,step,return\n"
 
@@ -81,6 +86,8 @@ FOLDERS = {
     "train what was begun": Command([*TRAIN, "--out", "TARGET", "--resume"], "begun"),
     "compare": Command([*COMPARE, "--out", "TARGET"], "compare", again=False),
     "compare --resume": Command([*COMPARE, "--out", "TARGET", "--resume"], "compare"),
+    "tune": Command([*TUNE, "--out", "TARGET"], "tune", again=False),
+    "tune --resume": Command([*TUNE, "--out", "TARGET", "--resume"], "tune"),
     "reproduce": Command(["reproduce", "no-runs", "--out", "TARGET"], "study"),
     "reproduce --plan": Command(["reproduce", "one-run", "--plan", "TARGET"], "planned"),
     "reproduce --collect": Command(
@@ -93,7 +100,7 @@ FOLDERS = {
 }  # fmt: skip
 PAGES = {
     f"report on {own}": Command(["report", "TARGET"], own)
-    for own in ("train", "compare", "study", "imported", "evaluation")
+    for own in ("train", "compare", "tune", "study", "imported", "evaluation")
 }
 COMMANDS = {**FILES, **FOLDERS, **PAGES}
 
@@ -107,6 +114,15 @@ INSIDE = {
     "train --resume": [*_RUNS, "events.jsonl", "tensorboard", "tensorboard/RUN", "wandb"],
     "train what was begun": _RUNS,
     "compare --resume": [*_RUNS, *_REPORT, "curves.png", "curves.svg"],
+    "tune --resume": [
+        *_RUNS,
+        *_REPORT,
+        "tune.json",
+        "search",
+        "search/plan.json",
+        "verdict.md",
+        "search.png",
+    ],
     "reproduce": ["plan.json", "study.json", ".lock", *_REPORT, "figure.png"],
     "reproduce --plan": _RUNS,
     "reproduce --collect": [*_REPORT, "figure.svg"],
@@ -191,9 +207,9 @@ SHELF_FILES = ("page.html", "trace.png", "trace.pdf", "calibrate.svg", "watch.gi
                "all.parquet", "turns.npy", "theirs.csv", "compare/report.html", "compare/made.json",
                "compare/table.csv", "compare/curves.png", "train/plan.json", "study/report.html",
                "train/events.jsonl", "imported/runs")  # fmt: skip
-SHELF_FOLDERS = ("train", "begun", "compare", "study", "planned", "collected", "report",
+SHELF_FOLDERS = ("train", "begun", "compare", "tune", "study", "planned", "collected", "report",
                  "evaluation", "imported", "worked")  # fmt: skip
-PLANNED = {"train", "begun", "compare", "study", "planned", "collected", "worked"}
+PLANNED = {"train", "begun", "compare", "tune", "study", "planned", "collected", "worked"}
 """Folders with a plan: asked to, other commands run it, or add runs of theirs to it."""
 ALSO_OWN = {
     ("trace.png", "trace.pdf"),
@@ -237,6 +253,7 @@ def fill_shelf(shelf: Path) -> None:
             [*TRAIN, "--out", "train", "--track", "jsonl", "tensorboard"],
             [*TRAIN, "--out", "begun", "--plan-only"],
             [*COMPARE, "--out", "compare"],
+            [*TUNE, "--out", "tune"],
             ["reproduce", "no-runs", "--out", "study"],
             ["reproduce", "one-run", "--plan", "planned"],
             ["reproduce", "one-run", "--out", "collected", "--workers", "0"],
