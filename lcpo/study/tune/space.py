@@ -79,6 +79,7 @@ RANGES: Mapping[str, Range | Choices | Shares] = {
     "lam": Range(0.8, 0.99),
     "entropy_coef": Range(1e-3, 0.3),
     "entropy_target": Range(0.01, 0.3),
+    "entropy_floor": Choices((True, False)),
     "c_anchor": Range(1e-6, 1e-2),
     "sigma": Range(0.1, 10.0),
     "c_0": Range(1e-4, 0.1),
@@ -101,7 +102,7 @@ _REPLAY = ("rollout_length", "updates_per_rollout", "learning_rate", "gamma", "r
 _LCPO = (*_ACTOR_CRITIC, "entropy_target", "c_anchor", "sigma")
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "lcpo": _LCPO,
-    "lcpo-plus": (*_LCPO, "c_0", "tau", "w_v", "w_pi"),
+    "lcpo-plus": (*_LCPO, "entropy_floor", "c_0", "tau", "w_v", "w_pi"),
     "a2c": (*_ACTOR_CRITIC, "learning_rate", "entropy_coef"),
     "ppo": (*_ACTOR_CRITIC, "learning_rate", "entropy_coef", "clip", "max_kl"),
     "sac": (*_REPLAY, "value_learning_rate", "target_rate", "entropy_target"),
