@@ -153,10 +153,16 @@ def current_folder() -> Path:
         raise InputError(gone) from error
 
 
+_SWITCHES = {"True": "true", "False": "false"}
+
+
 def from_text(text: str) -> Any:
-    """The value of a word on a command line: parsed as JSON, or else the text itself."""
+    """The value of a word on a command line: parsed as JSON, or else the text itself.
+
+    True and False may be written as in Python.
+    """
     try:
-        return json.loads(text)
+        return json.loads(_SWITCHES.get(text, text))
     except (ValueError, RecursionError):
         return text
 

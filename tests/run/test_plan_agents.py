@@ -67,6 +67,13 @@ def test_settings_of_each_agent() -> None:
     assert again == jobs
 
 
+def test_switches_may_be_written_as_in_python() -> None:
+    """Pages and printed commands write them so."""
+    for text in ("lcpo[dual=True]", "lcpo[dual=true]"):
+        (job,) = agents.plan_agents(text, "probe-two-contexts", trace=None, seeds=1)
+        assert job.config["dual"] is True
+
+
 def test_settings_beside_a_sweep() -> None:
     """As studies have it: the values of the sweep for every agent."""
 
