@@ -24,6 +24,7 @@ from lcpo.run.events import Event, Finished
 from lcpo.run.store.files import load_document, save_document
 from lcpo.study.tune import history as histories
 from lcpo.study.tune import judged, search
+from lcpo.study.tune.request import make_request, read_budget
 from lcpo.study.tune.search import Limits
 
 BANDIT = "lcpo.envs.probes:Bandit"
@@ -237,7 +238,7 @@ def test_what_is_not_significant_is_reported(found: lcpo.Tuning) -> None:
 
 @for_each("text, seconds", [("90s", 90.0), ("10min", 600.0), ("1.5h", 5400.0), (7, 7.0)])
 def test_budgets(text: Any, seconds: float) -> None:
-    assert tuning.read_budget(text) == seconds
+    assert read_budget(text) == seconds
 
 
 BAD = [
@@ -323,7 +324,7 @@ def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_runs_of_worlds_that_cannot_be_saved_begin_again(tmp_path: Path) -> None:
     """Their checkpoints would make the history depend on when the search was interrupted."""
-    request = tuning.make_request(
+    request = make_request(
         "a2c[hidden=[8],rollout_length=20]", "gym:CartPole-v1", traces=[None], judge_traces=None,
         steps=1000, seeds=1, judge_seeds=1, search=None, beside=(), warmup=None, seed=0, batch=3,
         scale=None, env_config=None, normalise=None,

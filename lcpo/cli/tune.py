@@ -18,7 +18,9 @@ from lcpo.run.store.layout import plan_file
 from lcpo.run.store.plans import planned_jobs
 from lcpo.study.report.cells import columns
 from lcpo.study.report.tables import Table
+from lcpo.study.tune import report as reports
 from lcpo.study.tune import search as searches
+from lcpo.study.tune.request import limits, make_request
 from lcpo.study.tune.search import Limits
 from lcpo.tuning import Tuning
 
@@ -73,9 +75,9 @@ def tune(arguments: list[str]) -> int:
     default_env = configs.make(find_env(flags.peek(arguments, "env", runs.WhichRuns.env)), {})
     known = [*SEARCH, *LIMITS, *RUN_OPTIONS, *flags.config_fields(default_env, "env.")]
     options = flags.parse("tune", arguments, known)
-    limit = tuning.limits(options.trials, options.budget)
+    limit = limits(options.trials, options.budget)
     how = _how(options)
-    request = tuning.make_request(
+    request = make_request(
         options.agents,
         options.env,
         traces=runs.traces_of(options),
@@ -116,7 +118,7 @@ def _resume(arguments: list[str]) -> int:
         raise InputError(f"{how.folder} holds no search to resume: give the folder of `lcpo tune`")
     request, limit = _stored(how, options.trust)
     if options.trials is not None or options.budget is not None:
-        limit = tuning.limits(options.trials, options.budget)
+        limit = limits(options.trials, options.budget)
     return _run(options, request, limit, how, arguments)
 
 
@@ -194,5 +196,5 @@ def _list(request: searches.Request, limit: Limits) -> None:
         f"{limit.trials} trials" if limit.trials else "",
         f"{limit.seconds:.0f} seconds" if limit.seconds else "",
     ]
-    judging = f"judged on {tuning.reports.judged_on(request)}"
+    judging = f"judged on {reports.judged_on(request)}"
     show.line(f"{request.batch} new trials per round, {' or '.join(filter(None, ends))}; {judging}")

@@ -2461,7 +2461,7 @@ MUTANTS = (
         "short runs do not say of which run they are the beginning",
     ),
     Mutant(
-        "judged-on-the-search-data", "lcpo/tuning.py",
+        "judged-on-the-search-data", "lcpo/study/tune/request.py",
         "if (t, s) in seen]", "if False]",
         (f"{TUNING}bad_input_is_refused_before_any_work",),
         "found settings are judged on the seeds that they were chosen on",

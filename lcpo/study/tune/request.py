@@ -1,0 +1,144 @@
+"""What a user asks of a search, checked and complete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lcpo import values
+from lcpo.agents import find_agent
+from lcpo.contexts import TraceRef
+from lcpo.errors import InputError
+from lcpo.run.plan.agents import Agents, Choice, read_agents
+from lcpo.run.plan.plan import check_dict, check_seeds, plan
+from lcpo.study.measure import compare as rows
+from lcpo.study.tune import judged, sampler, space
+from lcpo.study.tune import search as searches
+from lcpo.study.tune.history import Trial
+from lcpo.study.tune.search import Limits, Request
+
+TRIALS = 40
+"""Trials of a search without a limit of its own."""
+FIRST_JUDGE = 1000
+"""The first seed of the judging runs where none is given: the search does not use it."""
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def limits(trials: int | None, budget: str | float | None) -> Limits:
+    """When a search ends, from what a user gave."""
+    if trials is not None:
+        trials = values.whole("trials", trials)
+    if trials is None and budget is None:
+        trials = TRIALS
+    return Limits(trials, None if budget is None else read_budget(budget))
+
+
+def read_budget(budget: str | float) -> float:
+    """Seconds, from a number of them or a text such as 90s, 10min or 2h."""
+    if isinstance(budget, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h)", budget.strip())
+        if found is None:
+            values.refuse("budget", budget, "a time such as 90s, 10min or 2h")
+        budget = float(found[1]) * UNITS[found[2]]
+    seconds = values.number("budget", budget, 0.0)
+    if not seconds:
+        values.refuse("budget", budget, "more than 0 seconds")
+    return seconds
+
+
+def make_request(
+    agents: Agents,
+    env: str,
+    *,
+    traces: Sequence[Any],
+    judge_traces: Sequence[Any] | None,
+    steps: int | None,
+    seeds: int | Iterable[int],
+    judge_seeds: int | Iterable[int],
+    search: str | Mapping[str, Any] | None,
+    beside: Agents,
+    warmup: int | None,
+    seed: int,
+    batch: int,
+    scale: float | None,
+    env_config: Mapping[str, Any] | None,
+    normalise: Any,
+) -> Request:
+    """What a user asked for, checked and complete."""
+    sampler.check_installed()
+    chosen, dimensions = read_agents(agents), space.read_search(search)
+    found = [find_agent(one.name) for one in chosen]
+    for one in found:
+        if one.training is not None:
+            raise InputError(f"agent {one.name!r} trains first: search one that learns as it runs")
+    space.check_chosen(found, dimensions)
+    refs = tuple(None if x is None else TraceRef.parse(x) for x in traces)
+    judge = refs if judge_traces is None else tuple(TraceRef.parse(x) for x in judge_traces)
+    steps = _steps(chosen[0], env, refs[0], steps, scale, env_config)
+    spaces = [
+        space.space_of(a, one.config, dimensions, steps)
+        for a, one in zip(found, chosen, strict=True)
+    ]
+    request = Request(
+        agents=tuple(chosen),
+        spaces=tuple(spaces),
+        env=env,
+        env_config=dict(check_dict("env_config", env_config)),
+        traces=refs,
+        judge_traces=judge,
+        steps=steps,
+        seeds=tuple(check_seeds(seeds)),
+        judge_seeds=_judge_seeds(judge_seeds),
+        warmup=rows.default_warmup(steps, refs[0]) if warmup is None else warmup,
+        scale=scale,
+        normalise=normalise,
+        beside=tuple(read_agents(beside)) if beside else (),
+        seed=values.whole("seed", seed, 0),
+        batch=values.whole("batch", batch),
+    )
+    check(request)
+    return request
+
+
+def _steps(
+    agent: Choice, env: str, trace: TraceRef | None, steps: int | None, scale: Any, env_config: Any
+) -> int:
+    """The length of a run: given, or the trace's."""
+    if steps is not None:
+        return values.whole("steps", steps)
+    job = plan(
+        agent.name, env, trace=trace, seeds=[0], scale=scale, overrides=agent.config,
+        env_overrides=env_config, check=False,
+    )[0]  # fmt: skip
+    return job.sized_for or job.steps
+
+
+def _judge_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    """Those that were given, or as many as were asked for, from `FIRST_JUDGE` on."""
+    found = check_seeds(seeds)
+    is_count = values.is_number(values.plain(seeds))
+    return tuple(FIRST_JUDGE + x for x in found) if is_count else tuple(found)
+
+
+def check(request: Request) -> None:
+    """Raise InputError unless every run can be planned, and the judging data are new."""
+    seen = set(request.pairs)
+    again = [(t, s) for t in request.judge_traces for s in request.judge_seeds if (t, s) in seen]
+    if again:
+        where = "" if again[0][0] is None else f" on trace {again[0][0]}"
+        raise InputError(
+            f"the search uses seed {again[0][1]}{where}, too: judge on other seeds "
+            "(--judge-seeds) or traces (--judge-traces)"
+        )
+    jobs = judged.first_jobs(request)
+    rows.check_warmup(request.warmup, jobs)
+    for number, found in enumerate(request.spaces):
+        for end in (0, -1):
+            settings = {name: _end(one, end) for name, one in found.items()}
+            trial = Trial(0, number, settings)
+            searches.trial_jobs(request, trial, 0, check=True)
+
+
+def _end(found: space.Dimension, end: int) -> Any:
+    return found[end] if isinstance(found, space.Range) else found.values[end]
