@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from each import for_each
 from live_agents import FRAGILE, ONE, SEES, SPEC, Total
+from live_examples import crash
 from small_agents import SMALL as SIZES
 from small_agents import assert_same, random_batch, small_config, spec_for, started, updater
 
@@ -24,7 +25,8 @@ import lcpo
 from lcpo import Learner
 from lcpo.agents import AGENTS
 from lcpo.errors import InputError
-from lcpo.live import Decide, Decision, Observe, See
+from lcpo.live import Decide, Decision, LiveAgent, Observe, See, replay
+from lcpo.live import open as open_live
 from lcpo.live.learning import Learning
 from lcpo.live.loop import Loop as Events
 from lcpo.live.settings import Settings
@@ -67,7 +69,7 @@ class Loop:
     def look(self, obs: np.ndarray, info: dict[str, Any]) -> None:
         self.seen = obs[: self.num_features].astype(np.float32), info["context"]
 
-    def play(self, learner: Learner, steps: int, late: bool = False) -> None:
+    def play(self, learner: Learner | LiveAgent, steps: int, late: bool = False) -> None:
         """`late`: the successor is left to the next `act`, wherever that is allowed."""
         for _ in range(steps):
             action = self.decode(learner.act(*self.seen).action)
@@ -124,7 +126,24 @@ def test_in_lock_step_it_is_lcpo_train(
     loop.play(learner, STEPS - 38, late=True)
     loop.play(learner, 1)
     assert learner.updates == STEPS // LENGTH
-    assert_same(policy_of(learner), flatten(lcpo.load(runs(agent, world)).state))
+    trained = flatten(lcpo.load(runs(agent, world)).state)
+    assert_same(policy_of(learner), trained)
+    assert_same(flatten(without_memory(live_state(agent, world, tmp_path / "live"))), trained)
+
+
+def live_state(agent: str, world: str, folder: Path) -> Any:
+    """The same loop with a live agent, whose process dies on the way."""
+    live = open_live(folder, agent, WORLDS[world].spec, small(agent), seed=7, mode="live")
+    loop = Loop(world)
+    loop.play(live, 37)
+    crash(live)
+    live = open_live(folder)
+    loop.play(live, STEPS - 38, late=True)
+    loop.play(live, 1)
+    state = live._core.state
+    live.close()
+    assert replay(folder).state.digest() == state.digest()
+    return state.agent
 
 
 @pytest.mark.learn
