@@ -33,6 +33,18 @@ class CannotServe(InputError):
     """An agent that cannot serve an environment; the message says why."""
 
 
+class Conflict(InputError):
+    """A call that contradicts what has happened before, such as another outcome for the same id."""
+
+
+class Unknown(InputError):
+    """A call about something that there is not, such as an id that was never given."""
+
+
+class NoAnswer(InputError):
+    """Nobody can decide: the policy has no valid answer, and there is no fallback."""
+
+
 class RunError(RuntimeError):
     """Runs that could not continue; `--resume` continues from their checkpoints."""
 

@@ -120,6 +120,11 @@ class Core:
         with self._lock:
             return self._lock.wait_for(lambda: self._backlog() == 0 or self._closed, timeout)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether `observe` would wait for learning."""
+        return self._thread is not None and self._backlog() >= BACKLOG
+
     def close(self) -> None:
         """Finish the current update, and refuse all further calls."""
         with self._lock:

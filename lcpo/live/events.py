@@ -42,6 +42,10 @@ class Decide(NamedTuple):
     extra: tuple[np.ndarray, ...] = ()
     """Leaves of what the agent's `act` returned besides the action."""
     time: float = 0.0
+    key: str | None = None
+    """The caller's own id of the call, which makes it repeatable."""
+    trace: str | None = None
+    """W3C `traceparent` of the call, for whoever reads the log."""
 
 
 class Observe(NamedTuple):
@@ -57,6 +61,8 @@ class Observe(NamedTuple):
     elapsed: Any = 1.0
     readings: Any = None
     time: float = 0.0
+    trace: str | None = None
+    """W3C `traceparent` of the call."""
 
 
 class Discard(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lcpo import values
-from lcpo.errors import InputError
+from lcpo.errors import Conflict, InputError, Unknown
 from lcpo.history import ContextHistory
 from lcpo.live import outcomes
 from lcpo.live.events import Decide, Discard, End, Event, Observe, See
@@ -66,7 +66,7 @@ class Loop:
         known = isinstance(name, str) and name in state.streams
         mine = state.streams[name] if known else self._new_stream(name, begun)
         if self.late.decisions is None and mine.open and mine.open[-1].reward is None:
-            raise InputError(
+            raise Conflict(
                 f"stream {name!r} has acted and waits for its reward: call observe(reward) or "
                 f"discard({name!r}) before the next act, or allow late rewards with Learner(late=)"
             )
@@ -137,7 +137,7 @@ class Loop:
         mine = self._known_stream(state, event.stream)
         gone = [step for step in mine.open if event.id in (None, step.id)]
         if event.id is not None and not gone:
-            raise InputError(
+            raise Unknown(
                 f"decision {values.shown(event.id)} of stream {event.stream!r} is not open: it is "
                 "learned from, was discarded, or was never made"
             )
@@ -231,7 +231,7 @@ class Loop:
         self, mine: Stream, step: Experience, event: Observe, given: outcomes.Given
     ) -> tuple[Stream, Experience]:
         if step.next_obs is not None or step.place != mine.places - 1:
-            raise InputError(
+            raise Conflict(
                 f"decision {event.id} already has its successor, the observation of the act that "
                 "followed: omit next_obs, terminated and truncated"
             )
@@ -254,12 +254,12 @@ class Loop:
         if found is None:
             made = 0 <= number < state.decisions
             why = "was finished long ago" if made else "was never made"
-            raise InputError(f"decision {values.shown(number)} {why}: nothing to observe")
+            raise Unknown(f"decision {values.shown(number)} {why}: nothing to observe")
         if found.how != CLOSED:
             return _GONE[found.how]
         new = outcomes.news(found.checks, checks, number)
         if new.successor:
-            raise InputError(
+            raise Conflict(
                 f"decision {number} already has its successor, the observation of the act that "
                 "followed: omit next_obs, terminated and truncated"
             )
@@ -269,7 +269,7 @@ class Loop:
         mine = state.streams.get(name) if isinstance(name, str) else None
         if mine is None:
             known = ", ".join(map(repr, list(state.streams)[:5])) or "none yet"
-            raise InputError(f"there is no stream {values.shown(name)}: the streams are {known}")
+            raise Unknown(f"there is no stream {values.shown(name)}: the streams are {known}")
         return mine
 
     def _new_stream(self, name: Any, number: int) -> Stream:

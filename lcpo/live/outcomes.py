@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lcpo import values
-from lcpo.errors import InputError
+from lcpo.errors import Conflict, InputError
 from lcpo.live.events import Observe
 from lcpo.live.state import NEITHER, Experience
 from lcpo.types import Spec
@@ -82,7 +82,7 @@ def news(known: tuple[int, int], given: tuple[int, int], number: int) -> News:
     expired = known[0] == DEFAULT and given[0] != NEITHER
     for old, new, what in zip(known, given, ("reward", "successor"), strict=True):
         if old not in (NEITHER, DEFAULT) and new not in (NEITHER, old):
-            raise InputError(f"decision {number} was observed before, with another {what}")
+            raise Conflict(f"decision {number} was observed before, with another {what}")
     reward, successor = (b != NEITHER == a for a, b in zip(known, given, strict=True))
     return News(reward, successor, expired)
 

@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +24,7 @@ from lcpo.live.events import Discard, End, Observe, See
 from lcpo.live.folder import Options, decider, is_warm
 from lcpo.live.guard import Guard
 from lcpo.live.journal import Entry, Learned, Mode, Opened, Rollback, Saved, encode
+from lcpo.live.keys import checked
 from lcpo.live.learner import Decision
 from lcpo.live.log import Log, NotWritten
 from lcpo.live.rebuild import Player, restored, slim
@@ -66,6 +68,9 @@ class LiveStats(NamedTuple):
 
 class LiveAgent:
     """A learner in a folder; made by `lcpo.live.open`. Several threads may call it."""
+
+    defer: Callable[[Callable[[], None]], object] | None = None
+    """Runs what is due after a call, such as a checkpoint; None: the call does it itself."""
 
     def __init__(self, folder: Path, options: Options, agent: Any, trust: bool) -> None:
         """Recover what the folder holds."""
@@ -131,14 +136,24 @@ class LiveAgent:
         stream: str = "0",
         taken: Any = None,
         deterministic: bool = False,
+        *,
+        key: str | None = None,
+        trace: str | None = None,
     ) -> Decision:
         """The action of a stream for an observation. It is in the log when this returns.
 
-        Arguments as of `lcpo.Learner.act`. `taken`: the action of your own rule, in shadow mode,
-        and in switchback mode, where it is played in the incumbent's blocks.
+        Arguments as of `lcpo.Learner.act`, and:
+
+        Args:
+          taken: the action of your own rule, in shadow mode, and in switchback mode, where it is
+            played in the incumbent's blocks.
+          key: your own id of this call. Repeat it with the same key if no answer came: the stream
+            gets the same decision again, also after a crash. The newest 4,096 keys are known.
+          trace: W3C `traceparent` of the call, which is logged with the decision.
         """
         see = See(stream, obs, context, self.options.clock())
-        made = self._core.decide(see, taken, values.flag("deterministic", deterministic))
+        flag = values.flag("deterministic", deterministic)
+        made = self._core.decide(see, taken, flag, checked(key), trace)
         self._finish()
         return Decision(
             made.id, made.action.copy(), made.probability, made.policy_version, made.source
@@ -157,20 +172,26 @@ class LiveAgent:
         action: Any = None,
         elapsed: float = 1.0,
         readings: Any = None,
+        trace: str | None = None,
     ) -> str:
         """The outcome of a decision; arguments and answers as of `lcpo.Learner.observe`.
 
         It is in the log when this returns. Repeat it, with the decision's id, if no answer came:
-        the same again is "duplicate".
+        the same again is "duplicate". `trace`: W3C `traceparent` of the call, for the log.
         """
         number = None if id is None else values.whole("id", id, 0, 2**62)
         event = Observe(
             number, reward, next_obs, terminated, truncated, next_context, action,  # pyright: ignore
-            elapsed, readings, self.options.clock(),
+            elapsed, readings, self.options.clock(), trace,
         )  # fmt: skip
         result = self._core.observe(event, stream)
         self._finish()
         return result
+
+    def made_with(self, key: str, stream: str = "0") -> int | None:
+        """The id of the decision that was made with a key, if it is remembered."""
+        found = self._core.desk.keys.find(stream, key)
+        return None if found is None else found.id
 
     def discard(self, stream: str = "0", *, id: int | None = None) -> int:
         """Do not learn from a decision, or from any open one of a stream; returns how many."""
@@ -248,6 +269,32 @@ class LiveAgent:
             self._log.last, self._saved, self._log.num_bytes,
         )  # fmt: skip
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Metrics of the newest update that was not dropped."""
+        return dict(self._core.state.metrics)
+
+    @property
+    def num_waiting(self) -> int:
+        """Complete steps that have not been learned from yet."""
+        return len(self._core.state.closed)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether `observe` would wait, because learning in the background is far behind."""
+        return self._core.is_behind
+
+    def serve_with(self, guard: Any = None, fallback: Any = None, rollback: Any = None) -> None:
+        """Another guard, fallback and rule for rollbacks, from the next call on.
+
+        Arguments as of `lcpo.live.Options`; None: there is none.
+        """
+        rest = {"guard": guard, "fallback": fallback, "rollback": rollback}
+        options = dataclasses.replace(self.options, **rest)
+        made, spec = guard and Guard(guard, self.settings.spec.actions), self.settings.spec
+        self._core.serve_with(made, decider(fallback, spec), rollback)
+        self.options = options
+
     def warm_up(self) -> None:
         """Compile all that acting and learning need, which takes seconds; later calls do not."""
         self._core.learning.warm_up()
@@ -286,12 +333,18 @@ class LiveAgent:
         """What follows an event: it becomes durable, and what is due is done."""
         self._log.commit(self._sequence)
         if self._is_due() and self._tending.acquire(blocking=False):  # else another thread does it
-            try:
-                self._tend()
-            except NotWritten as error:  # the event itself is written; the rest is tried again
-                self._tell(str(error))
-            finally:
-                self._tending.release()
+            if self.defer is None:
+                self._tend_now()
+            else:
+                self.defer(self._tend_now)
+
+    def _tend_now(self) -> None:
+        try:
+            self._tend()
+        except NotWritten as error:  # the event itself is written; the rest is tried again
+            self._tell(str(error))
+        finally:
+            self._tending.release()
 
     def _is_due(self) -> bool:
         desk, options = self._core.desk, self.options

@@ -18,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpo import values
-from lcpo.errors import InputError, tell
+from lcpo.errors import Conflict, NoAnswer, tell
 from lcpo.live import outcomes
 from lcpo.live.core import Core
 from lcpo.live.events import Decide, Event, Observe, See
 from lcpo.live.guard import Guard, Memory
 from lcpo.live.journal import Choice, Mode
+from lcpo.live.keys import Keys, checksum
 from lcpo.live.learning import Answer
 from lcpo.live.state import LearnerState
 from lcpo.live.switchback import Switchback, Total
@@ -68,6 +69,8 @@ class Desk:
     watch: Watch | None = None
     due: bool = False
     """Whether the watch asks for a rollback."""
+    keys: Keys = dataclasses.field(default_factory=Keys)
+    """Decisions that may be asked for again."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a checkpoint."""
@@ -82,6 +85,7 @@ class Desk:
             "drops": self.drops,
             "watch": self.watch and self.watch.to_json(),
             "due": self.due,
+            "keys": self.keys.to_json(),
         }
 
     @classmethod
@@ -101,6 +105,7 @@ class Desk:
             collections.Counter(found["decided"]),
             {source: Total(*total) for source, total in found["rewards"].items()},
             found["drops"],
+            keys=Keys(found.get("keys", ())),
         )
         if rule is not None:
             desk.watch = Watch(rule) if watch is None else Watch.from_json(rule, watch)
@@ -130,6 +135,8 @@ class Serving(Core):
     """Records what the policy would have done."""
     on_update: Callable[[LearnerState], object] | None = None
     """Called after every update, dropped or not. It must not act or observe."""
+    _seen = See("", ())
+    """The newest observation that was recorded."""
 
     def take(self, state: LearnerState) -> None:
         """Continue from a state."""
@@ -137,17 +144,37 @@ class Serving(Core):
             self.desk = Desk()
         super().take(state)
 
-    def decide(self, see: See, taken: Any, deterministic: bool) -> Decide:
-        """See, learn if it is time and learning has no thread of its own, then decide."""
+    def decide(
+        self, see: See, taken: Any, deterministic: bool, key: str | None = None,
+        trace: str | None = None,
+    ) -> Decide:  # fmt: skip
+        """See, learn if it is time and learning has no thread of its own, then decide.
+
+        With a key that was used before: the decision of then, and nothing changes.
+        """
+        if key is None:
+            return self._decide(see, taken, deterministic, None, trace)
+        with self._lock:  # it can be taken again: nobody decides in between
+            self._usable()
+            old = self.desk.keys.repeated(see, key)
+            if old is None:
+                return self._decide(see, taken, deterministic, key, trace)
+        action = np.asarray(old.action, self.loop.spec.actions.dtype)
+        rest = (old.probability, old.policy_version, old.source)
+        return Decide(see.stream, old.id, action, *rest, 0.0, key=key)
+
+    def _decide(
+        self, see: See, taken: Any, deterministic: bool, key: str | None, trace: str | None
+    ) -> Decide:
         mode, spec = self.desk.mode, self.loop.spec
         if taken is not None and mode in (LIVE, FROZEN):
-            raise InputError(
+            raise Conflict(
                 f"taken is given in {mode} mode, in which the policy decides: report another "
                 "action with observe(action=...), or use shadow mode"
             )
         played = outcomes.check_action(spec, taken, "taken")
         if played is None and self.incumbent is None and mode in (SHADOW, SWITCHBACK):
-            raise InputError(f"{mode} mode needs taken=, or the rule itself: open(incumbent=...)")
+            raise Conflict(f"{mode} mode needs taken=, or the rule itself: open(incumbent=...)")
         if deterministic:
             self.learning.check_deterministic()
         with self._lock:
@@ -162,7 +189,7 @@ class Serving(Core):
             extra = answer.extra if answer else self._no_extra()
             decide = Decide(
                 see.stream, number, chosen.action, probability, snapshot.version, chosen.source,
-                float(drawn), extra, see.time,
+                float(drawn), extra, see.time, key, trace,
             )  # fmt: skip
             state = self.loop.decide(self.state, decide)
             if answer is not None and chosen.source != POLICY and self.note is not None:
@@ -244,7 +271,7 @@ class Serving(Core):
 
     def _ask(self, decider: Decider | None, who: str, obs: np.ndarray) -> np.ndarray:
         if decider is None:
-            raise InputError(f"{self.problem or 'the policy has no answer'}: give a {who}")
+            raise NoAnswer(f"{self.problem or 'the policy has no answer'}: give a {who}")
         action = outcomes.check_action(self.loop.spec, decider(obs.copy()), f"the {who}'s action")
         return values.refuse(f"the {who}'s action", None, "an action") if action is None else action
 
@@ -257,7 +284,9 @@ class Serving(Core):
         if self.desk.mode == FROZEN:  # steps that close now are not learned from
             state = state._replace(closed=before.closed)
         super()._commit(state, event)
-        if isinstance(event, Decide):
+        if isinstance(event, See):
+            self._seen = event
+        elif isinstance(event, Decide):
             self._keep(event)
         elif isinstance(event, Observe) and state.counts.observed > before.counts.observed:
             self._count(event)
@@ -275,6 +304,8 @@ class Serving(Core):
             policys = design.is_policys(design.block(event.time))
         desk.decided[event.source] += 1
         desk.made[event.id] = Made(event.source, event.policy_version, event.time, policys)
+        if event.key is not None:  # its `See` is the event before
+            desk.keys.keep(event, checksum(self._seen))
         if self.guard is not None:
             memory = desk.memories.get(event.stream, Memory())
             desk.memories[event.stream] = self.guard.remember(memory, event.action)
@@ -294,6 +325,16 @@ class Serving(Core):
             desk.due |= desk.watch.see_policy(made.version, reward)
         elif desk.watch is not None:
             desk.watch.see_incumbent(reward)
+
+    def serve_with(
+        self, guard: Guard | None, fallback: Decider | None, rule: Rule | None
+    ) -> None:  # fmt: skip
+        """Another guard, fallback and rule for rollbacks, from the next call on."""
+        with self._lock:
+            self.guard, self.fallback, watch = guard, fallback, self.desk.watch
+            if rule is None or watch is None or rule != watch.rule:
+                self.desk.due = False
+                self.desk.watch = rule and Watch.from_json(rule, (watch or Watch(rule)).to_json())
 
     def now(self) -> tuple[LearnerState, Desk]:
         """State and desk of one moment, to look at."""
