@@ -124,15 +124,22 @@ class Chromium:
         return found
 
     def open(
-        self, file: Path, width: int, height: int = 900, *, dark: bool = False, query: str = ""
+        self,
+        page: Path | str,
+        width: int,
+        height: int = 900,
+        *,
+        dark: bool = False,
+        query: str = "",
     ) -> None:
-        """Show a page in a window of this size; returns when it has been loaded."""
+        """Show a file or an address in a window of this size; returns when it has been loaded."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()
-        self.send("Page.navigate", url=f"{file.resolve().as_uri()}?{query}")
+        where = page.resolve().as_uri() if isinstance(page, Path) else page
+        self.send("Page.navigate", url=f"{where}?{query}")
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self._read()
 
