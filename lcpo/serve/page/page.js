@@ -16,7 +16,7 @@ const LINES = {
   share: ["fallback", "guard"],
 };
 
-const page = { status: null, token: "", heard: null, failure: null, cursor: null, asked: null, busy: false, timer: 0 };
+const page = { status: null, token: "", heard: null, failure: null, cursor: null, asked: null, refused: false, busy: false, timer: 0 };
 const $ = (id) => document.getElementById(id);
 
 // ---- Elements
@@ -49,7 +49,13 @@ function redraw(element, data, build) {
 const known = (x) => typeof x === "number" && Number.isFinite(x);
 const whole = new Intl.NumberFormat("en");
 const significant = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
-const number = (x) => (known(x) ? significant.format(x).replace("-", "\u2212") : "\u2013");
+const scientific = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, notation: "scientific" });
+function number(x) {
+  if (!known(x)) return "\u2013";
+  const size = Math.abs(x);
+  const format = size && (size < 1e-3 || size >= 1e5) ? scientific : significant;
+  return format.format(x).replaceAll("-", "\u2212");
+}
 const count = (x) => (known(x) ? whole.format(x) : "\u2013");
 const percent = (x) => (known(x) ? `${significant.format(Number((100 * x).toPrecision(3)))} %` : "\u2013");
 const signed = (x) => (x > 0 ? `+${number(x)}` : number(x));
@@ -136,7 +142,7 @@ function hear(failure) {
   const denied = failure instanceof Refused && failure.code === 401;
   if (denied && page.token && page.token === failure.token) {
     page.token = "";
-    say("The token was refused.");
+    page.refused = true;
   }
   if (denied !== !$("access").hidden) {
     $("access").hidden = !denied;
@@ -150,7 +156,7 @@ function trouble() {
   const failure = page.failure;
   if (!failure) return "";
   if (failure instanceof Refused) {
-    if (failure.code === 401) return `The server asks for a token: ${failure.message}`;
+    if (failure.code === 401) return `${page.refused ? "The token was refused" : "The server asks for a token"}: ${failure.message}`;
     return `The server answers with error ${failure.code}: ${failure.message}`;
   }
   const old = page.heard ? " What you see below is old." : "";
