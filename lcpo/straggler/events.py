@@ -82,6 +82,7 @@ class Rules(NamedTuple):
     late_windows: bool
     future_sizes: bool
     idle_terminal: bool
+    declared_sizes: bool
 
 
 @njit
@@ -180,6 +181,9 @@ def arrive(rules: Any, w: Any, servers: Any, copies: Any, action: int, job: Any)
         w.sums[w.window, 1] += job.gap
         w.sums[w.window, 2] += 1.0
         w.sums[w.window, 3] += copy.service
+    elif rules.declared_sizes:
+        w.sums[w.window, 2] += 1.0
+        w.sums[w.window, 3] += job.size
     return s
 
 
@@ -264,7 +268,7 @@ def complete(rules: Any, w: Any, servers: Any, copies: Any, answers: Any, s: int
         w.readings[SERVICE_MS] += copy.service
         for k in range(NEVER):
             w.readings[SLOWER + k] += 1.0 if now - copy.arrival > TIMEOUTS[k] else 0.0
-    if not (rules.future_sizes or copy.kind & _SECOND):
+    if not (rules.future_sizes or rules.declared_sizes or copy.kind & _SECOND):
         w.sums[w.window, 2] += 1.0
         w.sums[w.window, 3] += copy.service
     if copy.kind & _WAITS:

@@ -50,6 +50,11 @@ READINGS = (
 """What a step tells of its window beside the observation (docs/envs/straggler.md)."""
 PERCENTILES = (0.95, 0.99, 0.999)  # of a bucket: the last readings
 
+EVERYTHING, PROXY = "everything", "proxy"
+"""What is observed. Service times of all first copies; or what a proxy such as Envoy can know: the
+declared sizes of the requests that arrive, and the backends' queue lengths."""
+SERVICE, SIZE = "service time", "size"  # in names of features; what a proxy sees is the second
+
 FUTURE_SIZES = "future-sizes"
 """Fault: rate and size are those of the requests that *arrived*, with the service times that they
 are going to have and the gap to the next arrival, none of which a proxy can know."""
@@ -121,7 +126,6 @@ class Straggler:
 
     defaults: ClassVar[Defaults] = Defaults(microseconds=9.9, agents=SETTINGS)
     measures: ClassVar[str] = "lcpo.straggler.latency:MEASURES"
-    context_names: ClassVar[tuple[str, ...]] = CONTEXT
 
     num_servers: int = static(10, "servers, each with a queue", low=1, high=1000)
     workload: str = static(
@@ -145,6 +149,11 @@ class Straggler:
     cancel: bool = static(False, "the other copy of an answered request is withdrawn")
     price: float = static(0.0, "what a second copy costs, in ms of latency", low=0.0)
     reward_ms: float = static(1600.0, "latency that costs 1, ms", low=1e-3)
+    observe: str = static(
+        EVERYTHING,
+        "service times of first copies, or what a proxy sees: declared sizes of arrivals",
+        choices=(EVERYTHING, PROXY),
+    )
     max_copies: int = static(20_000, "copies in the cluster; a run stops if there are more", low=2)
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)
 
@@ -164,7 +173,17 @@ class Straggler:
     def feature_names(self) -> tuple[str, ...]:
         servers = range(self.num_servers)
         copies = [f"{name}[{s}]" for s in servers for name in ("copies", "mean copies")]
-        return (*copies, *BEFORE, *AFTER)
+        return (*copies, *self._named(BEFORE), *self._named(AFTER))
+
+    @property
+    def context_names(self) -> tuple[str, ...]:
+        return self._named(CONTEXT)
+
+    def _named(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of features, by what is observed."""
+        if self.observe == EVERYTHING:
+            return names
+        return tuple(name.replace(SERVICE, SIZE) for name in names)
 
     @property
     def advance(self) -> Advance:
@@ -173,6 +192,11 @@ class Straggler:
     @property
     def jobs(self) -> Jobs:
         """The requests of its worlds."""
+        if self.observe == PROXY and FUTURE_SIZES in self.faults:
+            raise InputError(
+                f"observe = {PROXY!r} with the fault {FUTURE_SIZES!r}: both say which sizes are "
+                "observed; leave one of them out"
+            )
         known = (POISSON, *workloads.WORKLOADS)
         if self.workload not in known and not files.is_file(self.workload):
             text = unknown("workload", self.workload, known)

@@ -52,6 +52,7 @@ LATENCY = "tests/study/test_latency.py::test_"
 OVER_TASKS = "tests/study/test_stats_over_tasks.py::test_"
 STRAGGLER_STUDY = "tests/study/test_straggler_study.py::test_"
 STRAGGLER = "tests/envs/test_straggler.py::test_"
+PROXY_VIEW = "tests/envs/test_straggler_proxy.py::test_"
 GOLDEN_STRAGGLER = "tests/golden/test_golden_straggler.py::test_windows_are_the_published_ones"
 GOLDEN_OFF = "tests/golden/test_golden_off_policy.py::test_"
 CHAIN = f"{GOLDEN_OFF}the_chain_behind_the_weights[bf_chain_0]"
@@ -872,9 +873,29 @@ MUTANTS = (
     ),
     Mutant(
         "second-sizes", "lcpo/straggler/events.py",
-        "if not (rules.future_sizes or copy.kind & _SECOND):", "if not rules.future_sizes:",
+        "if not (rules.future_sizes or rules.declared_sizes or copy.kind & _SECOND):",
+        "if not (rules.future_sizes or rules.declared_sizes):",
         (f"{STRAGGLER}a_toy_cluster_does_the_same[False]",),
         "hedging changes what is observed of the workload",
+    ),
+    Mutant(
+        "declared-slow-sizes", "lcpo/straggler/events.py",
+        "w.sums[w.window, 3] += job.size", "w.sums[w.window, 3] += copy.service",
+        (f"{PROXY_VIEW}sizes_are_those_that_arriving_requests_declare",),
+        "a proxy knows beforehand which copies are slow",
+    ),
+    Mutant(
+        "declared-and-served", "lcpo/straggler/events.py",
+        "if not (rules.future_sizes or rules.declared_sizes or copy.kind & _SECOND):",
+        "if not (rules.future_sizes or copy.kind & _SECOND):",
+        (f"{PROXY_VIEW}actions_change_nothing_of_the_workload_that_is_seen",),
+        "what a proxy sees of the workload depends on its actions",
+    ),
+    Mutant(
+        "proxy-sees-everything", "lcpo/straggler/worlds.py",
+        "declared_sizes=task.observe == names.PROXY", "declared_sizes=False",
+        (f"{PROXY_VIEW}sizes_are_those_that_arriving_requests_declare",),
+        "the option for what a proxy sees does nothing",
     ),
     Mutant(
         "early-safe", "lcpo/straggler/windows.py",
