@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import chromium
 import pytest
-from status_server import PAGE, Scene, empty, example, serve
+from status_server import PAGE, Scene, empty, example, opening, serve
 
 PHONE, DESKTOP = 390, 1280
 FOREIGN = '<img src=x onerror="document.title=1"><b>bold</b>'
@@ -56,6 +56,15 @@ def _young() -> dict[str, Any]:
     return found
 
 
+def _sparse() -> dict[str, Any]:
+    """Intervals without decisions are left out, as the server does."""
+    found = example(bins=40)
+    series = found["series"]
+    series["start"] = [t + 3600 * (k > 20) + 60 * k for k, t in enumerate(series["start"])]
+    series["context"] = [means or [] for means in series["context"]]
+    return found
+
+
 def _many() -> dict[str, Any]:
     """Long texts, many channels, large numbers, and a single interval of time."""
     found = example(bins=1, channels=24)
@@ -69,7 +78,7 @@ def _many() -> dict[str, Any]:
 
 SCENES = {
     "switchback": example, "shadow": _shadow, "few-groups": _young, "many": _many,
-    "empty-shadow": empty, "empty-live": lambda: empty("live"),
+    "sparse": _sparse, "empty-shadow": empty, "empty-live": lambda: empty("live"),
     "empty-switchback": lambda: empty("switchback"),
 }  # fmt: skip
 
@@ -113,6 +122,18 @@ def test_says_where_the_agent_stands(
     scene.status = SCENES[name]()
     _open(browser, url, DESKTOP)
     assert words in browser.evaluate("document.body.innerText")
+
+
+def test_says_what_the_server_waits_for(browser: chromium.Chromium, scene: Scene, url: str) -> None:
+    scene.status = opening()
+    _open(browser, url, PHONE)
+    _keep(browser, "status-opening-390")
+    assert _text(browser, "#alert") == "The server is not ready. agent: the log is replayed"
+    assert _text(browser, "#ready") == "not ready"
+    assert browser.evaluate("document.querySelector('#now').checkVisibility()") is False
+    scene.status = example()
+    _wait(browser, "document.querySelector('#now').checkVisibility()")
+    assert browser.evaluate("document.querySelector('#alert').hidden") is True
 
 
 def test_a_worse_policy_and_no_difference(
@@ -337,7 +358,7 @@ NAMELESS = """Array.from(document.querySelectorAll("button, input, svg[role], se
     const by = one.getAttribute("aria-labelledby");
     const name = one.getAttribute("aria-label") || one.labels?.length || one.caption
       || (by && document.getElementById(by).textContent)
-      || (one.tagName === "BUTTON" && one.textContent) || one.id === "cursor-section";
+      || (one.tagName === "BUTTON" && one.textContent);
     return !name;
   }).map((one) => one.outerHTML)"""
 """What a screen reader has no name for."""

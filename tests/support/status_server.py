@@ -55,6 +55,10 @@ def serve(scene: Scene, port: int = 0) -> Iterator[str]:
                 elif self.allowed():
                     self.reply(200, scene.status)
                 return
+            if path == "/readyz":
+                lines = "agent: the log is replayed\nlog: ok\ndrain: ok\n"
+                self.send(503, lines.encode(), "text/plain; charset=utf-8")
+                return
             file = PAGE / ("index.html" if path == "/" else path[1:])
             if file.parent != PAGE or not file.is_file():
                 self.reply(404, {"error": "there is no such page"})
@@ -163,3 +167,9 @@ def empty(mode: str = "shadow") -> dict[str, Any]:
     }  # fmt: skip
     found["log"] = {"unapplied": 0, "bytes": 96}
     return found
+
+
+def opening() -> dict[str, Any]:
+    """A status while the server replays its log."""
+    found = empty()
+    return found | {"mode": None, "ready": False, "stats": None, "log": None}

@@ -16,7 +16,7 @@ const LINES = {
   share: ["fallback", "guard"],
 };
 
-const page = { status: null, token: "", heard: null, failure: null, cursor: null, asked: null, refused: false, busy: false, timer: 0 };
+const page = { status: null, token: "", heard: null, failure: null, reasons: [], cursor: null, asked: null, refused: false, busy: false, timer: 0 };
 const $ = (id) => document.getElementById(id);
 
 // ---- Elements
@@ -115,6 +115,18 @@ async function call(path, body) {
   }
 }
 
+// What the server waits for, in its own words.
+async function reasons() {
+  if (page.status.ready) return [];
+  try {
+    const answer = await fetch("readyz?verbose", { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PATIENCE) });
+    const lines = (await answer.text()).split("\n");
+    return lines.filter((line) => line && !line.endsWith(": ok"));
+  } catch {
+    return [];
+  }
+}
+
 async function poll() {
   clearTimeout(page.timer);
   if (page.busy) return;
@@ -123,6 +135,7 @@ async function poll() {
   try {
     page.status = await call("v1/status");
     page.heard = Date.now();
+    page.reasons = await reasons();
   } catch (error) {
     failure = error;
   }
@@ -154,7 +167,7 @@ function hear(failure) {
 
 function trouble() {
   const failure = page.failure;
-  if (!failure) return "";
+  if (!failure) return page.status && !page.status.ready ? `The server is not ready. ${page.reasons.join(", ")}` : "";
   if (failure instanceof Refused) {
     if (failure.code === 401) return `${page.refused ? "The token was refused" : "The server asks for a token"}: ${failure.message}`;
     return `The server answers with error ${failure.code}: ${failure.message}`;
@@ -181,14 +194,16 @@ function say(text) {
 function render() {
   const status = page.status;
   $("content").hidden = false;
-  const { stats } = status;
-  show($("mode"), status.mode);
+  const { stats } = status; // null until the agent is open
+  show($("mode"), status.mode || "");
   const ready = status.draining ? "draining" : status.ready ? "ready" : "not ready";
   show($("ready"), ready);
   $("ready").className = ready === "ready" ? "chip good" : "chip bad";
+  renderProblems(status);
+  for (const one of document.querySelectorAll(".of-agent")) one.hidden = !stats;
+  if (!stats) return;
   show($("mode-meaning"), MODES[status.mode] || "");
   renderNow(status, stats);
-  renderProblems(status);
   renderVerdict(status, stats);
   renderSources(stats);
   renderVersions(status, stats);
@@ -201,7 +216,7 @@ function renderNow(status, stats) {
   const tiles = [
     ["Policy version", count(stats.policy_version), known(stats.good_version) ? `last good: ${count(stats.good_version)}` : "no good version yet"],
     ["Updates", count(stats.updates), stats.dropped_updates ? `${count(stats.dropped_updates)} dropped` : "none dropped"],
-    ["Log lag", `${count(behind)} ${behind === 1 ? "event" : "events"}`, "not yet in a checkpoint or update"],
+    ["Log lag", `${count(behind)} ${behind === 1 ? "step" : "steps"}`, "logged, and not yet learned from"],
     ["Log", bytes(status.log.bytes), `newest event: ${count(stats.sequence)}`],
     ["Open decisions", count(stats.open), "wait for a reward"],
     ["Rewards", `${count(stats.late)} late`, `${count(stats.expired)} expired, ${count(stats.discarded)} discarded`],
@@ -231,6 +246,7 @@ function renderVerdict(status, stats) {
       `${signed(found.difference)} reward per decision, 95 % interval ${signed(found.low)} to ${signed(found.high)}, ${count(found.groups)} groups of blocks.`];
   } else if (found) {
     words = [`No interval yet: ${count(found.groups || 0)} complete groups of blocks, and at least ${FEWEST} are needed.`];
+    if (found.num_left_out) note = `${note} ${count(found.num_left_out)} blocks belong to incomplete groups.`;
   } else if (status.mode === "shadow") {
     words = ["No comparison in shadow mode: your own rule decides, so the policy earns no reward."];
     note = "Change to switchback mode to measure the difference.";
@@ -296,7 +312,7 @@ function renderCharts() {
   if (page.cursor !== null && page.cursor < series.start[0]) page.cursor = null;
   const found = page.cursor === null ? last : series.start.findLastIndex((t) => t <= page.cursor);
   slider.value = String(found);
-  const time = last < 0 ? "" : `${clock(series.start[found], { day: true })}${found === last ? ", the newest" : ""}`;
+  const time = last < 0 ? "" : `${clock(series.start[found], { day: true, second: true })}${found === last ? ", the newest" : ""}`;
   $("cursor-time").textContent = time;
   slider.setAttribute("aria-valuetext", time);
   chart("reward", LINES.policy, series, found, { height: 240, empty: "Rewards will appear here.", name: "Mean reward over time" });
@@ -338,7 +354,9 @@ function drawLines(start, lines, at, { width: wide, height, share, title, strip 
   if (low === high) [low, high] = [low - (Math.abs(low) * 0.1 || 1), high + (Math.abs(high) * 0.1 || 1)];
   const marks = strip ? [] : ticks(low, high, height < 200 ? 3 : 5);
   if (!strip) [low, high] = [Math.min(low, marks[0]), Math.max(high, marks.at(-1))];
-  const step = start.length > 1 ? start[1] - start[0] : 60;
+  const steps = start.slice(1).map((t, i) => t - start[i]).sort((a, b) => a - b);
+  const step = steps[0] || 60; // empty intervals are left out, so others are multiples of it
+  const longest = 4 * (steps[steps.length >> 1] || step);
   const [first, final] = [start[0], start.at(-1) + step];
   const x = (t) => margin.left + ((t - first) / (final - first)) * (wide - margin.left - margin.right);
   const y = (v) => height - margin.bottom - ((v - low) / (high - low)) * (height - margin.top - margin.bottom);
@@ -358,20 +376,22 @@ function drawLines(start, lines, at, { width: wide, height, share, title, strip 
   made.append(draw("path", { class: "now", d: `M${middle(at)} ${margin.top}V${height - margin.bottom}` }));
   for (const line of lines) {
     const has = (i) => known(line.values[i]);
+    const joined = (i) => has(i) && has(i - 1) && start[i] - start[i - 1] <= longest;
     let path = "";
     start.forEach((_, i) => {
-      if (has(i)) path += `${has(i - 1) ? "L" : "M"}${middle(i).toFixed(1)} ${y(line.values[i]).toFixed(1)}`;
+      if (has(i)) path += `${joined(i) ? "L" : "M"}${middle(i).toFixed(1)} ${y(line.values[i]).toFixed(1)}`;
     });
     made.append(draw("path", { class: `trace ${line.kind}`, d: path }));
     start.forEach((_, i) => { // a value between two gaps has no line
-      const alone = has(i) && !has(i - 1) && !has(i + 1);
+      const alone = has(i) && !joined(i) && !joined(i + 1);
       if (alone || (i === at && has(i))) made.append(draw("circle", { class: `dot ${line.kind}`, cx: middle(i), cy: y(line.values[i]), r: i === at ? 4 : 2 }));
     });
   }
   made.addEventListener("pointermove", (event) => {
     const box = made.getBoundingClientRect();
     const share = ((event.clientX - box.left) * (wide / box.width) - margin.left) / (wide - margin.left - margin.right);
-    point(Math.floor(share * start.length));
+    const time = first + share * (final - first);
+    point(start.findLastIndex((t) => t <= time));
   });
   return made;
 }
@@ -386,12 +406,12 @@ function ticks(low, high, most) {
 }
 
 function timeMarks(first, final, most) {
-  const steps = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
   const step = steps.find((s) => (final - first) / s <= most) || 604800;
   const shift = new Date(first * 1000).getTimezoneOffset() * 60;
   const marks = [];
   for (let t = Math.ceil((first - shift) / step) * step + shift; t < final; t += step) {
-    marks.push([t, step >= 86400 ? clock(t, { day: true }).slice(5, 10) : clock(t)]);
+    marks.push([t, step >= 86400 ? clock(t, { day: true }).slice(5, 10) : clock(t, { second: step < 60 })]);
   }
   return marks.length ? marks : [[first, clock(first)]];
 }
@@ -435,7 +455,7 @@ function renderNumbers(series) {
   const [head, body] = [$("numbers").querySelector("thead tr"), $("numbers").querySelector("tbody")];
   redraw(head, columns, () => ["from", ...columns, "context"].map((name) => make("th", { scope: "col", class: name === "from" ? "l" : "r" }, name)));
   redraw(body, series, () => series.start.map((t, i) => make("tr", {},
-    make("th", { scope: "row", class: "l" }, clock(t, { day: true })),
+    make("th", { scope: "row", class: "l" }, clock(t, { day: true, second: true })),
     ...columns.map((name) => cell(name === "decisions" ? count(series[name][i]) : shares.has(name) ? percent(series[name][i]) : number(series[name][i]))),
     cell((series.context[i] || []).map(number).join(", ")))).reverse());
 }
