@@ -15,6 +15,7 @@ HELP = {
     "export": "Write the records of all runs in a folder into one Parquet or CSV table.",
     "evaluate": "Evaluate frozen policies on other seeds or traces, and print a table.",
     "watch": "Render a frozen policy and its context as a GIF.",
+    "serve": "Serve a live agent over HTTP, with metrics and a status page.",
     "replay": "Rebuild a live agent from its log, and check that it is the same.",
     "live-report": "Report on a live agent: rewards, switchback difference, guard, drift.",
     "bench": "Measure the speed of this machine.",

@@ -1,4 +1,4 @@
-"""The commands about live agents: rebuild one from its log, report on it."""
+"""The commands about live agents: serve one, rebuild one from its log, report on it."""
 
 from __future__ import annotations
 
@@ -47,6 +47,33 @@ def replay(arguments: list[str]) -> None:
         word = "checkpoint" if found.checked == 1 else "checkpoints"
         show.line(f"equal to the learner at {found.checked} {word}, bit for bit")
     show.line(f"digest {state.digest()}")
+
+
+def serve(arguments: list[str]) -> None:
+    """Serve a live agent over HTTP, or explain what would be served."""
+    what = "Check and explain the configuration, without serving."
+    trust = "Also import an agent outside lcpo, which runs its author's code."
+    options = flags.parse(
+        "serve",
+        arguments,
+        [
+            Option("config", Path, "TOML file (docs/live/serve.md).", is_positional=True),
+            Option("check", bool, what, False),
+            Option("trust", bool, trust, False),
+        ],
+    )
+    from lcpo import serve as serving
+
+    serving.check_installed()
+    if options.check:
+        from lcpo.serve import check
+
+        for text in check.explain(options.config, trust=options.trust):
+            show.line(text)
+    else:
+        from lcpo.serve import server
+
+        server.run(options.config, trust=options.trust)
 
 
 def read_config(text: str) -> dict[str, object]:

@@ -31,6 +31,7 @@ COMMANDS: Registry[Callable[[list[str]], int | None]] = Registry(
         "export": "lcpo.cli.data:export",
         "evaluate": "lcpo.cli.data:evaluate",
         "watch": "lcpo.cli.data:watch",
+        "serve": "lcpo.cli.live:serve",
         "replay": "lcpo.cli.live:replay",
         "live-report": "lcpo.cli.live:live_report",
         "bench": "lcpo.cli.checks:bench",

@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -71,6 +71,8 @@ class LiveAgent:
 
     defer: Callable[[Callable[[], None]], object] | None = None
     """Runs what is due after a call, such as a checkpoint; None: the call does it itself."""
+    num_rollbacks = 0
+    """Since the folder was opened."""
 
     def __init__(self, folder: Path, options: Options, agent: Any, trust: bool) -> None:
         """Recover what the folder holds."""
@@ -193,6 +195,15 @@ class LiveAgent:
         found = self._core.desk.keys.find(stream, key)
         return None if found is None else found.id
 
+    def last_decision(self, stream: str) -> int | None:
+        """The id of a stream's last decision, if that is open."""
+        mine = self._core.state.streams.get(stream)
+        return mine.open[-1].id if mine is not None and mine.open else None
+
+    def is_open(self, id: int) -> bool:
+        """Whether a decision waits for its reward or its successor."""
+        return id in self._core.state.where
+
     def discard(self, stream: str = "0", *, id: int | None = None) -> int:
         """Do not learn from a decision, or from any open one of a stream; returns how many."""
         number = None if id is None else values.whole("id", id, 0, 2**62)
@@ -231,12 +242,17 @@ class LiveAgent:
         event = Rollback(chosen, why, self.options.clock())
         self._core.replace_agent(lambda agent: restored(agent, arrays), lambda: self._record(event))
         number = self._core.state.updates
+        self.num_rollbacks += 1
         self.checkpoint()
         return number
 
     def versions(self) -> list[Version]:
         """The versions that are kept, the oldest first."""
         return [self._versions.load(number)[0] for number in self._versions.numbers()]
+
+    def version_numbers(self) -> list[int]:
+        """The numbers of the versions that are kept, without reading them."""
+        return self._versions.numbers()
 
     def checkpoint(self) -> int:
         """Save everything, so that recovery needs no log before it; returns its sequence."""
@@ -273,6 +289,21 @@ class LiveAgent:
     def metrics(self) -> dict[str, float]:
         """Metrics of the newest update that was not dropped."""
         return dict(self._core.state.metrics)
+
+    @property
+    def policy_version(self) -> int:
+        """Number of updates of the current policy."""
+        return self._core.state.updates
+
+    @property
+    def streams(self) -> Collection[str]:
+        """The names of the streams that have not ended."""
+        return self._core.state.streams.keys()
+
+    @property
+    def first(self) -> int:
+        """Sequence of the oldest event in the log."""
+        return self._log.first
 
     @property
     def num_waiting(self) -> int:

@@ -1,0 +1,121 @@
+"""Connections: one that is slow, idle or oversized is closed, so that it holds up nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from lcpo.serve.events import Events
+from lcpo.serve.state import State
+
+MAX_HEAD = 32768
+"""Bytes of a request's line and headers."""
+
+
+def protocol_of(state: State) -> type[asyncio.Protocol]:
+    """The protocol of connections under the limits of a server."""
+
+    class Limited(HttpToolsProtocol):
+        """HTTP with limits on the time and size of requests' headers, and on connections."""
+
+        _timer: asyncio.TimerHandle | None = None
+        _head, _is_reading, active = 0, True, 0.0
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.active = time.monotonic()
+            if len(self.connections) > state.config.file.serve.max_connections:
+                self._make_room()
+            self._await_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_timer()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            self.active = time.monotonic()
+            if self._is_reading:
+                self._head += len(data)
+            super().data_received(data)
+            if self._is_reading and self._head > MAX_HEAD:
+                self.send_400_response("the headers are too large")
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self._is_reading = True
+            self._await_head()
+
+        def on_headers_complete(self) -> None:
+            self._is_reading, self._head = False, 0
+            self._stop_timer()
+            super().on_headers_complete()
+
+        def on_message_complete(self) -> None:
+            super().on_message_complete()
+            self._is_reading = True
+
+        def send_400_response(self, msg: str) -> None:
+            """In the form of all errors."""
+            state.metrics.errors.labels("400").inc()
+            state.events.refused(status=400, text=msg)
+            if self.transport.is_closing():
+                return
+            body = json.dumps({"error": msg}).encode()
+            head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: "
+            self.transport.write(STATUS_LINE[400] + head + b"%d\r\n\r\n" % len(body) + body)
+            self.transport.close()
+
+        def timeout_keep_alive_handler(self) -> None:
+            self._hang_up()
+
+        @property
+        def is_idle(self) -> bool:
+            """Whether no request is under way."""
+            return self.cycle is None or self.cycle.response_complete
+
+        def _await_head(self) -> None:
+            """The rest of the headers must come in time."""
+            self._stop_timer()
+            seconds = state.config.file.serve.request_seconds
+            self._timer = self.loop.call_later(seconds, self._hang_up)
+
+        def _stop_timer(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _hang_up(self) -> None:
+            if self.transport.is_closing():
+                return
+            # A client that does not read would never let a buffer drain.
+            if self.transport.get_write_buffer_size():
+                self.transport.abort()
+            else:
+                self.transport.close()
+
+        def _make_room(self) -> None:
+            """Close the connection that has been idle for the longest time, or the new one."""
+            everyone: list[Any] = list(self.connections)
+            idle = [each for each in everyone if each.is_idle and each is not self]
+            oldest = min(idle, key=lambda each: each.active, default=self)
+            oldest.transport.abort()
+            state.events.refused(text="too many connections: the oldest idle one was closed")
+
+    return Limited
+
+
+class Lines(logging.Handler):
+    """What uvicorn logs, as JSON lines."""
+
+    def __init__(self, events: Events) -> None:
+        super().__init__(logging.WARNING)
+        self._events = events
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        self._events.refused(text=record.getMessage(), level=record.levelname)

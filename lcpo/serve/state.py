@@ -1,0 +1,139 @@
+"""What a server knows besides its agent: whether it is ready, what went wrong, who waits."""
+
+from __future__ import annotations
+
+import collections
+import os
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from lcpo.errors import InputError
+from lcpo.live import Decide, LiveAgent, Observe, See
+from lcpo.live.journal import Learned, decode
+from lcpo.live.log import read
+from lcpo.live.records import Record
+from lcpo.live.versions import Version
+from lcpo.serve.config import Config
+from lcpo.serve.events import Events
+from lcpo.serve.metrics import Metrics
+from lcpo.serve.series import Series
+
+PROBLEMS = 20
+TAIL = 10_000
+"""Records of the log from which the series is rebuilt."""
+RECHECK_SECONDS = 1.0
+"""How long a failed write makes the server unready; the disk is then tried again."""
+
+
+class State:
+    """Of one server. Only the event loop changes it, except for problems."""
+
+    def __init__(self, config: Config, events: Events, clock: Any = time.time) -> None:
+        self.config, self.events, self.clock = config, events, clock
+        self.started = clock()
+        self.agent: LiveAgent | None = None
+        self.step = "starting"
+        """What it waits for before it is ready."""
+        self.draining = False
+        """It is stopping: unready, and it still answers for `drain_seconds`."""
+        self.refuses = False
+        """It has stopped answering calls."""
+        self.unwritten: tuple[float, str] | None = None
+        """When and why the log could not be written, until a write succeeds."""
+        self.problems: collections.deque[dict[str, Any]] = collections.deque(maxlen=PROBLEMS)
+        self.series, self.metrics = Series(), Metrics()
+        self.versions: tuple[list[int], list[Version]] = ([], [])
+        """Those that were read; their files are verified whenever they are read."""
+        self.version, self.version_time, self.learned_time = -1, self.started, 0.0
+        self.calls = ThreadPoolExecutor(16, "lcpo-call")
+        """For calls that may wait: for a disk, or for learning that is behind."""
+        self.looks = ThreadPoolExecutor(1, "lcpo-look")
+        """For documents about the agent."""
+        self.tasks = ThreadPoolExecutor(1, "lcpo-task")
+        """For checkpoints and rollbacks, one at a time."""
+
+    def serve(self, agent: LiveAgent) -> None:
+        """Be ready, with an agent that was opened and warmed up."""
+        agent.defer = self.tasks.submit
+        self._note_version(agent)
+        self.agent, self.step = agent, ""
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether calls are quick enough for the event loop: they wait for no disk."""
+        return self.config.file.live.durability == "process"
+
+    def problem(self, text: str) -> None:
+        """Something went wrong: report it, and keep it for the status page."""
+        self.problems.appendleft({"time": self.clock(), "text": text})
+        self.events.write("problem", text=text)
+
+    def failed_write(self, text: str) -> None:
+        """An event could not be written."""
+        if self.unwritten is None:
+            self.problem(text)
+        self.unwritten = (time.monotonic(), text)
+
+    def checks(self) -> dict[str, str]:
+        """By name, "ok" or what is wrong; the server is ready if all are."""
+        found = {"agent": self.step or "ok", "log": "ok", "drain": "ok"}
+        if self.unwritten is not None and not self._has_space():
+            found["log"] = self.unwritten[1]
+        if self.draining:
+            found["drain"] = "the server is stopping"
+        return found
+
+    def _has_space(self) -> bool:
+        """Whether the log may be written again: the next call will show it."""
+        assert self.unwritten is not None
+        if time.monotonic() - self.unwritten[0] < RECHECK_SECONDS:
+            return False
+        try:
+            found = os.statvfs(self.config.folder)
+        except OSError:
+            return False
+        return found.f_bavail * found.f_frsize > 2**20
+
+    def look(self) -> None:
+        """Notice updates; called after decisions, and every second."""
+        agent = self.agent
+        if agent is not None and agent.policy_version != self.version:
+            self._note_version(agent)
+            self.learned_time = self.version_time
+            self.series.updated(self.version_time, agent.metrics)
+
+    def _note_version(self, agent: LiveAgent) -> None:
+        self.version, self.version_time = agent.policy_version, self.clock()
+
+    def rebuild(self, agent: LiveAgent) -> None:
+        """Fill the series from the end of the log."""
+        last = agent.stats().sequence
+        try:
+            self._replay(agent, read(agent.folder / "log", max(last - TAIL, agent.first - 1)))
+        except InputError as error:  # the page begins empty; serving does not depend on it
+            self.problem(f"the status page begins empty: {error}")
+
+    def _replay(self, agent: LiveAgent, records: Iterable[Record]) -> None:
+        context, seen = agent.settings.spec.context, dict[str, Any]()
+        for record in records:
+            match entry := decode(record):
+                case See():
+                    given = entry.context
+                    seen[entry.stream] = context.newest(entry.obs) if given is None else given
+                case Decide():
+                    newest = seen.pop(entry.stream, ())
+                    self.series.decided(entry.time, entry.id, entry.source, list(newest))
+                case Observe() if entry.reward is not None:
+                    self.series.observed(entry.time, entry.id, float(entry.reward))
+                case Learned() if entry.problem is None:
+                    self.series.updated(entry.time, entry.metrics)
+                    self.learned_time = entry.time
+                case _:
+                    pass
+
+    def close(self) -> None:
+        """End the threads."""
+        for pool in (self.calls, self.looks, self.tasks):
+            pool.shutdown()
