@@ -213,8 +213,9 @@ function render() {
 
 function renderNow(status, stats) {
   const behind = status.log.unapplied;
+  const good = status.versions.find((one) => one.good); // to which a rollback would return
   const tiles = [
-    ["Policy version", count(stats.policy_version), known(stats.good_version) ? `last good: ${count(stats.good_version)}` : "no good version yet"],
+    ["Policy version", count(stats.policy_version), good ? `last good: ${count(good.number)}` : "no good version yet"],
     ["Updates", count(stats.updates), stats.dropped_updates ? `${count(stats.dropped_updates)} dropped` : "none dropped"],
     ["Log lag", `${count(behind)} ${behind === 1 ? "step" : "steps"}`, "logged, and not yet learned from"],
     ["Log", bytes(status.log.bytes), `newest event: ${count(stats.sequence)}`],
@@ -276,9 +277,9 @@ function renderVersions(status, stats) {
   const year = `${new Date(status.now * 1000).getFullYear()}-`; // goes without saying
   show($("versions-none"), rows.length ? "" : "No version yet. The first one is saved with the first update.");
   $("versions").hidden = !rows.length;
-  redraw($("versions").tBodies[0], [rows, stats.policy_version, stats.good_version], () => rows.map((one) => {
+  redraw($("versions").tBodies[0], [rows, stats.policy_version], () => rows.map((one) => {
     const used = one.number === stats.policy_version;
-    const notes = [used && "in use", one.number === stats.good_version ? "last good" : one.good && "good"].filter(Boolean);
+    const notes = [used && "in use", one.good && "last good"].filter(Boolean);
     const button = make("button", { type: "button", "aria-label": `Roll back to version ${one.number}` }, "Roll back");
     button.addEventListener("click", () => ask(one.number));
     return make("tr", {}, make("th", { scope: "row", class: "r" }, count(one.number)), cell(clock(one.time, { day: true }).replace(year, ""), "l"),
@@ -367,7 +368,7 @@ function drawLines(start, lines, at, { width: wide, height, share, title, strip 
       draw("text", { x: margin.left - 6, y: y(mark) + 4, "text-anchor": "end" }, label));
   }
   if (!strip) {
-    for (const [t, text] of timeMarks(first, final, Math.max(2, Math.floor(wide / 130)))) {
+    for (const [t, text] of timeMarks(first, final, Math.max(3, Math.floor(wide / 120)))) {
       const place = Math.min(Math.max(x(t), margin.left + 16), wide - 20);
       made.append(draw("text", { x: place, y: height - 6, "text-anchor": "middle" }, text));
     }
