@@ -41,6 +41,19 @@ def serve(
             time.sleep(1e-3 * pause)
 
 
+def timed_updates(agent: lcpo.live.LiveAgent) -> list[float]:
+    """The durations of updates from now on, in seconds."""
+    core, durations = agent._core, list[float]()
+
+    def timed() -> None:
+        began = time.perf_counter()
+        type(core)._update(core)
+        durations.append(time.perf_counter() - began)
+
+    core._update = timed  # pyright: ignore[reportAttributeAccessIssue]
+    return durations
+
+
 def measure(folder: Path, given: argparse.Namespace, threads: int, decisions: int) -> None:
     options = {"learn": given.learn, "keep_log": not given.drop, "durability": given.durability}
     agent = lcpo.live.open(
@@ -53,19 +66,22 @@ def measure(folder: Path, given: argparse.Namespace, threads: int, decisions: in
         threading.Thread(target=serve, args=(agent, str(i), each, times[i], given.pause))
         for i in range(threads)
     ]
+    updates = timed_updates(agent)
     before, began = agent.stats().sequence, time.perf_counter()
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
     seconds, found = time.perf_counter() - began, agent.stats()
-    p50, p99 = np.percentile(np.concatenate(times), [50, 99]) * 1e6
+    p50, p99, p999, last = np.percentile(np.concatenate(times), [50, 99, 99.9, 100]) * 1e6
+    update, slow = np.percentile(updates or [np.nan], [50, 99]) * 1e3
     rate = (found.sequence - before) / seconds
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"{threads} threads, {found.sequence:,} events, {found.updates} updates: "
-        f"{rate:,.0f} events/s, act p50 {p50:.0f} us, p99 {p99:.0f} us, "
+        f"{rate:,.0f} events/s, act p50 {p50:.0f} us, p99 {p99:.0f}, p99.9 {p999:.0f}, "
+        f"slowest {last:.0f}, update p50 {update:.1f} ms, p99 {slow:.1f}, "
         f"folder {size / 1e6:.0f} MB, peak memory {peak:.0f} MiB",
         flush=True,
     )

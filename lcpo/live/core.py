@@ -8,6 +8,7 @@ saving and copying the state wait for it, acting and observing do not.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, tell
 from lcpo.live.events import Decide, Discard, End, Event, Observe, See
 from lcpo.live.learning import Learning
 from lcpo.live.loop import DUPLICATE, Loop
@@ -25,6 +26,9 @@ from lcpo.live.state import Backup, LearnerState
 
 BACKLOG = 16
 """With so many rollouts to learn from, `observe` waits for learning; `act` never does."""
+SWITCH = 5e-4
+"""Seconds after which Python's threads take turns, where one of them learns. Its default is 5e-3,
+which a call would wait for whenever the other thread holds the interpreter."""
 
 Record = Callable[[Event], Any]
 
@@ -40,19 +44,23 @@ class Core:
         self.problem: str | None = None
         self.duplicates = 0
         self._lock, self._learning = threading.Condition(), threading.Lock()
-        self._closed, self._thread = False, None
+        self._closed, self._ended, self._thread = False, False, None
         self.take(state)
         if background:
             learning.warm_up()
+            sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH))
             self._thread = threading.Thread(target=self._work, name="lcpo-learner", daemon=True)
             self._thread.start()
 
     def take(self, state: LearnerState) -> None:
         """Continue from a state, whose agent's buffers are the core's from now on."""
         with self._learning, self._lock:
-            self.state, self.snapshot = state, self.learning.snapshot(state)
-            self._backup: Backup | None = None  # made by the first update
-            self._lock.notify_all()
+            self._set(state)
+
+    def _set(self, state: LearnerState) -> None:
+        self.state, self.snapshot = state, self.learning.snapshot(state)
+        self._backup: Backup | None = None  # made by the first update
+        self._lock.notify_all()
 
     def copy(self) -> LearnerState:
         """The state, with an agent that later updates leave alone."""
@@ -92,8 +100,8 @@ class Core:
                 return result
             self._commit(state, event)
             self._learn_now()
-            while self._thread is not None and self._backlog() >= BACKLOG and not self._closed:
-                self._lock.wait()
+            if self._thread is not None:
+                self._lock.wait_for(lambda: self._backlog() < BACKLOG or not self._learns)
         return result
 
     def change(self, event: Discard | End) -> int:
@@ -116,9 +124,12 @@ class Core:
                 self._learn_now()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until there is no full rollout left; whether that is so."""
+        """Wait until there is no full rollout left, if a thread learns; whether that is so."""
         with self._lock:
-            return self._lock.wait_for(lambda: self._backlog() == 0 or self._closed, timeout)
+            is_done = self._thread is None or self._lock.wait_for(
+                lambda: self._backlog() == 0 or not self._learns, timeout
+            )
+            return is_done
 
     @property
     def is_behind(self) -> bool:
@@ -138,13 +149,20 @@ class Core:
             raise InputError("the learner is closed: make another, or load a saved one")
         return self.state
 
-    def _commit(self, state: LearnerState, event: Event) -> None:
-        """Record the event before it takes effect: if that fails, nothing has changed."""
-        if self.record is not None:
-            self.record(event)
+    def _commit(self, state: LearnerState, event: Event, *earlier: Any) -> None:
+        """Record the event before it takes effect: if that fails, nothing has changed.
+
+        `earlier`: what else the state includes, and what is recorded with the event.
+        """
+        self._write(*earlier, event)
         self.state = state
         if self._thread is not None and self.learning.is_full(state):
             self._lock.notify_all()
+
+    def _write(self, *events: Event) -> None:
+        if self.record is not None:
+            for event in events:
+                self.record(event)
 
     def _backlog(self) -> int:
         return len(self.state.closed) // self.learning.num_steps
@@ -156,13 +174,25 @@ class Core:
 
     def _work(self) -> None:
         """Learn from full rollouts as they come, in a thread."""
-        while True:
+        try:
+            while True:
+                with self._lock:
+                    self._lock.wait_for(lambda: self._closed or self.learning.is_full(self.state))
+                    if self._closed:
+                        return
+                with self._learning, contextlib.suppress(RuntimeWarning):  # of a filter, an error
+                    self._update()
+        except Exception as error:
+            self.problem = f"learning has ended: {tell(error)}; open or load the agent again"
+            raise
+        finally:  # nobody waits for it any more
             with self._lock:
-                self._lock.wait_for(lambda: self._closed or self.learning.is_full(self.state))
-                if self._closed:
-                    return
-            with self._learning, contextlib.suppress(RuntimeWarning):  # of a filter, an error
-                self._update()
+                self._ended = True
+                self._lock.notify_all()
+
+    @property
+    def _learns(self) -> bool:
+        return not self._closed and not self._ended
 
     def _update(self) -> None:
         """One update. The lock is needed only while its result is put into the state."""
@@ -177,7 +207,12 @@ class Core:
             with self._lock:
                 self.state = self.state._replace(agent=backup.restore())
             raise
-        snapshot = self.learning.snapshot(self.learning.merge(state, update))
+        try:
+            snapshot = self.learning.snapshot(self.learning.merge(state, update))
+        except Exception as error:  # of the device
+            kept, metrics = backup.restore(), dict(state.metrics)
+            update = update._replace(agent=kept, metrics=metrics, problem=tell(error))
+            snapshot = self.snapshot
         with self._lock:
             self.state, self.snapshot = self.learning.merge(self.state, update), snapshot
             if update.problem is not None:

@@ -73,6 +73,8 @@ class LiveAgent:
     """Runs what is due after a call, such as a checkpoint; None: the call does it itself."""
     num_rollbacks = 0
     """Since the folder was opened."""
+    _tender: threading.Thread | None = None
+    """Saves the newest checkpoint that is due, if learning has a thread of its own."""
 
     def __init__(self, folder: Path, options: Options, agent: Any, trust: bool) -> None:
         """Recover what the folder holds."""
@@ -116,7 +118,7 @@ class LiveAgent:
         core.fallback = decider(options.fallback, self.settings.spec)
         core.starts_fresh = not is_warm(self.folder)
         self._learned, self._sequence = player.learned, self._log.last
-        core.note, core.on_update = self._record, self._updated
+        core.on_update = self._updated
         self._record(Opened(__version__, options.clock()))
         if not self._versions.numbers():
             self._save_version(core.state)
@@ -243,7 +245,10 @@ class LiveAgent:
         self._core.replace_agent(lambda agent: restored(agent, arrays), lambda: self._record(event))
         number = self._core.state.updates
         self.num_rollbacks += 1
-        self.checkpoint()
+        try:
+            self.checkpoint()
+        except NotWritten as error:  # the rollback itself is in the log
+            self._tell(str(error))
         return number
 
     def versions(self) -> list[Version]:
@@ -344,8 +349,14 @@ class LiveAgent:
             with contextlib.suppress(NotWritten):  # a full disk: recovery replays the log instead
                 self.checkpoint()
         finally:
-            self._core.close()
-            self._open.close()
+            self._shut()
+
+    def _shut(self) -> None:
+        """Let go of the folder, when nothing is being saved any more."""
+        self._core.close()
+        if self._tender is not None:
+            self._tender.join()
+        self._open.close()
 
     def __enter__(self) -> LiveAgent:
         return self
@@ -354,20 +365,24 @@ class LiveAgent:
         if kind is None:
             self.close()
         else:
-            self._core.close()
-            self._open.close()
+            self._shut()
 
-    def _record(self, entry: Entry) -> None:
-        self._sequence = self._log.write([encode(entry)])
+    def _record(self, *entries: Entry) -> None:
+        self._sequence = self._log.write([encode(entry) for entry in entries])
 
     def _finish(self) -> None:
         """What follows an event: it becomes durable, and what is due is done."""
         self._log.commit(self._sequence)
         if self._is_due() and self._tending.acquire(blocking=False):  # else another thread does it
-            if self.defer is None:
-                self._tend_now()
-            else:
+            if self.defer is not None:
                 self.defer(self._tend_now)
+            elif self.options.learn == "background" and not self._core.desk.due:
+                self._tender = threading.Thread(
+                    target=self._tend_now, name="lcpo-tend", daemon=True
+                )
+                self._tender.start()
+            else:
+                self._tend_now()
 
     def _tend_now(self) -> None:
         try:

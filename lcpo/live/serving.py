@@ -26,6 +26,7 @@ from lcpo.live.guard import Guard, Memory
 from lcpo.live.journal import Choice, Mode
 from lcpo.live.keys import Keys, checksum
 from lcpo.live.learning import Answer
+from lcpo.live.log import NotWritten
 from lcpo.live.state import LearnerState
 from lcpo.live.switchback import Switchback, Total
 from lcpo.live.versions import Rule, Watch
@@ -131,8 +132,8 @@ class Serving(Core):
     starts_fresh = True
     """The first policy is random: the fallback, if there is one, answers before the first update.
     """
-    note: Callable[[Choice], object] | None = None
-    """Records what the policy would have done."""
+    record: Callable[..., Any] | None
+    """Called with the entries of one call: all of them take effect, or none."""
     on_update: Callable[[LearnerState], object] | None = None
     """Called after every update, dropped or not. It must not act or observe."""
     _seen = See("", ())
@@ -178,9 +179,13 @@ class Serving(Core):
         if deterministic:
             self.learning.check_deterministic()
         with self._lock:
-            self._commit(self.loop.see(self._usable(), see), see)
-            self._learn_now()
-            obs, number = self.state.streams[see.stream].obs, self.state.decisions
+            seen = self._learned_from(self.loop.see(self._usable(), see))
+            entries: list[See | Choice] = [see]
+            if self._thread is None and self.learning.is_full(seen):
+                self._commit(seen, see)
+                self._learn_now()
+                seen, entries = self.state, []
+            obs, number = seen.streams[see.stream].obs, seen.decisions
             assert obs is not None
             snapshot, answer = self.snapshot, self._propose(obs, number, deterministic)
             chosen = self._choose(obs, see, played, answer)
@@ -191,10 +196,10 @@ class Serving(Core):
                 see.stream, number, chosen.action, probability, snapshot.version, chosen.source,
                 float(drawn), extra, see.time, key, trace,
             )  # fmt: skip
-            state = self.loop.decide(self.state, decide)
-            if answer is not None and chosen.source != POLICY and self.note is not None:
-                self.note(Choice(number, answer.action.tolist(), answer.probability))
-            self._commit(state, decide)
+            if answer is not None and chosen.source != POLICY:
+                entries.append(Choice(number, answer.action.tolist(), answer.probability))
+            # All at once: if they cannot be written, nothing has happened.
+            self._commit(self.loop.decide(seen, decide), decide, *entries)
             return decide
 
     def set_mode(self, event: Mode, record: Callable[[], object] = lambda: None) -> None:
@@ -211,15 +216,19 @@ class Serving(Core):
 
         `record` is called at that moment, before it takes effect.
         """
-        with self._lock:
-            self._lock.wait_for(lambda: self._backlog() == 0 or self._closed)
-            now = self._usable()
-            changed = change(now.agent)
-            record()
-            self.take(now._replace(agent=changed, updates=now.updates + 1))
-            if self.desk.watch is not None:
-                self.desk.watch.begin_again()
-            self.desk.due, self.desk.drops = False, 0
+        while True:
+            self.wait()
+            with self._learning, self._lock:
+                if not self._has_caught_up():
+                    continue
+                now = self._usable()
+                changed = change(now.agent)
+                record()
+                self._set(now._replace(agent=changed, updates=now.updates + 1))
+                if self.desk.watch is not None:
+                    self.desk.watch.begin_again()
+                self.desk.due, self.desk.drops = False, 0
+                return
 
     def _update(self) -> None:
         before = self.state
@@ -279,14 +288,24 @@ class Serving(Core):
         shapes = jax.tree.leaves(self.learning.extra_shapes)
         return tuple(np.zeros(x.shape[1:], x.dtype) for x in shapes)
 
-    def _commit(self, state: LearnerState, event: Event) -> None:
+    def _learned_from(self, state: LearnerState) -> LearnerState:
+        """A state after an event; in frozen mode, steps that close then are not learned from."""
+        is_frozen = self.desk.mode == FROZEN
+        return state._replace(closed=self.state.closed) if is_frozen else state
+
+    def _write(self, *entries: Any) -> None:
+        if self.record is not None:
+            self.record(*entries)
+
+    def _commit(self, state: LearnerState, event: Event, *earlier: Any) -> None:
         before = self.state
-        if self.desk.mode == FROZEN:  # steps that close now are not learned from
-            state = state._replace(closed=before.closed)
-        super()._commit(state, event)
-        if isinstance(event, See):
-            self._seen = event
-        elif isinstance(event, Decide):
+        super()._commit(self._learned_from(state), event, *earlier)
+        for entry in (*earlier, event):
+            if isinstance(entry, See):
+                self._seen = entry
+        if isinstance(event, See):  # its decision follows, alone or together with it
+            return
+        if isinstance(event, Decide):
             self._keep(event)
         elif isinstance(event, Observe) and state.counts.observed > before.counts.observed:
             self._count(event)
@@ -344,8 +363,28 @@ class Serving(Core):
             return self.state, dataclasses.replace(desk, blocks=dict(desk.blocks), **counts)
 
     def frozen_copy(self, last: Callable[[], int]) -> tuple[LearnerState, dict[str, Any], int]:
-        """State, desk and `last()` of one moment at which learning has caught up."""
-        with self._lock:
-            self._lock.wait_for(lambda: self._backlog() == 0 or self._closed)
-            agent = jax.tree.map(jnp.array, self.state.agent)
-            return self.state._replace(agent=agent), self.desk.to_json(), last()
+        """State, desk and `last()` of one moment at which learning has caught up.
+
+        Beside learning in a thread, calls go on while the agent is copied.
+        """
+        while True:
+            self.wait()
+            with self._learning:
+                with self._lock:
+                    if not self._has_caught_up():
+                        continue
+                    state, desk, sequence = self.state, self.desk.to_json(), last()
+                    if self._thread is None:  # calls learn, which uses up the agent's buffers
+                        return state._replace(agent=_copy(state.agent)), desk, sequence
+                return state._replace(agent=_copy(state.agent)), desk, sequence
+
+    def _has_caught_up(self) -> bool:
+        self._learn_now()  # an interrupted update, if learning has no thread
+        if self._backlog() and not self._learns:
+            why = self.problem or "the agent is closed"
+            raise NotWritten(f"{why}: there are steps that it has not learned from")
+        return self._backlog() == 0
+
+
+def _copy(agent: Tree) -> Tree:
+    return jax.tree.map(jnp.array, agent)
