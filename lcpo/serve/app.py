@@ -135,23 +135,13 @@ class App:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != JSON:
             raise Refused(415, "send the body as JSON, with Content-Type: application/json")
-        body = call.decoder.decode(await self._read(reader))
+        body = call.decoder.decode(await reader.read(self.state.config.file.serve.max_body))
         agent = self.state.agent
         if agent is None or self.state.refuses:
             why = "the server is stopping" if self.state.refuses else "the server is not ready"
             raise Refused(503, f"{why}: try again", (b"retry-after", RETRY_SECONDS))
         trace = traced(headers.get(b"traceparent"))
         return Answer(200, _encode(await call.handler(agent, body, trace)))
-
-    async def _read(self, reader: _Reader) -> bytes:
-        """A body, if it is not too large, and comes in time."""
-        limits = self.state.config.file.serve
-        try:
-            async with asyncio.timeout(limits.request_seconds):
-                return await reader.read(limits.max_body)
-        except TimeoutError:
-            why = f"the body did not come within {limits.request_seconds:g} s"
-            raise Refused(408, why) from None
 
     def _check_host(self, headers: Headers) -> None:
         """Other names may lead a browser here, with the rights of a page that nobody trusts."""

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-
 UNCERTAIN = 100
 """Calls of a stream that got no answer, and that are settled later, at most."""
 
@@ -117,9 +116,7 @@ class _Wire:
         wire = self._open
         if wire.sock is None:
             wire.timeout = left
-            wire.connect()
-            if wire.sock.family != getattr(socket, "AF_UNIX", None):
-                wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            wire.connect()  # which sends small packets at once (TCP_NODELAY)
         wire.sock.settimeout(left)
         self._sent = True
         wire.request(method, path, data, self._headers)

@@ -31,7 +31,7 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
             self.active = time.monotonic()
             if len(self.connections) > state.config.file.serve.max_connections:
                 self._make_room()
-            self._await_head()
+            self._await_request()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
@@ -48,26 +48,32 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
         def on_message_begin(self) -> None:
             super().on_message_begin()
             self._is_reading = True
-            self._await_head()
+            self._await_request()
 
         def on_headers_complete(self) -> None:
             self._is_reading, self._head = False, 0
-            self._stop_timer()
+            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+            if size > MAX_HEAD:
+                raise ValueError("the headers are too large")  # httptools makes it an answer of 400
             super().on_headers_complete()
 
         def on_message_complete(self) -> None:
+            self._stop_timer()
             super().on_message_complete()
             self._is_reading = True
 
         def send_400_response(self, msg: str) -> None:
-            """In the form of all errors."""
-            state.metrics.errors.labels("400").inc()
-            state.events.refused(status=400, text=msg)
+            self._end(400, msg)
+
+        def _end(self, status: int, text: str) -> None:
+            """Answer in the form of all errors, and close."""
             if self.transport.is_closing():
                 return
-            body = json.dumps({"error": msg}).encode()
+            state.metrics.errors.labels(str(status)).inc()
+            state.events.refused(status=status, text=text)
+            body = json.dumps({"error": text}).encode()
             head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: "
-            self.transport.write(STATUS_LINE[400] + head + b"%d\r\n\r\n" % len(body) + body)
+            self.transport.write(STATUS_LINE[status] + head + b"%d\r\n\r\n" % len(body) + body)
             self.transport.close()
 
         def timeout_keep_alive_handler(self) -> None:
@@ -78,11 +84,15 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
             """Whether no request is under way."""
             return self.cycle is None or self.cycle.response_complete
 
-        def _await_head(self) -> None:
-            """The rest of the headers must come in time."""
+        def _await_request(self) -> None:
+            """The whole request must come in time."""
             self._stop_timer()
             seconds = state.config.file.serve.request_seconds
-            self._timer = self.loop.call_later(seconds, self._hang_up)
+            self._timer = self.loop.call_later(seconds, self._give_up)
+
+        def _give_up(self) -> None:
+            seconds = state.config.file.serve.request_seconds
+            self._end(408, f"the request did not come within {seconds:g} s")
 
         def _stop_timer(self) -> None:
             if self._timer is not None:
