@@ -13,6 +13,7 @@ Modules, from the bottom up:
     proxy         a process: a small proxy where there is no Envoy
     seen          what proxy and backends show: access log, counters, queues
     observation   the observation of `lcpo.straggler`, from what was seen
+    plan          what was set up in the simulator: policy, scales, rules
     rules         controllers that learn nothing, and the safety rule
     agent         the controller that asks `lcpo serve`
     lanes         starts everything; one lane for each controller, with the same requests

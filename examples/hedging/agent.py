@@ -67,7 +67,9 @@ class Server:
     def start(self) -> None:
         """Start the process; it is not ready yet."""
         program = Path(sys.executable).parent / "lcpo"
-        self._processes.start("serve", [str(program), "serve", str(self._config)])
+        command = [str(program), "serve", str(self._config)]
+        # Compiling must not take the processor from the proxy.
+        self._processes.start("serve", ["nice", "-n", "5", *command])
 
     def wait(self) -> None:
         """Wait until the server can decide."""
@@ -130,7 +132,8 @@ class Asked:
     def decide(self, window: Window, obs: np.ndarray, reward: float, unsafe: bool) -> Choice:
         """Report what the last decision led to, then ask for the next one."""
         if self._id is not None:
-            rest: dict[str, Any] = {"next_obs": obs.tolist(), "readings": readings(window, unsafe)}
+            # The successor is the observation of the next call: an outcome may arrive after it.
+            rest: dict[str, Any] = {"readings": readings(window, unsafe)}
             if self._overruled:  # the safety rule has played another action
                 rest["action"] = [NEVER]
             if not self._client.observe(self._id, reward, **rest):

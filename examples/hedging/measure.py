@@ -120,7 +120,9 @@ def cells(rows: Sequence[Row]) -> list[list[str]]:
     """The table as text."""
     found = []
     for row in rows:
-        extra = Estimate(*(100.0 * np.array(row.extra[:3])).tolist(), row.extra.n)
+        extra = Estimate(
+            100.0 * row.extra.mean, 100.0 * row.extra.low, 100.0 * row.extra.high, row.extra.n
+        )
         minus = _interval(row.minus, "+.0f") if row.minus.low != row.minus.high else "0"
         found.append([
             row.lane, _interval(row.p95, ".0f"), minus, *(f"{x:.0f}" for x in row.regimes),

@@ -24,10 +24,10 @@ import numpy as np
 
 import lcpo
 from examples.hedging import workload
+from examples.hedging.plan import FOLDER, Plan
 from lcpo.straggler.task import NEVER, PROXY, TIMEOUTS_MS, Straggler
 from lcpo.straggler.timeouts import best_fixed, fixed_latency
 
-FOLDER = Path(__file__).parent / "trained"
 STEPS, SEEDS = 150_000, 3
 HOURS = 2
 """Length of the simulated workload; it repeats."""
@@ -40,27 +40,6 @@ RATES = tuple(range(15, 166, 15))
 """Constant rates at which every timeout is simulated, for the table."""
 JUDGED, WINDOWS = tuple(range(100, 108)), 2400
 """Seeds and windows on which policies and fixed timeouts are compared."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """What the demo takes from the simulator besides the policy."""
-
-    rate_scale: float
-    size_scale: float
-    reward_ms: float
-    fixed: int
-    """The best fixed timeout, an action."""
-    loads: tuple[float, ...]
-    actions: tuple[int, ...]
-    """The table: an action up to each load."""
-    simulated: dict[str, float]
-    """Mean p95 of a window in ms, of each fixed timeout and of the policy."""
-
-
-def load_plan(folder: Path = FOLDER) -> Plan:
-    """The plan that was written with the policy."""
-    return Plan(**json.loads((folder / "plan.json").read_text()))
 
 
 def write_workload(path: Path, hours: float = HOURS, seed: int = 1) -> None:
