@@ -149,6 +149,16 @@ def test_every_alert_has_a_section_in_the_runbook() -> None:
         assert rule["labels"]["severity"] in ("critical", "warning")
 
 
+def test_pages_name_files_that_exist() -> None:
+    for name in ("operations", "runbook"):
+        page = (ROOT / "docs" / "live" / f"{name}.md").read_text()
+        found = re.findall(
+            r"(?:deploy/)?((?:prometheus|grafana)/[\w.]+|(?<=deploy/)[\w.]+\w)", page
+        )
+        assert found
+        assert [path for path in found if not (DEPLOY / path).exists()] == []
+
+
 def test_the_runbook_has_no_alert_that_does_not_exist() -> None:
     page = (ROOT / "docs" / "live" / "runbook.md").read_text()
     assert set(re.findall(r"\bLcpo[A-Z]\w+", page)) <= {rule["alert"] for rule in rules()}
