@@ -152,9 +152,10 @@ def test_every_alert_has_a_section_in_the_runbook() -> None:
 def test_pages_name_files_that_exist() -> None:
     for name in ("operations", "runbook"):
         page = (ROOT / "docs" / "live" / f"{name}.md").read_text()
-        found = re.findall(
-            r"(?:deploy/)?((?:prometheus|grafana)/[\w.]+|(?<=deploy/)[\w.]+\w)", page
+        named = (
+            r"(?:deploy/|(?<![\w/])(?=prometheus/|grafana/))((?:\w+/)?(?:\w+\.\w+|Containerfile))"
         )
+        found = re.findall(named, page)
         assert found
         assert [path for path in found if not (DEPLOY / path).exists()] == []
 

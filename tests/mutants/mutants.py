@@ -24,6 +24,7 @@ RULES = "tests/agents/test_update_rules.py::test_"
 ON_POLICY = "tests/agents/test_on_policy.py::test_"
 ANCHORS = "tests/agents/test_anchors.py::test_"
 GUARD = "tests/agents/test_guard.py::test_"
+DEPLOY = "tests/deploy/test_operations.py::test_"
 PLUS = "tests/agents/test_lcpo_plus.py::test_"
 BFDQN = "tests/agents/test_bfdqn.py::test_"
 PT_DQN = "tests/agents/test_pt_dqn.py::test_"
@@ -2675,5 +2676,15 @@ MUTANTS = (
         "live-checkpoint-of-another", "lcpo/live/checkpoints.py",
         'if about["learner"] != state.digest():', "if False:",
         (f"{LIVE}an_exchanged_checkpoint_is_refused",), "the learner of another moment continues",
+    ),
+    Mutant(
+        "serve-metric-renamed", "lcpo/serve/metrics.py",
+        '("open_decisions", "Decisions that', '("decisions_open", "Decisions that',
+        (f"{DEPLOY}every_metric_in_use_exists",), "an alert watches a metric that never comes",
+    ),
+    Mutant(
+        "serve-metric-without-its-label", "lcpo/serve/metrics.py",
+        '"Answers with an error status.", ["status"]', '"Answers with an error status.", ["code"]',
+        (f"{DEPLOY}every_metric_in_use_exists",), "alerts about 503 never fire",
     ),
 )  # fmt: skip
