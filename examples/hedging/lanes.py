@@ -44,10 +44,13 @@ class Processes:
 
     def start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
         """Start a process; what it prints goes to NAME.log."""
+        # Sessions of their own: Ctrl-C reaches this process alone, which ends the others in order,
+        # and Linux shares processors between sessions, so that one does not starve the other.
         with (self._folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
         self._running[name] = process
         return process
 
