@@ -1,0 +1,179 @@
+"""The client against a server of the test's own, which answers, waits, or is not there."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import free_port
+
+from lcpo.serve import client as clients
+from lcpo.serve.client import Client, Refused, Unavailable
+
+MADE = {"id": 7, "action": [2], "probability": 0.5, "policy_version": 3, "source": "policy"}
+
+
+class Script:
+    """A server that does what a function says: (path, body) -> (status, answer), or None: it says
+    nothing until `freed`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.answer: Callable[[str, Any], tuple[int, Any] | None] = lambda path, body: (200, MADE)
+        self.freed = threading.Event()
+        script = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                script.calls.append((self.path, body))
+                script.token = self.headers["Authorization"]
+                found = script.answer(self.path, body)
+                if found is None:
+                    script.freed.wait(30.0)
+                    self.close_connection = True
+                    return
+                data = json.dumps(found[1]).encode()
+                self.send_response(found[0])
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.token: str | None = None
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.calls]
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    found = Script()
+    yield found
+    found.freed.set()
+    found.server.shutdown()
+    found.server.server_close()
+
+
+def test_it_needs_only_the_standard_library() -> None:
+    tree = ast.parse(Path(clients.__file__).read_text())
+    names = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in node.names]
+        )
+    }
+    assert names <= sys.stdlib_module_names
+
+
+def test_answers_and_arguments(script: Script) -> None:
+    with Client(script.url, "secret", timeout=20.0) as client:
+        assert client.act([1, 2.5], 3, stream="s", taken=2) == (7, [2], 0.5, 3, "policy")
+        body = script.calls[0][1]
+        assert len(body.pop("key")) == 32
+        assert body == {"obs": [1.0, 2.5], "context": 3, "stream": "s", "taken": 2}
+        assert script.token == "Bearer secret"
+        script.answer = lambda path, body: (200, {"result": "ok"})
+        assert client.observe(7, 1.5, terminated=True, next_obs=[1.0, 2.0])
+        assert client.flush(20.0)
+        outcome = {"id": 7, "reward": 1.5, "terminated": True, "next_obs": [1.0, 2.0]}
+        assert script.calls[-1] == ("/v1/observe", outcome)
+        with pytest.raises(ValueError, match="JSON"):
+            client.observe(7, float("nan"))
+    for wrong in ("127.0.0.1:80", "ftp://x", "http://x/path"):
+        with pytest.raises(ValueError, match="needs http://HOST:PORT or unix:PATH"):
+            Client(wrong)
+
+
+def test_the_fallback_answers_where_no_server_is() -> None:
+    with Client(f"http://127.0.0.1:{free_port()}", fallback=4) as client:
+        assert client.act([1.0]) == (None, 4, None, None, "local")
+        assert client.observe(None, 1.0)
+        assert client.flush(0.0)
+    with Client("unix:/nowhere.sock", fallback=lambda obs, context: [obs[0], context]) as client:
+        assert client.act([1.0], 5.0).action == [1.0, 5.0]
+    with Client("unix:/nowhere.sock") as client, pytest.raises(Unavailable):
+        client.act([1.0])
+
+
+def test_a_silent_server_is_left_alone_and_its_decision_discarded(script: Script) -> None:
+    script.answer = lambda path, body: None
+    client = Client(script.url, timeout=0.2, fallback=4, rest=1000.0)
+    assert client.act([1.0], stream="s").source == "local"
+    assert client.act([2.0], stream="s").source == "local"
+    assert script.paths == ["/v1/act"]  # the second was not asked
+    key = script.calls[0][1]["key"]
+    script.freed.set()
+    found = {"/v1/discard": {"discarded": 1}, "/v1/act": MADE}
+    script.answer = lambda path, body: (200, found[path])
+    client._silent_until, client._timeout = 0.0, 20.0
+    assert client.act([3.0], stream="s").id == 7
+    assert script.calls[1] == ("/v1/discard", {"stream": "s", "key": key})
+    assert script.paths[1:] == ["/v1/discard", "/v1/act"]
+    assert client.act([3.0], stream="s").id == 7
+    assert script.paths[3:] == ["/v1/act"]
+    client.close()
+
+
+def test_outcomes_are_repeated_until_they_are_acknowledged(script: Script) -> None:
+    answers = [(503, {"error": "not ready"})] * 3 + [(200, {"result": "duplicate"})]
+    script.answer = lambda path, body: answers.pop(0) if answers else (409, {"error": "another"})
+    client = Client(script.url)
+    assert client.observe(1, 2.0)
+    assert client.flush(20.0)
+    assert script.calls == [("/v1/observe", {"id": 1, "reward": 2.0})] * 4
+    assert client.lost == []
+    assert client.observe(2, 2.0)
+    assert client.flush(20.0)
+    assert "409: another" in client.lost[0]  # repeating it would not help
+    assert len(script.calls) == 5
+    client.close()
+    with pytest.raises(ValueError, match="closed"):
+        client.observe(3, 1.0)
+
+
+def test_the_queue_is_bounded() -> None:
+    client = Client(f"http://127.0.0.1:{free_port()}", queue=2)
+    assert [client.observe(number, 1.0) for number in range(4)] == [True, True, False, False]
+    assert not client.flush(0.0)
+    assert not client.close(0.1)
+
+
+def test_a_wrong_call_raises(script: Script) -> None:
+    script.answer = lambda path, body: (400, {"error": "obs has shape [1]"})
+    with Client(script.url, timeout=20.0, fallback=4) as client:
+        with pytest.raises(Refused, match=r"400: obs has shape \[1\]"):
+            client.act([1.0])
+        with pytest.raises(Refused) as error:
+            client.step([{"act": {"obs": [1.0]}}], timeout=20.0)
+        assert error.value.status == 400
+
+
+def test_a_kept_connection_that_was_closed_is_opened_again(script: Script) -> None:
+    with Client(script.url, timeout=20.0) as client:
+        client.act([1.0])
+        client._acting._open.sock.close()  # pyright: ignore[reportOptionalMemberAccess]
+        client._acting._open.sock = None  # pyright: ignore[reportOptionalMemberAccess]
+        assert client.act([1.0]).id == 7
+        keys = [body["key"] for _, body in script.calls]
+        assert len(set(keys)) == 2
