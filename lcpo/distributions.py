@@ -154,8 +154,11 @@ class Categorical(Distribution):
         return product
 
     def contains(self, action: np.ndarray) -> bool:
-        fits = action.shape == (self.size,) and (action == np.floor(action)).all()
-        return bool(fits and ((action >= 0) & (action < self.counts)).all())
+        if action.shape != (self.size,):
+            return False
+        # Far quicker than NumPy for a few numbers: every call of a live agent does it.
+        pairs = zip(action.tolist(), self.counts, strict=True)
+        return all(0 <= a < count and a == int(a) for a, count in pairs)
 
     def features(self, action: Array) -> Array:
         one_hots = [jax.nn.one_hot(action[..., d], n) for d, n in enumerate(self.counts)]

@@ -23,8 +23,13 @@ FLOAT_MAX = 3.4028234e38
 """The largest float32."""
 
 
+_PLAIN = {str, int, float, bool, type(None)}
+
+
 def plain(value: Any) -> Any:
     """The Python value of a NumPy or JAX scalar; anything else unchanged."""
+    if type(value) in _PLAIN:
+        return value
     is_scalar = hasattr(value, "item") and getattr(value, "shape", None) == ()
     return value.item() if is_scalar else value
 

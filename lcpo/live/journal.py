@@ -76,6 +76,11 @@ _KINDS: tuple[type[Any], ...] = (
     See, Decide, Observe, Discard, End, Choice, Mode, Rollback, Learned, Saved, Opened,
 )  # fmt: skip
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS, start=1)}
+_DEFAULTS = {
+    kind: [(name in kind._field_defaults, kind._field_defaults.get(name)) for name in kind._fields]
+    for kind in _KINDS
+}
+"""For each field, whether it may be left out, and its default value."""
 _ARRAYS = {"obs", "context", "next_obs", "next_context", "readings"}
 _EXTRA = "extra"
 
@@ -87,10 +92,11 @@ def number_of(kind: type[Any]) -> int:
 
 def encode(entry: Entry) -> tuple[int, bytes]:
     """Kind and payload of a record. Fields with their default value are left out."""
-    defaults, fields = entry._field_defaults, entry._asdict()
     plain: dict[str, Any] = {}
-    for name, value in fields.items():
-        if name in defaults and (value is None or value is defaults[name]):
+    for name, value, (is_optional, default) in zip(
+        entry._fields, entry, _DEFAULTS[type(entry)], strict=True
+    ):
+        if is_optional and (value is None or value is default):
             continue
         if name in _ARRAYS:
             plain[name] = np.ascontiguousarray(values.reals(name, value))

@@ -44,6 +44,7 @@ class Loop:
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.spec, self.late = settings, settings.spec, settings.late
+        self.actions = settings.spec.actions  # made anew by every use of that property
         self.gamma = float(getattr(settings.config, "gamma", 1.0))
 
     def apply(self, state: LearnerState, event: Event) -> LearnerState:

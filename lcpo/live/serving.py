@@ -249,7 +249,7 @@ class Serving(Core):
             self.problem = f"the policy has no answer: {tell(error)}"
             return None
         sane = answer.probability is None or math.isfinite(answer.probability)
-        return answer if sane and self.loop.spec.actions.contains(answer.action) else None
+        return answer if sane and self.loop.actions.contains(answer.action) else None
 
     def _choose(
         self, obs: np.ndarray, see: See, taken: np.ndarray | None, answer: Answer | None
