@@ -230,6 +230,9 @@ function renderProblems(status) {
   show($("problems-none"), status.problems.length ? "" : `None since the server started at ${clock(status.started, { day: true })}.`);
   redraw($("problems"), status.problems, () => status.problems.map(({ time, text }) =>
     make("li", {}, make("time", { datetime: new Date(time * 1000).toISOString() }, clock(time, { day: true, second: true })), text)));
+  const list = $("problems"); // the keyboard must reach what scrolls
+  if (list.scrollHeight > list.clientHeight) list.tabIndex = 0;
+  else list.removeAttribute("tabindex");
 }
 
 function renderVerdict(status, stats) {
