@@ -9,7 +9,8 @@ import pytest
 
 
 @pytest.mark.learn
-def test_a_killed_agent_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    found = live_kills.play(tmp_path / "live", observations=600, kills=8)
+@pytest.mark.parametrize("learn", ["now", "background"])
+def test_a_killed_agent_loses_and_doubles_nothing(tmp_path: Path, learn: str) -> None:
+    found = live_kills.play(tmp_path / "live", observations=600, kills=8, learn=learn)
     assert found.kills == 8
     live_kills.check(tmp_path / "live", found)

@@ -3,8 +3,9 @@
     python tests/support/live_kills.py FOLDER [--kills 100] [--observations 10000]
 
 The client sends calls through a pipe. Where no answer comes, the process was killed: the client
-starts another one and repeats the observation, with the decision's id. All that was acknowledged
-must be in the log, once.
+starts another one and repeats the observation, with the decision's id. A decision that got lost is
+asked for again. Processes die at any moment: within calls, while they learn, save or recover. All
+that was acknowledged must be in the log, once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import argparse
 import collections
 import multiprocessing
 import random
+import signal
 import sys
+import threading
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -34,9 +37,10 @@ class Outcome(NamedTuple):
     """Of the learner, asked in the end."""
 
 
-def serve(folder: Path, calls: Connection) -> None:
+def serve(folder: Path, learn: str, calls: Connection) -> None:
     """Answer calls until killed."""
-    agent = opened(folder, late=5, checkpoint_every=500, segment_bytes=100_000)
+    options = {"late": 5} if not (folder / "live.json").exists() else {}
+    agent = opened(folder, checkpoint_every=500, segment_bytes=100_000, learn=learn, **options)
     calls.send("ready")
     while True:
         name, arguments, named = calls.recv()
@@ -51,66 +55,80 @@ def serve(folder: Path, calls: Connection) -> None:
 class Client:
     """Calls a process that may be killed."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, learn: str, rng: random.Random) -> None:
+        self.given, self.rng, self.kills, self.planned = (folder, learn), rng, 0, 0
         self.processes = multiprocessing.get_context("forkserver")
         self.processes.set_forkserver_preload(["jax.numpy", "optax", "scipy.special"])
-        self.kills = 0
         self.start()
 
     def start(self) -> None:
-        """A process that has recovered what is in the folder."""
-        self.calls, theirs = self.processes.Pipe()
-        self.process = self.processes.Process(target=serve, args=(self.folder, theirs))
-        self.process.start()
-        theirs.close()
-        assert self.calls.recv() == "ready"
+        """A process that has recovered what is in the folder; one in five dies meanwhile."""
+        while True:
+            self.calls, theirs = self.processes.Pipe()
+            self.process = self.processes.Process(target=serve, args=(*self.given, theirs))
+            self.process.start()
+            theirs.close()
+            if self.planned and self.rng.random() < 0.2:
+                self.kill_after(self.rng.uniform(0.0, 3.0))
+            try:
+                assert self.calls.recv() == "ready"
+                return
+            except EOFError:
+                self.bury()
 
-    def kill(self) -> None:
-        """As `kill -9` does."""
-        self.process.kill()
+    def kill_after(self, seconds: float) -> None:
+        """As `kill -9` does, whatever the process does then."""
+        self.planned -= 1
+        timer = threading.Timer(seconds, self.process.kill)
+        timer.daemon = True
+        timer.start()
+
+    def bury(self) -> None:
+        """The process was killed."""
         self.process.join()
+        assert self.process.exitcode == -signal.SIGKILL
         self.kills += 1
         self.calls.close()
-        self.start()
 
     def call(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """The answer."""
-        self.calls.send((name, arguments, named))
-        return self.calls.recv()
+        """The answer, from whichever process gives it; whether it was the first attempt."""
+        is_first = True
+        while True:
+            try:
+                self.calls.send((name, arguments, named))
+                return self.calls.recv(), is_first
+            except (EOFError, OSError):
+                self.bury()
+                self.start()
+                is_first = False
 
 
-def play(folder: Path, observations: int, kills: int, seed: int = 0) -> Outcome:
+def play(folder: Path, observations: int, kills: int, seed: int = 0, learn: str = "now") -> Outcome:
     """So many acknowledged observations over five streams, with so many kills in between."""
-    rng, client = random.Random(seed), Client(folder)
+    rng = random.Random(seed)
+    client = Client(folder, learn, rng)
     worlds = [World(i) for i in range(STREAMS)]
     acknowledged: collections.Counter[int] = collections.Counter()
-    moments = set(rng.sample(range(1, observations), kills))
-    while sum(acknowledged.values()) < observations:
-        number = sum(acknowledged.values())
+    client.planned, every = kills, observations // (kills + 1)
+    while (number := sum(acknowledged.values())) < observations:
+        if client.planned and number % every == every - 1:
+            client.kill_after(rng.choice([0.0, 0.0005, 0.002, 0.02]) * rng.random())
         stream = rng.randrange(STREAMS)
         world = worlds[stream]
-        made = client.call("act", *world.seen, stream=str(stream))
+        made, _ = client.call("act", *world.seen, stream=str(stream))
         reward = world.play(int(made.action[0]))
-        if number not in moments:
-            assert client.call("observe", reward, id=made.id) in ("ok", "late")
-        else:
-            moments.remove(number)
-            client.calls.send(("observe", (reward,), {"id": made.id}))
-            time.sleep(rng.choice([0.0, 0.0001, 0.0005, 0.002]))
-            client.kill()  # before, during or after the write
-            answer = client.call("observe", reward, id=made.id)
-            assert answer in ("ok", "late", "duplicate"), answer
+        answer, is_first = client.call("observe", reward, id=made.id)
+        assert answer in ("ok", "late") or (answer == "duplicate" and not is_first), answer
         acknowledged[made.id] += 1
-    digest = client.call("digest")
-    assert client.call("close") == "closed"
+    digest, _ = client.call("digest")
+    assert client.call("close")[0] == "closed"
     client.process.join()
     return Outcome(acknowledged, client.kills, digest)
 
 
 def check(folder: Path, found: Outcome) -> str:
     """Compare with the log and with an undisturbed replay; one line."""
-    from lcpo.live import Observe, replay
+    from lcpo.live import Decide, Observe, replay
     from lcpo.live.journal import decode
     from lcpo.live.log import read
 
@@ -120,6 +138,8 @@ def check(folder: Path, found: Outcome) -> str:
     )
     assert logged == found.acknowledged, "lost or doubled"
     assert max(logged.values()) == 1
+    decided = collections.Counter(entry.id for entry in entries if isinstance(entry, Decide))
+    assert max(decided.values()) == 1
     replayed = replay(folder)
     assert replayed.first == 0
     assert replayed.state.digest() == found.digest
@@ -132,7 +152,9 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--observations", type=int, default=10_000)
+    parser.add_argument("--learn", choices=("now", "background"), default="now")
     given = parser.parse_args()
     began = time.monotonic()
-    print(check(given.folder, play(given.folder, given.observations, given.kills)))
+    found = play(given.folder, given.observations, given.kills, learn=given.learn)
+    print(check(given.folder, found))
     print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
