@@ -47,11 +47,11 @@ it is in, windows of this episode, episodes, means of all jobs, readings of the 
 
 SERVER = np.dtype(
     [("next_finish", "f8"), ("area", "f8"), ("since", "f8"),
-     ("queue", "i4"), ("head", "i4"), ("tail", "i4")],
+     ("queue", "i4"), ("head", "i4"), ("tail", "i4"), ("losers", "i4")],
     align=True,
 )  # fmt: skip
 """A server: when its next copy finishes; the integral of its queue over the window, until `since`;
-the number of its copies, the first and the last of them."""
+the number of its copies, the first and the last of them; how many belong to answered requests."""
 
 COPY = np.dtype(
     [("finish", "f8"), ("service", "f8"), ("arrival", "f8"), ("size", "f8"),
@@ -83,14 +83,16 @@ class Rules(NamedTuple):
     future_sizes: bool
     idle_terminal: bool
     declared_sizes: bool
+    losers_unseen: bool
 
 
 @njit
-def _shortest(servers: Any, other_than: int) -> int:
-    """The server with the fewest copies, the first of these."""
+def _shortest(rules: Any, servers: Any, other_than: int) -> int:
+    """The server with the fewest copies, as far as the proxy sees them; the first of these."""
     best, fewest = -1, 2**31
     for s in range(len(servers)):
-        queue = servers[s].queue if s != other_than else 2**31
+        seen = servers[s].queue - servers[s].losers if rules.losers_unseen else servers[s].queue
+        queue = seen if s != other_than else 2**31
         best = s if queue < fewest else best  # no branches: none could be foreseen
         fewest = min(queue, fewest)
     return best
@@ -155,7 +157,7 @@ def arrive(rules: Any, w: Any, servers: Any, copies: Any, action: int, job: Any)
 
     This and `hedge` return the server that was joined.
     """
-    now, s = w.next_arrival, _shortest(servers, -1)
+    now, s = w.next_arrival, _shortest(rules, servers, -1)
     place = _join(rules, w, servers, copies, s, now, job.size, job.slow)
     copy, wait = copies[place], TIMEOUTS[action]
     copy.arrival = now
@@ -193,7 +195,7 @@ def hedge(rules: Any, w: Any, servers: Any, copies: Any) -> int:
     place = w.hedge_head[w.hedge_list]
     first = copies[place]
     w.hedge_head[w.hedge_list] = first.later
-    s, slow = _shortest(servers, first.server), (first.kind & _SLOW_SECOND) != 0
+    s, slow = _shortest(rules, servers, first.server), (first.kind & _SLOW_SECOND) != 0
     twin = _join(rules, w, servers, copies, s, w.hedge_time, first.size, slow)
     second = copies[twin]
     second.arrival, second.kind, second.twin = first.arrival, _SECOND, place
@@ -282,4 +284,7 @@ def complete(rules: Any, w: Any, servers: Any, copies: Any, answers: Any, s: int
             _cancel(w, servers, copies, copy.twin, now)
         elif copy.twin >= 0:
             copies[copy.twin].kind |= ANSWERED
+            servers[copies[copy.twin].server].losers += 1
+    else:
+        server.losers -= 1
     copy.behind, w.free = w.free, place

@@ -50,7 +50,7 @@ READINGS = (
 """What a step tells of its window beside the observation (docs/envs/straggler.md)."""
 PERCENTILES = (0.95, 0.99, 0.999)  # of a bucket: the last readings
 
-EVERYTHING, PROXY = "everything", "proxy"
+EVERYTHING, QUEUES, PROXY = "everything", "queues", "proxy"
 """What is observed. Service times of all first copies; or what a proxy such as Envoy can know: the
 declared sizes of the requests that arrive, and the backends' queue lengths."""
 SERVICE, SIZE = "service time", "size"  # in names of features; what a proxy sees is the second
@@ -153,6 +153,11 @@ class Straggler:
         EVERYTHING,
         "service times of first copies, or what a proxy sees: declared sizes of arrivals",
         choices=(EVERYTHING, PROXY),
+    )
+    balance: str = static(
+        QUEUES,
+        "requests join the shortest queue, or the one in which a proxy sees the fewest copies",
+        choices=(QUEUES, PROXY),
     )
     max_copies: int = static(20_000, "copies in the cluster; a run stops if there are more", low=2)
     faults: tuple[str, ...] = static((), "published faults to repeat", choices=FAULTS)

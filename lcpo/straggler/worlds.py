@@ -74,7 +74,7 @@ class StragglerWorlds(CheckedWorlds):
             cancel=task.cancel,
             late_windows=names.LATE_WINDOWS in faults, future_sizes=names.FUTURE_SIZES in faults,
             idle_terminal=names.IDLE_TERMINAL in faults,
-            declared_sizes=task.observe == names.PROXY,
+            declared_sizes=task.observe == names.PROXY, losers_unseen=task.balance == names.PROXY,
         )  # fmt: skip
 
     def _empty(self, n: int) -> Any:

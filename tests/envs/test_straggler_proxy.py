@@ -110,3 +110,42 @@ def test_it_keeps_the_contract() -> None:
 def test_two_ways_to_say_what_is_observed_are_refused() -> None:
     with pytest.raises(InputError, match="'proxy' with the fault 'future-sizes'"):
         _ = Straggler(observe=PROXY, faults=(FUTURE_SIZES,)).jobs
+
+
+def test_a_proxy_that_resets_losers_balances_without_them() -> None:
+    """Two servers. Request 0 is slow at server 0, its second copy answers; request 1 arrives while
+    the loser still runs, and request 2 while request 1 runs, too."""
+    sizes, gaps = np.array([40.0, 30.0, 30.0, 1.0]), np.array([200.0, 10.0, 5000.0, 5000.0])
+    slow = np.array([[True, False], [False, False], [False, False], [False, False]])
+    found = {}
+    for balance in ("queues", PROXY):
+        env = Straggler(num_servers=2, balance=balance, slow_factor=10.0)
+        worlds = StragglerWorlds(env, ArrayJobs(sizes, gaps, slow), 1, [0])
+        worlds.reset(np.ones(1, bool))
+        worlds.step(np.array([[2]]), np.zeros((1, 0)))  # hedged after 30 ms: answered at 70
+        latency, arrival = worlds.answers(0)
+        found[balance] = dict(zip(arrival.tolist(), latency.tolist(), strict=True))
+    # The loser leaves server 0 at 400. Request 1 avoids it; request 2 finds both servers equal,
+    # joins the first one, and its second copy is quicker.
+    assert found["queues"] == {0.0: 70.0, 200.0: 30.0, 210.0: 60.0}
+    # Server 0 seems to be empty: request 1 joins it, and its second copy waits for request 2.
+    assert found[PROXY] == {0.0: 70.0, 200.0: 70.0, 210.0: 30.0}
+
+
+def test_losers_are_counted_until_they_are_done() -> None:
+    source, actions = jobs(), np.random.default_rng(3).integers(0, 3, 120)
+    env = Straggler(num_servers=SERVERS, balance=PROXY)
+    worlds = StragglerWorlds(env, source, 1, [0])
+    worlds.reset(np.ones(1, bool))
+    most = 0
+    for action in actions:
+        worlds.step(np.array([[action]]), np.zeros((1, 0)))
+        servers = worlds.arrays.servers[0]
+        w = worlds.arrays.world[0]
+        seen = servers["queue"] - servers["losers"]
+        assert (servers["losers"] >= 0).all()
+        assert (seen >= 0).all()
+        open_requests = w["arrived"] - w["answered"]
+        assert open_requests <= seen.sum() <= 2 * open_requests, "one copy or two of each"
+        most = max(most, int(servers["losers"].max()))
+    assert most > 1

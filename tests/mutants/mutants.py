@@ -862,7 +862,7 @@ MUTANTS = (
     ),
     Mutant(
         "hedge-at-home", "lcpo/straggler/events.py",
-        "servers[s].queue if s != other_than else 2**31", "servers[s].queue",
+        "queue = seen if s != other_than else 2**31", "queue = seen",
         (f"{STRAGGLER}copies_are_conserved_and_twins_are_apart[False]",),
         "a second copy may join the first one's server",
     ),
@@ -891,6 +891,18 @@ MUTANTS = (
         "if not (rules.future_sizes or copy.kind & _SECOND):",
         (f"{PROXY_VIEW}actions_change_nothing_of_the_workload_that_is_seen",),
         "what a proxy sees of the workload depends on its actions",
+    ),
+    Mutant(
+        "losers-for-good", "lcpo/straggler/events.py",
+        "server.losers -= 1", "server.losers -= 0",
+        (f"{PROXY_VIEW}losers_are_counted_until_they_are_done",),
+        "a server seems to be empty because of losers that are done",
+    ),
+    Mutant(
+        "losers-seen", "lcpo/straggler/worlds.py",
+        "losers_unseen=task.balance == names.PROXY", "losers_unseen=False",
+        (f"{PROXY_VIEW}a_proxy_that_resets_losers_balances_without_them",),
+        "a proxy balances by copies that it cannot see",
     ),
     Mutant(
         "proxy-sees-everything", "lcpo/straggler/worlds.py",
