@@ -21,5 +21,6 @@ Modules, from the bottom up:
     check         what was acknowledged, compared with the log
     measure       percentiles, intervals, table
     picture       the figure
+    report        what a run leaves behind
     demo          all of it in order
 """

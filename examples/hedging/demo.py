@@ -13,17 +13,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
-import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from examples.hedging import agent, check, envoy, lanes, live, measure, picture, plan, rules
+from examples.hedging import agent, envoy, lanes, live, plan, report, rules
 from examples.hedging.live import Moment, Phase, Ruled, Tick
 from examples.hedging.observation import Observer
 from examples.hedging.workload import SERVERS, Regimes
@@ -134,7 +132,22 @@ class Demo:
         self._wait_for_load()
         status = server.status()
         self.processes.stop()  # the server writes a checkpoint first
-        return self._finish(began, server, asked, ticks, status, flushed, lost)
+        self.note("checking the log ...")
+        facts = {
+            "proxy": "envoy" if self.program else "asyncio",
+            "rates": list(self.regimes.rates), "regime_seconds": self.regimes.seconds,
+            "phase_seconds": list(self.seconds), "windows": len(ticks) // len(self.names),
+            "switchback": self._difference, "mode": status["mode"],
+            "updates": status["stats"]["updates"],
+            "killed_for_seconds": [round(again - killed, 1) for killed, again in server.kills],
+        }  # fmt: skip
+        finished = report.Finished(
+            self.folder, self.names, AGENT, REFERENCE, ticks, self.phases, self.regimes, server,
+            asked.reported, lost, flushed, facts,
+        )  # fmt: skip
+        good = finished.write(self.note)
+        self.note(f"{time.time() - began:.0f} s in all")
+        return 0 if good else 1
 
     def _control(self, server: agent.Server, opened: lanes.Lanes, asked: agent.Asked) -> list[Tick]:
         """All phases."""
@@ -223,51 +236,6 @@ class Demo:
             process.wait(60.0)
         finally:
             process.kill()
-
-    def _finish(
-        self, began: float, server: agent.Server, asked: agent.Asked, ticks: list[Tick],
-        status: dict[str, Any], flushed: bool, lost: list[str],
-    ) -> int:  # fmt: skip
-        """Check the log, then write table and figure. 0 if nothing was lost."""
-        live.save(self.folder / "ticks.csv", ticks)
-        found = check.compare(asked.reported, check.outcomes(server.agent))
-        exact = found.is_exact and flushed and not lost
-        self.note(
-            f"log: {found.reported} outcomes were acknowledged; missing {len(found.missing)}, "
-            f"twice {len(found.twice)}, different {len(found.different)}, "
-            f"unknown {len(found.unknown)}, refused {len(lost)}"
-        )
-        agrees = agent.replayed(server, self.note)
-        answers = {
-            name: measure.read_answers(self.folder / f"{lane}.csv")
-            for name, lane in self.names.items()
-        }
-        of_lane = {lane: name for name, lane in self.names.items()}
-        named = [tick._replace(lane=of_lane[tick.lane]) for tick in ticks]
-        rows = measure.table(answers, named, self.phases[-1], self.regimes, REFERENCE)
-        head, body = measure.columns(self.regimes, REFERENCE), measure.cells(rows)
-        picture.draw(
-            self.folder / "hedging.png", answers, named, self.phases, self.regimes, AGENT,
-            server.kills,
-        )  # fmt: skip
-        made = {
-            "command": "make demo-live",
-            "date": datetime.now(UTC).date().isoformat(),
-            "python": platform.python_version(),
-            "proxy": "envoy" if self.program else "asyncio",
-            "rates": list(self.regimes.rates), "regime_seconds": self.regimes.seconds,
-            "phase_seconds": list(self.seconds), "windows": len(ticks) // len(self.names),
-            "switchback": self._difference, "updates": status["stats"].get("updates"),
-            "killed_for_seconds": [round(b - a, 1) for a, b in server.kills],
-            "outcomes": found._asdict(), "log_exact": exact, "replay_agrees": agrees,
-            "wall_seconds": round(time.time() - began),
-        }  # fmt: skip
-        measure.write(self.folder, head, body, made)
-        self.note(measure.markdown(head, body))
-        self.note(f"{self.folder}: hedging.png, table.md, ticks.csv; {made['wall_seconds']} s")
-        if not exact or not agrees:
-            self.note("FAILED: the log and the client, or the replay, disagree: see above")
-        return 0 if exact and agrees else 1
 
 
 def entry() -> int:

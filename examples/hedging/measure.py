@@ -116,14 +116,14 @@ def columns(regimes: Regimes, reference: str) -> list[str]:
     ]  # fmt: skip
 
 
-def cells(rows: Sequence[Row]) -> list[list[str]]:
+def cells(rows: Sequence[Row], reference: str) -> list[list[str]]:
     """The table as text."""
     found = []
     for row in rows:
         extra = Estimate(
             100.0 * row.extra.mean, 100.0 * row.extra.low, 100.0 * row.extra.high, row.extra.n
         )
-        minus = _interval(row.minus, "+.0f") if row.minus.low != row.minus.high else "0"
+        minus = "0" if row.lane == reference else _interval(row.minus, "+.0f")
         found.append([
             row.lane, _interval(row.p95, ".0f"), minus, *(f"{x:.0f}" for x in row.regimes),
             _interval(row.p99, ".0f"), _interval(extra, ".1f"), str(row.requests), str(row.lost),

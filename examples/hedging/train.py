@@ -55,7 +55,8 @@ def write_workload(path: Path, hours: float = HOURS, seed: int = 1) -> None:
 def env_of(path: str) -> Straggler:
     """The simulator of the demo."""
     return Straggler(
-        num_servers=workload.SERVERS, workload=path, observe=PROXY, reward_ms=REWARD_MS,
+        num_servers=workload.SERVERS, workload=path, observe=PROXY, balance=PROXY,
+        reward_ms=REWARD_MS,
         slow_share=workload.SLOW_SHARE, slow_factor=workload.SLOW_FACTOR,
     )  # fmt: skip
 
@@ -76,7 +77,7 @@ def table_by_load() -> tuple[tuple[float, ...], tuple[int, ...]]:
     for rate in RATES:
         env = Straggler(
             num_servers=workload.SERVERS, rate=float(rate), size=workload.SIZE_MS,
-            size_cv=workload.SIZE_CV,
+            size_cv=workload.SIZE_CV, balance=PROXY,
         )  # fmt: skip
         best.append(best_fixed(fixed_latency(env, 2 * 3600)))
         loads.append(rate * workload.SERVICE_MS / 1000.0 / workload.SERVERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,8 @@ def test_envoy_accepts_the_configuration(tmp_path: Path) -> None:
     program = envoy.find()
     assert program is not None
     path = tmp_path / "envoy.json"
-    envoy.write(path, LANES, 9901)
+    lanes = [dataclasses.replace(lane, log=str(tmp_path / lane.log)) for lane in LANES]
+    envoy.write(path, lanes, 9901)
     assert envoy.validate(program, path) == ""
     path.write_text(path.read_text().replace("retry_on", "retry_when"))
     assert "retry_when" in envoy.validate(program, path)
