@@ -12,6 +12,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import stat
@@ -41,9 +42,14 @@ FINISH_SECONDS = 10.0
 """How long requests that are under way may take when the server stops."""
 
 
+SPARE_FILES = 200
+"""Descriptors that the process needs besides connections."""
+
+
 def run(path: Path, trust: bool = False, events: Events | None = None) -> None:
     """Serve until SIGTERM or SIGINT. InputError if the server cannot start."""
     config = configs.load(path)
+    _raise_limit(config.file.serve.max_connections + SPARE_FILES)
     with listening(config.address) as listener:
         server = Server(config, listener, trust, events or Events())
         try:
@@ -57,6 +63,19 @@ def run(path: Path, trust: bool = False, events: Events | None = None) -> None:
             runner.run(server.main())
     if server.error is not None:
         raise server.error
+
+
+def _raise_limit(files: int) -> None:
+    """Allow the process so many descriptors; InputError if the system does not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= files:
+        return
+    if hard != resource.RLIM_INFINITY and hard < files:
+        raise InputError(
+            f"serve.max_connections needs {files:,} open files, and the system allows {hard:,}: "
+            f"give at most {max(hard - SPARE_FILES, 1):,}, or raise the limit (ulimit -n)"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
 
 
 def open_agent(config: Config, trust: bool) -> LiveAgent:
