@@ -113,7 +113,7 @@ class _Wire:
             raise TimeoutError("no time is left")
         if self._open is None:
             self._open = self._make(left)
-        wire = self._open
+        wire: Any = self._open
         if wire.sock is None:
             wire.timeout = left
             wire.connect()  # which sends small packets at once (TCP_NODELAY)

@@ -64,6 +64,8 @@ LIMITS = "tests/live/test_live_guard.py::test_"
 SWITCHBACK = "tests/live/test_switchback.py::test_"
 VERSIONS = "tests/live/test_versions.py::test_"
 LIVE = "tests/live/test_service.py::test_"
+SERVE = "tests/serve/test_app.py::test_"
+SERVE_CLIENT = "tests/serve/test_client.py::test_"
 STREAMS = "tests/live/test_streams.py::test_"
 POLICY = "tests/test_policy.py::test_"
 LOOP = f"{CORE}advantages_and_returns_against_a_loop[plain]"
@@ -2698,5 +2700,79 @@ MUTANTS = (
         "serve-metric-without-its-label", "lcpo/serve/metrics.py",
         '"Answers with an error status.", ["status"]', '"Answers with an error status.", ["code"]',
         (f"{DEPLOY}every_metric_in_use_exists",), "alerts about 503 never fire",
+    ),
+    Mutant(
+        "serve-token-not-compared", "lcpo/serve/app.py",
+        'if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), token):',
+        'if scheme.lower() != b"bearer":',
+        (f"{SERVE}calls_need_the_token",), "any token opens the server",
+    ),
+    Mutant(
+        "serve-token-in-variable-time", "lcpo/serve/app.py",
+        "not hmac.compare_digest(given.strip(), token)", "given.strip() != token",
+        (f"{SERVE}calls_need_the_token",), "the time of an answer tells how much of a token fits",
+    ),
+    Mutant(
+        "serve-any-host", "lcpo/serve/app.py",
+        "if ANY not in config.hosts and name not in config.hosts:", "if False:",
+        (f"{SERVE}errors_have_one_line_and_a_status",), "a web page reaches the server",
+    ),
+    Mutant(
+        "serve-any-origin", "lcpo/serve/app.py",
+        "if origin is not None and origin", "if origin is None and origin",
+        (f"{SERVE}errors_have_one_line_and_a_status",), "a web page of another origin calls",
+    ),
+    Mutant(
+        "serve-any-content-type", "lcpo/serve/app.py",
+        "if kind != JSON:", "if False:",
+        (f"{SERVE}errors_have_one_line_and_a_status",), "a form of a web page calls the agent",
+    ),
+    Mutant(
+        "serve-rest-of-a-body-is-a-request", "lcpo/serve/app.py",
+        "if not reader.is_done:", "if False:",
+        (f"{SERVE}a_body_that_was_not_read_ends_the_connection",),
+        "what is left of a body is read as a request",
+    ),
+    Mutant(
+        "serve-ready-with-a-full-disk", "lcpo/serve/calls.py",
+        "            state.failed_write(one_line(error))\n", "",
+        (f"{SERVE}a_full_disk_makes_it_unready",), "calls are sent where none can be taken",
+    ),
+    Mutant(
+        "serve-outside-without-a-token", "lcpo/serve/config.py",
+        "if token is None and not address.is_local:", "if False:",
+        ("tests/serve/test_config.py::test_mistakes_are_explained",),
+        "everybody on the network can call",
+    ),
+    Mutant(
+        "serve-reload-drops-the-token", "lcpo/serve/config.py",
+        "token = new.token if new.token or old.address.is_local else old.token",
+        "token = new.token",
+        ("tests/serve/test_config.py::test_only_some_of_it_may_change",),
+        "a reload opens a server to the network",
+    ),
+    Mutant(
+        "serve-key-is-not-kept", "lcpo/live/serving.py",
+        '"keys": self.keys.to_json(),', '"keys": [],',
+        ("tests/live/test_keys.py::test_a_repeated_call_gets_the_same_decision",),
+        "a call that is repeated after a restart decides again",
+    ),
+    Mutant(
+        "serve-key-of-another-observation", "lcpo/live/keys.py",
+        "if found is not None and found.check != checksum(see):", "if False:",
+        ("tests/live/test_keys.py::test_a_repeated_call_gets_the_same_decision",),
+        "a key that is used twice hides an observation",
+    ),
+    Mutant(
+        "serve-client-gives-up", "lcpo/serve/client.py",
+        "                continue\n", "",
+        (f"{SERVE_CLIENT}outcomes_are_repeated_until_they_are_acknowledged",),
+        "outcomes are lost while the server is away",
+    ),
+    Mutant(
+        "serve-client-leaves-decisions-open", "lcpo/serve/client.py",
+        "            self._settle(stream, until)\n", "",
+        (f"{SERVE_CLIENT}a_silent_server_is_left_alone_and_its_decision_discarded",),
+        "the agent waits for rewards of decisions that nobody played",
     ),
 )  # fmt: skip

@@ -48,7 +48,7 @@ class Script:
                 self.end_headers()
                 self.wfile.write(data)
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, format: str, *args: Any) -> None:
                 pass
 
         self.token: str | None = None
