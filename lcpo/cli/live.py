@@ -43,7 +43,9 @@ def replay(arguments: list[str]) -> None:
         f"events {found.first + 1:,} to {found.last:,}: {state.decisions:,} decisions, "
         f"{counts.observed:,} rewards, {state.updates:,} updates ({state.dropped:,} dropped)"
     )
-    if config is None:
+    if config is None and not found.checked:
+        show.line("no checkpoint with which to compare: the agent has saved none so far")
+    elif config is None:
         word = "checkpoint" if found.checked == 1 else "checkpoints"
         show.line(f"equal to the learner at {found.checked} {word}, bit for bit")
     show.line(f"digest {state.digest()}")

@@ -126,10 +126,9 @@ class Core:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until there is no full rollout left, if a thread learns; whether that is so."""
         with self._lock:
-            is_done = self._thread is None or self._lock.wait_for(
-                lambda: self._backlog() == 0 or not self._learns, timeout
-            )
-            return is_done
+            if self._thread is not None:
+                self._lock.wait_for(lambda: self._backlog() == 0 or not self._learns, timeout)
+            return self._backlog() == 0
 
     @property
     def is_behind(self) -> bool:

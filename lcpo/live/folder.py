@@ -122,10 +122,31 @@ def check_given(folder: Path, given: Mapping[str, Any]) -> None:
     """Raise InputError if arguments differ from those that the agent was made with."""
     stored = load_document(folder / "live.json", SCHEMA, _NEEDED)["settings"]
     if given["agent"] is None and given["spec"] is None:
+        _check_rest(folder, given, stored)
         return
     if given["agent"] is None or given["spec"] is None:
         raise InputError("give both agent= and spec=, or neither: the folder knows them")
     _compare(Settings.make(**given).to_json(), stored, f"the agent in {folder}")
+
+
+def _check_rest(folder: Path, given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Arguments without agent and spec: those that say something must agree, too."""
+    # By the names of `Settings.to_json`; the agent's config holds what `steps` decides.
+    told = {name: given[name] for name, default in _DEFAULTS.items() if given[name] != default}
+    for name in ("config", "steps", "normalise"):
+        if told.pop(name, None) is not None:
+            raise InputError(
+                f"{name}= is given without agent= and spec=, and {folder} has an agent already: "
+                f"omit {name}=, or give all three"
+            )
+    _compare(told, stored, f"the agent in {folder}")
+
+
+_DEFAULTS = {
+    "config": None, "seed": 0, "steps": None, "advance": "step", "normalise": None, "late": None,
+    "late_seconds": None, "missing": "cut",
+}  # fmt: skip
+"""Of the arguments that belong to an agent, as of `open`."""
 
 
 def _check_same(folder: Path, made: Settings, given: Mapping[str, Any], what: str) -> None:

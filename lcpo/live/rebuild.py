@@ -15,6 +15,7 @@ from lcpo.errors import InputError
 from lcpo.live import log as logs
 from lcpo.live.checkpoints import Checkpoint, Checkpoints
 from lcpo.live.events import Decide, Discard, End, Observe, See
+from lcpo.live.folder import is_warm
 from lcpo.live.journal import Learned, Mode, Rollback, Saved, decode, number_of
 from lcpo.live.learning import Learning
 from lcpo.live.loop import Loop
@@ -121,6 +122,7 @@ def replay(
     settings, state = start.settings, start.state
     if config:
         settings, marks = what_if(settings, config), {}
+        _check_from_nothing(folder, start.sequence, wanted)
         state = Learning(settings).begin()
     desk = Desk.from_json(start.desk, None)
     player = Player(settings, state, desk, Versions(folder / "versions"), wanted)
@@ -140,6 +142,19 @@ def replay(
         if last % 1000 == 0:
             tell(last)
     return Replayed(start.sequence, last, player.serving.state, checked)
+
+
+def _check_from_nothing(folder: Path, first: int, returns: frozenset[int]) -> None:
+    """Raise InputError unless all that the agent has learned is in the log."""
+    why = ""
+    if first:
+        why = f"the log begins after event {first:,}: keep it from the start (keep_log=True)"
+    elif is_warm(folder):
+        why = "the agent began with a trained policy, which other settings cannot have"
+    elif returns:
+        why = "there was a rollback, to a version that learned with the recorded settings"
+    if why:
+        raise InputError(f"{folder} cannot be replayed with other settings: {why}")
 
 
 def _first(checkpoints: Checkpoints, log: Path, agent: Any, trust: bool) -> Checkpoint:

@@ -121,6 +121,33 @@ def test_observations_wait_where_learning_falls_behind(monkeypatch: pytest.Monke
     assert learner.updates == 10
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_a_thread_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: Any) -> None:
+        raise ValueError("mine")
+
+    monkeypatch.setattr(core, "BACKLOG", 2)
+    monkeypatch.setattr(core.Core, "_update", fails)
+    learner = Learner("a2c", ONE, SMALL, learn="background")
+    play(learner, 40)
+    assert not learner.wait(60.0)
+    assert "learning has ended: ValueError: mine" in str(learner.problem)
+    learner.close()
+
+
+def test_a_policy_that_cannot_be_read_is_a_failed_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = Learner("a2c", ONE, SMALL, learn="background")
+    with monkeypatch.context() as patch:
+        patch.setattr(Learning, "snapshot", lambda *_: 1 / 0)
+        play(learner, 9)
+        assert learner.wait(60.0)
+    play(learner, 9, seed=1)
+    assert learner.wait(60.0)
+    assert (learner.updates, learner.stats().dropped_updates) == (1, 1)
+    assert "ZeroDivisionError" in str(learner.problem)
+    learner.close()
+
+
 def test_a_learner_that_is_dropped_ends_its_thread() -> None:
     learner = Learner(SEES, ONE, learn="background")
     (thread,) = [t for t in threading.enumerate() if t.name == "lcpo-learner" and t.is_alive()][-1:]

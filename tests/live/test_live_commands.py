@@ -76,6 +76,21 @@ def test_other_settings_can_be_replayed_off_policy(tmp_path: Path) -> None:
     assert other.state.updates == 3
     with pytest.raises(InputError, match="gama"):
         replay(tmp_path, config={"gama": 0.5})
+    agent = opened(tmp_path, Clock(), keep_log=False, segment_bytes=500)
+    agent.rollback(0)
+    agent.rollback(0)
+    with pytest.raises(InputError, match="the log begins after event"):
+        replay(tmp_path, config={"gamma": 0.5})
+    agent.close()
+
+
+@pytest.mark.learn
+def test_other_settings_need_all_that_was_learned(tmp_path: Path) -> None:
+    sizes = {"batch_size": 8, "random_steps": 8, "buffer_size": 64}
+    with opened(tmp_path, agent="ddqn", config={**SMALL, **sizes}, steps=1000) as agent:
+        agent.rollback(0)
+    with pytest.raises(InputError, match="there was a rollback"):
+        replay(tmp_path, config={"gamma": 0.5})
 
 
 def test_the_ledger_has_every_decision_and_its_reward(folder: Path) -> None:

@@ -397,6 +397,64 @@ def test_a_full_disk_acknowledges_nothing_and_changes_nothing(
     agent.close()
 
 
+def test_a_decision_is_written_at_once_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was seen, what the policy would have done, and the decision: one write."""
+    works = True
+
+    def rule(obs: np.ndarray) -> int:
+        if works:
+            return 1
+        raise ZeroDivisionError("mine")
+
+    agent, world = opened(tmp_path, mode="shadow", incumbent=rule), World()
+    play(agent, world, 3)
+    works, digest, sequence = False, agent.digest(), agent.stats().sequence
+    for stream in ("0", "new"):
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            agent.act(*world.seen, stream=stream)
+    assert (agent.digest(), agent.stats().sequence) == (digest, sequence)
+    works, written, write = True, list[int](), logs.os.write
+    monkeypatch.setattr(logs.os, "write", lambda *x: written.append(1) or write(*x))
+    agent.act(*world.seen)
+    assert (len(written), agent.stats().sequence) == (1, sequence + 3)
+    agent.close()
+
+
+def test_a_rollback_counts_though_its_checkpoint_cannot_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = opened(tmp_path)
+    play(agent, World(), 30)
+    with monkeypatch.context() as patch:
+
+        def full(*_: Any) -> str:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        patch.setattr("lcpo.live.checkpoints.Checkpoints.save", full)
+        with pytest.warns(RuntimeWarning, match="could not be written .No space left"):
+            assert agent.rollback(0) == 4
+    digest = agent.digest()
+    crash(agent)
+    agent = opened(tmp_path)
+    assert agent.digest() == digest
+    agent.close()
+
+
+def test_checkpoints_are_saved_beside_calls(tmp_path: Path) -> None:
+    """With learning in a thread, no call waits for a checkpoint; replays find them all equal."""
+    agent, world = opened(tmp_path, learn="background", late=3, checkpoint_every=40), World()
+    for _ in range(3):
+        play(agent, world, 20)
+        assert agent._tender is not None
+        agent._tender.join()
+    play(agent, world, 20)
+    agent.close()
+    assert not agent._tender.is_alive()
+    assert replay(tmp_path).checked >= 4
+
+
 def test_disk_and_checkpoints_are_bounded(tmp_path: Path) -> None:
     clock, world = Clock(), World()
     options = {"keep_log": False, "checkpoint_every": 40, "segment_bytes": 2000}
@@ -525,6 +583,13 @@ def test_other_settings_than_before_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             open_live(tmp_path, **{**same, **other})
+    for alone, message in (
+        ({"late": 3}, "late = None .given: 3"), ({"seed": 1}, "seed = 0"),
+        ({"missing": 0.0, "late": 1}, "missing = 'cut'"), ({"steps": 9}, "steps= is given without"),
+        ({"config": {"gamma": 0.5}}, "config= is given without"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            open_live(tmp_path, **alone)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").touch()
     for folder, message in (("other", "not the folder of a live agent"), ("new", "is new")):

@@ -2681,6 +2681,38 @@ MUTANTS = (
         "every further event rolls back again",
     ),
     Mutant(
+        "live-decision-in-two-writes", "lcpo/live/serving.py",
+        "if self._thread is None and self.learning.is_full(seen):", "if True:",
+        (f"{LIVE}a_decision_is_written_at_once_or_not_at_all",),
+        "an observation is in the log though its decision failed",
+    ),
+    Mutant(
+        "live-rollback-needs-its-checkpoint", "lcpo/live/service.py",
+        "        except NotWritten as error:  # the rollback itself is in the log\n"
+        "            self._tell(str(error))\n",
+        "        finally:\n            pass\n",
+        (f"{LIVE}a_rollback_counts_though_its_checkpoint_cannot_be_saved",),
+        "a rollback that has happened is reported as failed",
+    ),
+    Mutant(
+        "live-settings-are-ignored", "lcpo/live/folder.py",
+        "        _check_rest(folder, given, stored)\n", "",
+        (f"{LIVE}other_settings_than_before_are_refused",),
+        "a setting that differs from the folder's is ignored",
+    ),
+    Mutant(
+        "live-waits-for-a-dead-thread", "lcpo/live/core.py",
+        "                self._ended = True\n", "",
+        ("tests/live/test_background.py::test_nobody_waits_for_a_thread_that_has_ended",),
+        "calls wait for ever for a thread that has ended",
+    ),
+    Mutant(
+        "live-what-if-after-a-rollback", "lcpo/live/rebuild.py",
+        "    elif returns:\n", "    elif False:\n",
+        ("tests/live/test_live_commands.py::test_other_settings_need_all_that_was_learned",),
+        "weights of other settings return in a what-if",
+    ),
+    Mutant(
         "live-drops-what-a-checkpoint-needs", "lcpo/live/service.py",
         "self._log.drop(needed)", "self._log.drop(sequence)",
         (f"{LIVE}a_damaged_checkpoint_has_a_predecessor[False]",),
