@@ -19,12 +19,12 @@ class Plan:
     size_scale: float
     reward_ms: float
     fixed: int
-    """The best fixed timeout, an action."""
+    """The best fixed timeout, an action that hedges."""
     loads: tuple[float, ...]
     actions: tuple[int, ...]
     """The table: an action up to each load."""
     simulated: dict[str, float]
-    """Mean p95 of a window in ms, of each fixed timeout and of the policy."""
+    """Mean p95 of a window in ms, of each fixed timeout, the table, and the policy."""
 
 
 def load_plan(folder: Path = FOLDER) -> Plan:

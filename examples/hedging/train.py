@@ -17,8 +17,9 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +72,13 @@ def simulate(env: Straggler, act: Callable[[np.ndarray], np.ndarray]) -> float:
     return REWARD_MS * total / WINDOWS
 
 
+def look_up(obs: np.ndarray, loads: Sequence[float], actions: Sequence[int], scale: float) -> Any:
+    """The actions of a table for observations [N, D]; `scale`: of rates."""
+    rate = obs[:, 2 * workload.SERVERS] * scale  # of the last four windows, per millisecond
+    load = rate * workload.SERVICE_MS / workload.SERVERS
+    return np.array([*actions, NEVER])[np.searchsorted(loads, load)]
+
+
 def table_by_load() -> tuple[tuple[float, ...], tuple[int, ...]]:
     """Loads, and the best timeout up to each of them."""
     loads, best = [], []
@@ -103,7 +111,11 @@ def main() -> None:
             name = "never" if action == NEVER else f"{ms:g} ms"
             simulated[name] = simulate(env, lambda obs, a=action: np.full(len(obs), a))
             print(f"{name}: {simulated[name]:.1f}", flush=True)
-        fixed = int(np.argmin(list(simulated.values())))
+        fixed = int(np.argmin(list(simulated.values())[:NEVER]))
+        size, gap = env.jobs.means(0.01)
+        rate_scale, size_scale = 10.0 / gap, 10.0 * size
+        simulated["table"] = simulate(env, lambda obs: look_up(obs, loads, actions, rate_scale))
+        print(f"table: {simulated['table']:.1f}", flush=True)
         runs = lcpo.train(
             "lcpo", env, steps=STEPS, seeds=SEEDS, config=CONFIG, normalise="running", out="out",
             progress=False, workers=0,
@@ -115,8 +127,7 @@ def main() -> None:
             print(f"lcpo, {run.folder.name}: {found[-1][0]:.1f}", flush=True)
         simulated["lcpo"], best = min(found)
         shutil.copy(best / "policy.npz", FOLDER / "policy.npz")
-        size, gap = env.jobs.means(0.01)
-    plan = Plan(10.0 / gap, 10.0 * size, REWARD_MS, fixed, loads, actions, simulated)
+    plan = Plan(rate_scale, size_scale, REWARD_MS, fixed, loads, actions, simulated)
     (FOLDER / "plan.json").write_text(json.dumps(dataclasses.asdict(plan), indent=1) + "\n")
 
 

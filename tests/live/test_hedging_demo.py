@@ -154,7 +154,7 @@ def test_a_short_run_loses_nothing_when_the_server_is_killed(proxy: str, tmp_pat
     assert len(made["killed_for_seconds"]) == 1
     assert made["outcomes"] > 30
     table = (tmp_path / "table.md").read_text()
-    for name in ("never", "fixed 300 ms", "quantile", "table", "lcpo"):
+    for name in ("never", "fixed 1000 ms", "quantile", "table", "lcpo"):
         assert f"| {name} |" in table
     assert (tmp_path / "hedging.png").stat().st_size > 20_000
     sources = {line.split(",")[4] for line in (tmp_path / "ticks.csv").read_text().splitlines()}

@@ -210,7 +210,7 @@ def test_the_scales_of_the_plan_are_those_of_its_workload(tmp_path: Path) -> Non
     assert plan.rate_scale == pytest.approx(10.0 / gap)
     assert plan.size_scale == pytest.approx(10.0 * size)
     assert plan.reward_ms == train.REWARD_MS
-    best = min((ms, name) for name, ms in plan.simulated.items() if name != "lcpo")[1]
+    best = min((ms, name) for name, ms in plan.simulated.items() if name.endswith(" ms"))[1]
     assert best == f"{TIMEOUTS_MS[plan.fixed]:g} ms"
 
 
