@@ -111,11 +111,9 @@ class _Wire:
         self._sent = False
         if left <= 0.0:
             raise TimeoutError("no time is left")
-        if self._open is None:
-            self._open = self._make(left)
-        wire: Any = self._open
-        if wire.sock is None:
-            wire.timeout = left
+        wire = self._open
+        if getattr(wire, "sock", None) is None:  # none yet, or the server has closed it
+            wire = self._open = self._make(left)
             wire.connect()  # which sends small packets at once (TCP_NODELAY)
         wire.sock.settimeout(left)
         self._sent = True

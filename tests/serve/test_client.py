@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -172,8 +173,7 @@ def test_a_wrong_call_raises(script: Script) -> None:
 def test_a_kept_connection_that_was_closed_is_opened_again(script: Script) -> None:
     with Client(script.url, timeout=20.0) as client:
         client.act([1.0])
-        client._acting._open.sock.close()  # pyright: ignore[reportOptionalMemberAccess]
-        client._acting._open.sock = None  # pyright: ignore[reportOptionalMemberAccess]
+        client._acting._open.sock.shutdown(socket.SHUT_RDWR)
         assert client.act([1.0]).id == 7
         keys = [body["key"] for _, body in script.calls]
         assert len(set(keys)) == 2
