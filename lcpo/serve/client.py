@@ -160,7 +160,7 @@ class Client:
         self._acting, self._telling = _Wire(url, token), _Wire(url, token)
         self._timeout, self._fallback, self._most, self._rest = timeout, fallback, queue, rest
         self._changed = threading.Condition()
-        self._queue: collections.deque[tuple[str, dict[str, Any]]] = collections.deque()
+        self._queue: collections.deque[dict[str, Any]] = collections.deque()
         self._closed = self._is_down = False
         self._silent_until = 0.0
         self._uncertain: dict[str, list[str]] = {}
@@ -189,7 +189,7 @@ class Client:
         body["key"] = uuid.uuid4().hex
         if time.monotonic() < self._silent_until and self._fallback is not None:
             return self._decide(obs, context)
-        self._let_pass(stream, until)
+        self._let_pass(until)
         try:
             self._settle(stream, until)
             found = self._acting.call("POST", "/v1/act", body, until)
@@ -222,7 +222,7 @@ class Client:
                 raise ValueError("the client is closed")
             if len(self._queue) >= self._most:
                 return False
-            self._queue.append((str(rest.get("stream", "")), body))
+            self._queue.append(body)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._tell, name="lcpo-client", daemon=True)
                 self._thread.start()
@@ -269,7 +269,7 @@ class Client:
         found = self._fallback(obs, context) if callable(self._fallback) else self._fallback
         return Decision(None, found, None, None, "local")
 
-    def _let_pass(self, stream: str, until: float) -> None:
+    def _let_pass(self, until: float) -> None:
         """Outcomes that wait go first, unless the server is down."""
         with self._changed:
             left = until - time.monotonic()
@@ -291,7 +291,7 @@ class Client:
                 self._changed.wait_for(lambda: self._queue or self._closed)
                 if self._closed:
                     return
-                body = self._queue[0][1]
+                body = self._queue[0]
             try:
                 self._telling.call("POST", "/v1/observe", body, time.monotonic() + 2.0)
             except Unavailable:

@@ -29,6 +29,7 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self.active = time.monotonic()
+            self.timeout_keep_alive = state.config.file.serve.idle_seconds
             if len(self.connections) > state.config.file.serve.max_connections:
                 self._make_room()
             self._await_request()

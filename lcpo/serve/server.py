@@ -193,6 +193,7 @@ class Server:
             new = configs.load(state.config.path)
             free, fixed = configs.changes(state.config.file, new.file)
             merged = configs.merged(state.config, new)
+            _raise_limit(merged.file.serve.max_connections + SPARE_FILES)
             if state.agent is not None:
                 fallback = merged.file.live.fallback
                 state.agent.serve_with(merged.guard, fallback, merged.rollback)
@@ -224,7 +225,6 @@ class Server:
             server_header=False,
             proxy_headers=False,
             backlog=1024,
-            timeout_keep_alive=max(1, round(state.config.file.serve.idle_seconds)),
             timeout_graceful_shutdown=round(FINISH_SECONDS),
         )  # fmt: skip
         return _Uvicorn(settings)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import collections
 import os
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, tell
 from lcpo.live import Decide, LiveAgent, Observe, See
 from lcpo.live.journal import Learned, decode
 from lcpo.live.log import read
@@ -56,9 +56,19 @@ class State:
 
     def serve(self, agent: LiveAgent) -> None:
         """Be ready, with an agent that was opened and warmed up."""
-        agent.defer = self.tasks.submit
+        agent.defer = self._defer
         self._note_version(agent)
         self.agent, self.step = agent, ""
+
+    def _defer(self, task: Callable[[], None]) -> None:
+        """Run what is due in a thread; what fails there is a problem."""
+
+        def report(done: Future[None]) -> None:
+            error = done.exception()
+            if error is not None:
+                self.problem(tell(error))
+
+        self.tasks.submit(task).add_done_callback(report)
 
     @property
     def is_inline(self) -> bool:

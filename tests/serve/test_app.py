@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from live_examples import World
 from served import HOST, JSON, Local, write
 
+from lcpo.errors import InputError
 from lcpo.live import Decide, NotWritten, Observe
 from lcpo.live.journal import decode
 from lcpo.live.log import read
@@ -312,3 +314,27 @@ def test_the_description_has_every_call(server: Local) -> None:
         assert server.send(method, path, b"{}" if method == "POST" else b"", HOST, JSON).status in (
             200, 400,
         )  # fmt: skip
+
+
+def test_what_is_due_happens_in_a_thread_and_its_failure_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Local(write(tmp_path, live="late = 50\ncheckpoint_every = 3")).open()
+    agent = local.state.agent
+    assert agent is not None
+    threads: list[str] = []
+
+    def checkpoint() -> int:
+        threads.append(threading.current_thread().name)
+        raise InputError("the checkpoint is broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(agent, "checkpoint", checkpoint)
+        for _ in range(3):
+            assert local.post("/v1/act", OBS).status == 200
+        local.state.tasks.submit(lambda: None).result(60.0)
+    assert threads
+    assert {name.split("_")[0] for name in threads} == {"lcpo-task"}
+    found = local.get("/v1/status").json["problems"]
+    assert found[0]["text"].startswith("the checkpoint is broken")
+    local.close()
