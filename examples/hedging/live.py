@@ -13,7 +13,7 @@ import numpy as np
 
 from examples.hedging.lanes import Lanes
 from examples.hedging.observation import Observer
-from examples.hedging.rules import Rule
+from examples.hedging.rules import Rule, Safety
 from examples.hedging.seen import Window
 from lcpo.straggler.task import NEVER, WINDOW_MS
 
@@ -84,6 +84,7 @@ def run(
 ) -> list[Tick]:  # fmt: skip
     """Control all lanes until the last phase is over. `note` receives the ticks so far."""
     ticks: list[Tick] = []
+    safety = {name: Safety() for name in controllers}
     left = sorted(moments, key=lambda moment: moment.time)
     lanes.look()  # what was before is left out
     at = (int(time.time() / PERIOD) + 1) * PERIOD
@@ -91,16 +92,16 @@ def run(
         time.sleep(max(at - time.time(), 0.0))
         while left and left[0].time <= at:
             left.pop(0).do()
-        windows, choices = lanes.look(), {}
+        windows, choices, unsafe = lanes.look(), {}, {}
         for name, window in windows.items():
             reward = observers[name].reward(window, reward_ms)
             obs = observers[name].observe(window)
-            unsafe = observers[name].unsafe
-            choices[name] = controllers[name].decide(window, obs, reward, unsafe)
+            unsafe[name] = safety[name].holds(window)
+            choices[name] = controllers[name].decide(window, obs, reward, unsafe[name])
         lanes.switch({name: choice.action for name, choice in choices.items()})
         phase = next((p.name for p in phases if p.begin <= at < p.end), "warm-up")
         for name, window in windows.items():
-            ticks.append(_tick(at, name, phase, choices[name], observers[name].unsafe, window))
+            ticks.append(_tick(at, name, phase, choices[name], unsafe[name], window))
         note(ticks)
         at = max(at + PERIOD, int(time.time() / PERIOD) * PERIOD)  # windows that were missed
     return ticks

@@ -19,7 +19,7 @@ _TINY = 1e-8
 
 
 class Observer:
-    """Makes observations of one lane; it remembers averages and the safety rule."""
+    """Makes observations of one lane; it remembers averages and the simulator's safety rule."""
 
     def __init__(self, num_servers: int, rate_scale: float, size_scale: float) -> None:
         self.num_servers = num_servers
@@ -30,7 +30,7 @@ class Observer:
         self._averages, self._weights = np.zeros((len(DECAYS), 2)), np.ones(len(DECAYS))
         self._longest = 0.0
         self.unsafe = False
-        """Whether the safety rule holds in the next window: no hedges."""
+        """Whether the simulator's safety rule would hold in the next window: the last entry."""
 
     def reward(self, window: Window, reward_ms: float) -> float:
         """Minus the 95th percentile over `reward_ms`; before `observe` of the same window."""

@@ -1,7 +1,7 @@
 """Controllers that learn nothing: constants, a quantile with a budget, a table by load.
 
-Each decides once per window from what was seen. None of them decides while the safety rule holds
-(`Observer.unsafe`): then nothing is hedged, whoever controls a lane.
+Each decides once per window from what was seen. None of them decides while the safety rule holds:
+then nothing is hedged, whoever controls a lane.
 """
 
 from __future__ import annotations
@@ -23,6 +23,24 @@ class Rule(Protocol):
     """Chooses an action after each window."""
 
     def decide(self, window: Window) -> int: ...
+
+
+class Safety:
+    """The safety rule: above `most` copies at a backend nothing is hedged, until all have `few`.
+
+    The simulator has the same rule with 50 copies. Behind a real proxy that is late: a queue of ten
+    is already longer than most timeouts.
+    """
+
+    def __init__(self, most: int = 10, few: int = 3) -> None:
+        self._most, self._few = most, few
+        self._holds = False
+
+    def holds(self, window: Window) -> bool:
+        """Whether it holds after a window."""
+        longest = float(window.queue.max())
+        self._holds = longest > self._most or (self._holds and longest > self._few)
+        return self._holds
 
 
 class Fixed:

@@ -237,6 +237,13 @@ def test_the_table_looks_up_the_load_of_four_windows() -> None:
     assert [rule.decide(high) for _ in range(4)][-1] == NEVER
 
 
+def test_the_safety_rule_holds_until_queues_are_short() -> None:
+    rule = rules.Safety(most=10, few=3)
+    longest = [3, 10, 11, 6, 4, 3, 4, 10]
+    found = [rule.holds(window(queue=np.array([0.0, x]))) for x in longest]
+    assert found == [False, False, True, True, True, False, False, False]
+
+
 # Requests and backends
 
 
