@@ -296,6 +296,7 @@ def test_asks_for_the_token_and_forgets_it(
     _type(browser, "wrong")
     _key(browser, "Enter", 13)
     _wait(browser, "document.querySelector('#alert').textContent.includes('was refused')")
+    time.sleep(4.0)  # longer than between two questions
     assert scene.asked == asked + 1, "without a token it does not ask again"
     _type(browser, TOKEN)
     _key(browser, "Enter", 13)
