@@ -36,6 +36,8 @@ Record = Callable[[Event], Any]
 class Core:
     """A state, its policy, and who learns. Calls may come from several threads."""
 
+    gone = "the learner is closed: make another, or load a saved one"
+
     def __init__(
         self, loop: Loop, learning: Learning, state: LearnerState, background: bool,
         record: Record | None,
@@ -145,7 +147,7 @@ class Core:
 
     def _usable(self) -> LearnerState:
         if self._closed:
-            raise InputError("the learner is closed: make another, or load a saved one")
+            raise InputError(self.gone)
         return self.state
 
     def _commit(self, state: LearnerState, event: Event, *earlier: Any) -> None:

@@ -20,10 +20,11 @@ from lcpo import values
 from lcpo.errors import InputError
 from lcpo.live import outcomes
 from lcpo.live.checkpoints import Checkpoints
-from lcpo.live.guard import Function, Limits
+from lcpo.live.guard import Function, Guard, Limits
 from lcpo.live.learner import Learner
 from lcpo.live.learning import Learning
 from lcpo.live.log import SEGMENT, Durability
+from lcpo.live.segments import START
 from lcpo.live.serving import Decider, Desk
 from lcpo.live.settings import Settings
 from lcpo.live.versions import Rule
@@ -34,6 +35,12 @@ from lcpo.types import Spec
 
 SCHEMA = 1
 _NEEDED = {"settings": dict, "warm": bool, "began": (int, float)}
+
+
+_FUNCTIONS = {
+    "incumbent": "from an observation to an action",
+    "clock": "without arguments, which returns seconds",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +69,12 @@ class Options:
         for name in ("incumbent", "clock"):
             given = getattr(self, name)
             if not callable(given) and not (name == "incumbent" and given is None):
-                values.refuse(name, given, "a function")
-        for name in ("checkpoint_every", "version_every", "max_drops"):
+                values.refuse(name, given, f"a function {_FUNCTIONS[name]}")
+        for name in ("checkpoint_every", "version_every", "keep_versions", "max_drops"):
             values.whole(name, getattr(self, name))
+        values.whole("segment_bytes", self.segment_bytes, START + 1)
+        if self.durability not in ("process", "power"):
+            values.refuse("durability", self.durability, "'process' or 'power'")
         values.flag("keep_log", self.keep_log)
 
 
@@ -94,8 +104,9 @@ def is_begun(folder: Path) -> bool:
 
 
 def begin(
-    folder: Path, given: Mapping[str, Any], policy: str | Path | None, desk: Desk, trust: bool
-) -> None:
+    folder: Path, given: Mapping[str, Any], policy: str | Path | None, desk: Desk, trust: bool,
+    options: Options,
+) -> None:  # fmt: skip
     """Make a folder, with the agent as it begins. `given`: arguments as of `Learner`."""
     if policy is None:
         if given["agent"] is None or given["spec"] is None:
@@ -110,6 +121,9 @@ def begin(
         settings, state = learner.settings, learner.state
         learning = Learning(settings)
         _check_same(folder, settings, given, f"the policy in {policy}")
+    # Before there is a folder: who else decides must fit the agent.
+    _ = options.guard and Guard(options.guard, settings.spec.actions)
+    decider(options.fallback, settings.spec)
     with locked(folder, warnings.warn):
         if is_begun(folder):
             raise InputError(f"another process has just begun {folder}: open it again")

@@ -93,8 +93,9 @@ def number_of(kind: type[Any]) -> int:
 def encode(entry: Entry) -> tuple[int, bytes]:
     """Kind and payload of a record. Fields with their default value are left out."""
     plain: dict[str, Any] = {}
+    fields: Any = entry
     for name, value, (is_optional, default) in zip(
-        entry._fields, entry, _DEFAULTS[type(entry)], strict=True
+        entry._fields, fields, _DEFAULTS[type(entry)], strict=True
     ):
         if is_optional and (value is None or value is default):
             continue

@@ -12,6 +12,7 @@ import numpy as np
 from lcpo.errors import InputError
 from lcpo.live.checkpoints import Checkpoints
 from lcpo.live.events import Decide, Observe, See
+from lcpo.live.folder import is_begun
 from lcpo.live.journal import Learned, Mode, Rollback, decode
 from lcpo.live.log import first_sequence, read
 from lcpo.live.records import Record
@@ -56,6 +57,8 @@ class Ledger:
 
 def load(folder: Path) -> Ledger:
     """The ledger of a folder; InputError if it holds no live agent, or its log is damaged."""
+    if not is_begun(folder):
+        raise InputError(f"{folder} is not the folder of a live agent: it has no live.json")
     about = load_document(folder / "live.json", 1, {"settings": dict})["settings"]
     try:
         name, context = about["agent"], spec_from_json(about["spec"]).context

@@ -255,7 +255,10 @@ class Loop:
         if found is None:
             made = 0 <= number < state.decisions
             why = "was finished long ago" if made else "was never made"
-            raise Unknown(f"decision {values.shown(number)} {why}: nothing to observe")
+            raise Unknown(
+                f"decision {values.shown(number)} {why}, so there is nothing to observe: give the "
+                "id of a decision that act returned"
+            )
         if found.how != CLOSED:
             return _GONE[found.how]
         new = outcomes.news(found.checks, checks, number)

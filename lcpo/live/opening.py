@@ -72,7 +72,7 @@ def open(
     first = mode or SHADOW
     if first == SWITCHBACK and not isinstance(switchback, Switchback):
         values.refuse("switchback", switchback, "a design, such as Switchback(length=3600)")
-    folders.begin(path, given, policy, Desk(first, switchback), trust)
+    folders.begin(path, given, policy, Desk(first, switchback), trust, served)
     return LiveAgent(path, served, agent, trust)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lcpo import values
+from lcpo.distributions import Categorical
 from lcpo.errors import Conflict, InputError
 from lcpo.live.events import Observe
 from lcpo.live.state import NEITHER, Experience
@@ -82,7 +83,10 @@ def news(known: tuple[int, int], given: tuple[int, int], number: int) -> News:
     expired = known[0] == DEFAULT and given[0] != NEITHER
     for old, new, what in zip(known, given, ("reward", "successor"), strict=True):
         if old not in (NEITHER, DEFAULT) and new not in (NEITHER, old):
-            raise Conflict(f"decision {number} was observed before, with another {what}")
+            raise Conflict(
+                f"decision {number} was observed before, with another {what}, which stays: only "
+                "the same one may be repeated"
+            )
     reward, successor = (b != NEITHER == a for a, b in zip(known, given, strict=True))
     return News(reward, successor, expired)
 
@@ -119,7 +123,8 @@ def check_action(spec: Spec, action: Any, what: str = "action") -> np.ndarray | 
         return None
     actions, found = spec.actions, np.atleast_1d(values.reals(what, action))
     if not actions.contains(found):
-        values.refuse(what, action, f"{actions.size} number(s), one of {actions}")
+        numbered = ", numbered from 0" if isinstance(actions, Categorical) else ""
+        values.refuse(what, action, f"{actions.size} number(s), one of {actions}{numbered}")
     return found.astype(actions.dtype)
 
 

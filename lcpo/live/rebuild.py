@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpo import values
 from lcpo.agents import off_policy
 from lcpo.errors import InputError
 from lcpo.live import log as logs
 from lcpo.live.checkpoints import Checkpoint, Checkpoints
 from lcpo.live.events import Decide, Discard, End, Observe, See
-from lcpo.live.folder import is_warm
+from lcpo.live.folder import is_begun, is_warm
 from lcpo.live.journal import Learned, Mode, Rollback, Saved, decode, number_of
 from lcpo.live.learning import Learning
 from lcpo.live.loop import Loop
@@ -116,6 +117,10 @@ def replay(
       trust: import it.
       tell: called with the sequence, now and then.
     """
+    if not is_begun(folder):
+        raise InputError(f"{folder} is not the folder of a live agent: it has no live.json")
+    if until is not None:
+        values.whole("until", until)
     checkpoints, log = Checkpoints(folder / "checkpoints"), folder / "log"
     start = _first(checkpoints, log, agent, trust)
     marks, wanted = _marks(log, start.sequence)

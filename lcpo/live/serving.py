@@ -125,6 +125,7 @@ class Chosen(NamedTuple):
 class Serving(Core):
     """A learner's core with a mode. Calls may come from several threads."""
 
+    gone = "the agent is closed: open its folder again"
     desk: Desk
     guard: Guard | None = None
     fallback: Decider | None = None

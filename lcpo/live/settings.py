@@ -119,7 +119,7 @@ def _make_config(agent: AnyAgent, config: Any, steps: int | None) -> Any:
     missing = [name for name in shares if getattr(made, name) is None]
     if missing:
         raise InputError(
-            f"{', '.join(missing)} of agent {agent.name!r} depend on the steps to come: give "
+            f"{', '.join(missing)} of agent {agent.name!r} needs the number of steps to come: give "
             f"steps=, about how many, or config={{{missing[0]!r}: ...}}"
         )
     return made

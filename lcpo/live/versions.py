@@ -55,7 +55,7 @@ class Versions:
         path = self._path(values.whole("version", version, 0))
         if not path.exists():
             kept = ", ".join(map(str, self.numbers())) or "none"
-            raise InputError(f"version {version} is not kept in {self.folder}: there is {kept}")
+            raise InputError(f"version {version} is not kept in {self.folder}: kept are {kept}")
         about, arrays = load_bundle(path, SCHEMA, _NEEDED)
         if about["version"] != version:
             raise InputError(f"{path} is version {about['version']}: it was renamed")

@@ -694,7 +694,9 @@ def test_policies_and_learners_are_not_mistaken_for_each_other(
 
 
 def test_sizes_that_depend_on_the_steps_are_asked_for() -> None:
-    with pytest.raises(InputError, match=r"buffer_size.* of agent 'ddqn' depend on the steps"):
+    with pytest.raises(
+        InputError, match=r"buffer_size.* of agent 'ddqn' needs the number of steps"
+    ):
         Learner("ddqn", ONE)
 
 

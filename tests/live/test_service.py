@@ -580,6 +580,8 @@ def test_other_settings_than_before_are_refused(tmp_path: Path) -> None:
         ({"incumbent": 3}, "incumbent"),
         ({"guard": Limits(low=9)}, "leave none"),
         ({"checkpoint_every": 0}, "checkpoint_every"),
+        ({"keep_versions": 0}, "keep_versions = 0"),
+        ({"durability": "disk"}, "'process' or 'power'"),
     ):
         with pytest.raises(InputError, match=message):
             open_live(tmp_path, **{**same, **other})
@@ -595,4 +597,7 @@ def test_other_settings_than_before_are_refused(tmp_path: Path) -> None:
     for folder, message in (("other", "not the folder of a live agent"), ("new", "is new")):
         with pytest.raises(InputError, match=message):
             open_live(tmp_path / folder)
+    for wrong in ({"guard": Limits(low=9)}, {"fallback": 9}, {"segment_bytes": 1}):
+        with pytest.raises(InputError):
+            open_live(tmp_path / "new", **same, **wrong)
     assert not (tmp_path / "new").exists()
