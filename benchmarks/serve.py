@@ -93,7 +93,7 @@ def bare() -> Iterator[int]:
 
 def wait(port: int, path: str) -> None:
     """Until a server answers."""
-    until = time.monotonic() + 300.0
+    until = time.monotonic() + 600.0
     while time.monotonic() < until:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5.0)

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import json
+import multiprocessing
 import random
 import threading
 import time
+import urllib.request
 import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from live_examples import World
-from served import Process, free_port, write
+from served import free_port, write
 
 from lcpo.live import Decide, Observe, replay
 from lcpo.live.journal import decode
@@ -48,6 +51,49 @@ class Outcome(NamedTuple):
     lost: list[str]
     waits: list[float]
     """Seconds that `act` of clients with a fallback took."""
+
+
+def serve(config: Path) -> None:
+    """Serve until killed, or told to stop."""
+    from lcpo.serve import server
+    from lcpo.serve.events import Events
+
+    with (config.parent / "log.jsonl").open("a") as log:
+        server.run(config, events=Events(log))
+
+
+class Forked:
+    """Servers in processes that have imported everything before, so that they start quickly."""
+
+    def __init__(self, config: Path, port: int) -> None:
+        self.config, self.url = config, f"http://127.0.0.1:{port}"
+        self._make = multiprocessing.get_context("forkserver")
+        self._make.set_forkserver_preload(["jax.numpy", "optax", "scipy.special", "uvicorn"])
+        self.start()
+
+    def start(self) -> None:
+        """A process that has recovered what is in the folder."""
+        self.process = self._make.Process(target=serve, args=(self.config,))
+        self.process.start()
+        until = time.monotonic() + 400.0
+        while time.monotonic() < until and self.process.is_alive():
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{self.url}/readyz", timeout=10.0)
+                return
+            time.sleep(0.05)
+        raise AssertionError("the server is not ready")
+
+    def kill(self) -> None:
+        """As `kill -9` does, and another one starts."""
+        self.process.kill()
+        self.process.join()
+        self.start()
+
+    def stop(self) -> int | None:
+        """SIGTERM; the exit code."""
+        self.process.terminate()
+        self.process.join(60.0)
+        return self.process.exitcode
 
 
 class Players:
@@ -128,7 +174,7 @@ def play(folder: Path, requests: int, kills: int, seed: int = 0) -> Outcome:
     rng, port = random.Random(seed), free_port()
     live = "late = 100\ncheckpoint_every = 2000"
     config = write(folder, f"127.0.0.1:{port}", live=live)
-    server = Process(config, port)
+    server = Forked(config, port)
     players, killed = Players(server.url), 0
     try:
         for _ in range(kills):
@@ -138,7 +184,6 @@ def play(folder: Path, requests: int, kills: int, seed: int = 0) -> Outcome:
                 time.sleep(rng.choice([0.0, 0.001, 0.01]))
             server.kill()
             killed += 1
-            server = Process(config, port)
         while players.acknowledged < requests and not players.failed:
             time.sleep(0.01)
     finally:

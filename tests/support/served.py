@@ -146,7 +146,7 @@ class Process:
         if wait:
             self.wait()
 
-    def wait(self, seconds: float = 200.0) -> None:
+    def wait(self, seconds: float = 400.0) -> None:
         """Until it is ready."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and self.process.poll() is None:
