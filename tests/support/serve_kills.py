@@ -80,7 +80,7 @@ class Forked:
             with contextlib.suppress(OSError):
                 urllib.request.urlopen(f"{self.url}/readyz", timeout=10.0)
                 return
-            time.sleep(0.05)
+            time.sleep(0.3)
         raise AssertionError("the server is not ready")
 
     def kill(self) -> None:
@@ -141,7 +141,7 @@ class Players:
         reward = world.play(int(made.action[0]))
         if made.id is None:
             self.local += 1
-            time.sleep(0.05)
+            time.sleep(0.3)
             return
         self._note(made.id, Seen(stream, made.action, reward, None))
         assert client.observe(made.id, reward)
@@ -161,7 +161,7 @@ class Players:
             try:
                 return client.step([item], timeout=1.0)[0]
             except Unavailable:
-                time.sleep(0.05)
+                time.sleep(0.3)
 
     def _note(self, number: int, seen: Seen) -> None:
         with self._lock:
