@@ -1,6 +1,6 @@
 """A live agent behind HTTP, for systems that are not written in Python: `lcpo serve CONFIG.toml`.
 
-config    the configuration file, checked; what may change while the server runs
+config    the configuration file, checked; what may change while the server runs; its `tables`
 check     `lcpo serve --check`: the configuration in words
 server    the process: socket, signals, opening the agent, drain and checkpoint
 protocol  connections: slow, idle and oversized ones are closed

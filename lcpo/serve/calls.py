@@ -16,8 +16,8 @@ import msgspec
 
 from lcpo.errors import Conflict, InputError
 from lcpo.live import LiveAgent, NotWritten
-from lcpo.serve.config import SwitchbackTable
 from lcpo.serve.state import State
+from lcpo.serve.tables import SwitchbackTable
 
 Numbers = list[float]
 TOGETHER = 8
