@@ -2628,12 +2628,13 @@ MUTANTS = (
     ),
     Mutant(
         "live-without-log", "lcpo/live/service.py",
-        "self._sequence = self._log.write([encode(entry)])", "self._sequence = 0",
+        "self._sequence = self._log.write([encode(entry) for entry in entries])",
+        "self._sequence = 0",
         (f"{LIVE}an_agent_continues_where_it_was",), "what was acknowledged is lost in a crash",
     ),
     Mutant(
         "live-frozen-learns", "lcpo/live/serving.py",
-        "if self.desk.mode == FROZEN:  #", "if False:  #",
+        "is_frozen = self.desk.mode == FROZEN", "is_frozen = False",
         (f"{LIVE}frozen_mode_acts_and_learns_nothing",), "a frozen agent changes its policy",
     ),
     Mutant(
