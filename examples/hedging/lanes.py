@@ -87,12 +87,18 @@ class Processes:
 
 @contextlib.contextmanager
 def signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the program as Ctrl-C does, so that contexts are left."""
+    """SIGTERM and SIGHUP end the program as Ctrl-C does, so that contexts are left.
+
+    A shell starts background jobs with SIGINT ignored; `kill -INT` shall end them, too. Under nohup
+    SIGHUP stays ignored.
+    """
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    numbers = (signal.SIGTERM, signal.SIGHUP)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = [signal.signal(number, leave) for number in numbers]
     try:
         yield
