@@ -450,8 +450,10 @@ def test_checkpoints_are_saved_beside_calls(tmp_path: Path) -> None:
         assert agent._tender is not None
         agent._tender.join()
     play(agent, world, 20)
+    tender = agent._tender
     agent.close()
-    assert not agent._tender.is_alive()
+    assert tender is not None
+    assert not tender.is_alive()
     assert replay(tmp_path).checked >= 4
 
 
@@ -585,11 +587,14 @@ def test_other_settings_than_before_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             open_live(tmp_path, **{**same, **other})
-    for alone, message in (
-        ({"late": 3}, "late = None .given: 3"), ({"seed": 1}, "seed = 0"),
-        ({"missing": 0.0, "late": 1}, "missing = 'cut'"), ({"steps": 9}, "steps= is given without"),
+    contradicting: list[tuple[dict[str, Any], str]] = [
+        ({"late": 3}, "late = None .given: 3"),
+        ({"seed": 1}, "seed = 0"),
+        ({"missing": 0.0, "late": 1}, "missing = 'cut'"),
+        ({"steps": 9}, "steps= is given without"),
         ({"config": {"gamma": 0.5}}, "config= is given without"),
-    ):  # fmt: skip
+    ]
+    for alone, message in contradicting:
         with pytest.raises(InputError, match=message):
             open_live(tmp_path, **alone)
     (tmp_path / "other").mkdir()
@@ -597,7 +602,10 @@ def test_other_settings_than_before_are_refused(tmp_path: Path) -> None:
     for folder, message in (("other", "not the folder of a live agent"), ("new", "is new")):
         with pytest.raises(InputError, match=message):
             open_live(tmp_path / folder)
-    for wrong in ({"guard": Limits(low=9)}, {"fallback": 9}, {"segment_bytes": 1}):
+    refused: list[dict[str, Any]] = [
+        {"guard": Limits(low=9)}, {"fallback": 9}, {"segment_bytes": 1},
+    ]  # fmt: skip
+    for wrong in refused:
         with pytest.raises(InputError):
             open_live(tmp_path / "new", **same, **wrong)
     assert not (tmp_path / "new").exists()

@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 def serve(folder: Path, learn: str, calls: Connection) -> None:
     """Answer calls until killed."""
-    options = {"late": 5} if not (folder / "live.json").exists() else {}
+    options: dict[str, Any] = {"late": 5} if not (folder / "live.json").exists() else {}
     agent = opened(folder, checkpoint_every=500, segment_bytes=100_000, learn=learn, **options)
     calls.send("ready")
     while True:
