@@ -33,8 +33,8 @@ AGENTS = ("LCPO", "LCPO-P", "A2C", "TRPO", "PPO", "DDQN", "SAC", "CLEAR", "BFDQN
           "MBCD", "lcpo", "lcpo-uniform", "lcpo-noent", "a2c", "a2c-entropy", "sac", "ppo", "trpo",
           "ddqn", "clear", "bfdqn", "pt-dqn", "mbpo", "mbcd")  # fmt: skip
 _ANY = "|".join(sorted(AGENTS, key=len, reverse=True))
-AGENT = re.compile(rf"(?<![\w/-])(?:{_ANY})(?![\w-]|\.md)")
-"""Not in the target of a link."""
+AGENT = re.compile(rf"(?<![\w/-])(?:{_ANY})(?![\w-]|\.\w)")
+"""Not in the target of a link, and not in the name of a function."""
 WINDOWS = {
     "whole run": "last 2M",
     "after 6M": "over the whole run",
