@@ -34,7 +34,7 @@ SEED = 0
 SETTLE = 3.0
 """Seconds of load before the first phase."""
 NOTE_SECONDS = 5.0
-TIMES = (20.0, 100.0, 120.0)
+TIMES = (20.0, 80.0, 100.0)
 """Seconds of the three phases, whole cycles of the regimes."""
 KILL_AT = 0.4
 """Share of the last phase after which the server is killed."""
