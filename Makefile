@@ -40,8 +40,8 @@ test: .venv/.dev  ## fast tiers: units, golden vectors, contracts, command line
 
 test-all: .venv/.dev mutants test-slow  ## what `test` leaves out
 
-test-slow: .venv/.dev  ## agents that must learn, kills, damage, fuzzing, clusters
-	$(BIN)/python -m pytest -q -n auto -m learn $(APART)
+test-slow: .venv/.dev  ## agents that must learn, kills, damage, fuzzing, clusters; PART=1/2 for half
+	$(BIN)/python -m pytest -q -n auto -m learn --part $(or $(PART),1/1) $(APART)
 
 mutants: .venv/.dev  ## lines made wrong, one at a time: do the tests see it? MUTANTS="name ..." for some, 1/2 for half
 	$(BIN)/python tests/mutants/run.py $(MUTANTS)

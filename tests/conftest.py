@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,18 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else: a cache of the user's
 
 for name in ("golden_files", "stopping", "training"):
     pytest.register_assert_rewrite(name)  # they hold assertions, too
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", default="1/1", help="K/N: a part of the tests, by name")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    part, parts = map(int, str(config.getoption("part")).split("/"))
+    chosen = [i for i in items if zlib.crc32(i.nodeid.encode()) % parts == part - 1]
+    if len(chosen) < len(items):
+        config.hook.pytest_deselected(items=[i for i in items if i not in chosen])
+        items[:] = chosen
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
