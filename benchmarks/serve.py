@@ -227,7 +227,7 @@ async def pace(port: int, pid: int, minutes: float, rate: float) -> None:
     """A steady rate over 8 connections, half acts and half observations; one line per minute."""
     wires = [await connect(port) for _ in range(8)]
     rng, pairs = np.random.default_rng(0), asyncio.Queue()
-    failed, times = 0, []
+    failed, times, delays = 0, [], []
 
     async def work(number: int) -> None:
         nonlocal failed
@@ -236,6 +236,7 @@ async def pace(port: int, pid: int, minutes: float, rate: float) -> None:
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             try:
                 began = time.perf_counter()
+                delays.append(began - due)  # all connections were waiting, or the timer was late
                 status, made = await wires[number].post("/v1/act", question(rng, number))
                 times.append(time.perf_counter() - began)
                 failed += status != 200
@@ -253,6 +254,7 @@ async def pace(port: int, pid: int, minutes: float, rate: float) -> None:
     print(f"begins at {memory(pid):.1f} MiB", flush=True)
     for minute in range(round(minutes)):
         times.clear()
+        delays.clear()
         for i in range(round(60 * rate / 2)):
             due = began + 60 * minute + i * 2 / rate
             pairs.put_nowait(due)
@@ -260,8 +262,8 @@ async def pace(port: int, pid: int, minutes: float, rate: float) -> None:
         p50, p99, most = np.percentile(np.array(times), [50, 99, 100]) * 1e6
         print(
             f"minute {minute + 1}: {2 * len(times) / 60:.0f} requests/s, act p50 {p50:.0f} us, "
-            f"p99 {p99:.0f} us, longest {most / 1000:.1f} ms, {failed} failed, "
-            f"{memory(pid):.1f} MiB, {updates(port)} updates",
+            f"p99 {p99:.0f} us, longest {most / 1000:.1f} ms, sent up to {1000 * max(delays):.1f} ms late, "
+            f"{failed} failed, {memory(pid):.1f} MiB, {updates(port)} updates",
             flush=True,
         )
     for task in tasks:

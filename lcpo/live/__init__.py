@@ -16,7 +16,8 @@ A live agent is a learner in a folder, with a log and somebody who decides besid
 
 opening      `open`: continue the agent of a folder, or begin one
 service      `LiveAgent`: a learner whose events are in a log before they are acknowledged
-serving      modes, incumbent, fallback and guard: who decides; `shadow`: learning from others
+serving      who decides: incumbent, policy, guard or fallback; `desk`: modes, counts, what is kept
+shadow       learning from the actions of others
 guard        what an action may be, as limits or a function
 switchback   incumbent and policy alternately, and the difference between them
 versions     policies to return to, and when

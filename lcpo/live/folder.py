@@ -20,12 +20,12 @@ from lcpo import values
 from lcpo.errors import InputError
 from lcpo.live import outcomes
 from lcpo.live.checkpoints import Checkpoints
+from lcpo.live.desk import Decider, Desk
 from lcpo.live.guard import Function, Guard, Limits
 from lcpo.live.learner import Learner
 from lcpo.live.learning import Learning
 from lcpo.live.log import SEGMENT, Durability
 from lcpo.live.segments import START
-from lcpo.live.serving import Decider, Desk
 from lcpo.live.settings import Settings
 from lcpo.live.versions import Rule
 from lcpo.run.store.files import is_unfinished, load_document, save_document

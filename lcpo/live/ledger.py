@@ -11,12 +11,12 @@ import numpy as np
 
 from lcpo.errors import InputError
 from lcpo.live.checkpoints import Checkpoints
+from lcpo.live.desk import SOURCES, SWITCHBACK
 from lcpo.live.events import Decide, Observe, See
 from lcpo.live.folder import is_begun
 from lcpo.live.journal import Learned, Mode, Rollback, decode
 from lcpo.live.log import first_sequence, read
 from lcpo.live.records import Record
-from lcpo.live.serving import SOURCES, SWITCHBACK
 from lcpo.live.switchback import Result, Switchback, Total, estimate
 from lcpo.run.store.files import load_document
 from lcpo.run.store.policy_file import spec_from_json

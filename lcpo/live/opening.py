@@ -10,9 +10,9 @@ from typing import Any, Literal
 from lcpo import values
 from lcpo.envs.base import Advance
 from lcpo.live import folder as folders
+from lcpo.live.desk import MODES, SHADOW, SWITCHBACK, Desk
 from lcpo.live.folder import Options
 from lcpo.live.service import LiveAgent, ModeName
-from lcpo.live.serving import MODES, SHADOW, SWITCHBACK, Desk
 from lcpo.live.switchback import Switchback
 from lcpo.run import compile_cache
 from lcpo.types import AnyAgent, Spec

@@ -15,13 +15,14 @@ from lcpo.agents import off_policy
 from lcpo.errors import InputError
 from lcpo.live import log as logs
 from lcpo.live.checkpoints import Checkpoint, Checkpoints
+from lcpo.live.desk import Desk
 from lcpo.live.events import Decide, Discard, End, Observe, See
 from lcpo.live.folder import is_begun, is_warm
 from lcpo.live.journal import Learned, Mode, Rollback, Saved, decode, number_of
 from lcpo.live.learning import Learning
 from lcpo.live.loop import Loop
 from lcpo.live.records import Record
-from lcpo.live.serving import Desk, Serving
+from lcpo.live.serving import Serving
 from lcpo.live.settings import Settings
 from lcpo.live.shadow import ServedLearning
 from lcpo.live.state import LearnerState

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from lcpo import __version__, values
 from lcpo.live.checkpoints import Checkpoint, Checkpoints
+from lcpo.live.desk import FROZEN, MODES, SWITCHBACK, Desk
 from lcpo.live.events import Discard, End, Observe, See
 from lcpo.live.folder import Options, decider, is_warm
 from lcpo.live.guard import Guard
@@ -28,7 +29,7 @@ from lcpo.live.keys import checked
 from lcpo.live.learner import Decision
 from lcpo.live.log import Log, NotWritten
 from lcpo.live.rebuild import Player, restored, slim
-from lcpo.live.serving import FROZEN, MODES, SWITCHBACK, Desk, Serving
+from lcpo.live.serving import Serving
 from lcpo.live.state import LearnerState
 from lcpo.live.switchback import Result, Switchback, estimate
 from lcpo.live.versions import Version, Versions, newest_up_to

@@ -1,8 +1,8 @@
-"""A learner in service: who decides, what is kept of each decision, and when to step back.
+"""A learner in service: who decides, and what is kept of each decision.
 
-`Serving` is the `Core` of a learner with a mode, a guard, a fallback and an incumbent. What it
-keeps besides the learner's state is a `Desk`. Both change only with recorded events, so that a
-replay of the log makes the same learner and the same desk.
+`Serving` is the `Core` of a learner with a mode, a guard, a fallback and an incumbent, and with a
+`Desk`. Learner and desk change only with recorded events, so that a replay of the log makes both
+again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -21,97 +21,29 @@ from lcpo import values
 from lcpo.errors import Conflict, NoAnswer, tell
 from lcpo.live import outcomes
 from lcpo.live.core import Core
+from lcpo.live.desk import (
+    FALLBACK,
+    FROZEN,
+    GUARD,
+    INCUMBENT,
+    LIVE,
+    POLICY,
+    SHADOW,
+    SWITCHBACK,
+    Decider,
+    Desk,
+    Made,
+)
 from lcpo.live.events import Decide, Event, Observe, See
 from lcpo.live.guard import Guard, Memory
 from lcpo.live.journal import Choice, Mode
-from lcpo.live.keys import Keys, checksum
+from lcpo.live.keys import checksum
 from lcpo.live.learning import Answer
 from lcpo.live.log import NotWritten
 from lcpo.live.state import LearnerState
 from lcpo.live.switchback import Switchback, Total
 from lcpo.live.versions import Rule, Watch
 from lcpo.types import Tree
-
-FROZEN, SHADOW, SWITCHBACK, LIVE = "frozen", "shadow", "switchback", "live"
-MODES = (FROZEN, SHADOW, SWITCHBACK, LIVE)
-POLICY, INCUMBENT, GUARD, FALLBACK = "policy", "incumbent", "guard", "fallback"
-SOURCES = (POLICY, INCUMBENT, GUARD, FALLBACK)
-Decider = Callable[[np.ndarray], Any]
-"""From a whole observation [D] to an action."""
-
-
-class Made(NamedTuple):
-    """What is kept of a decision until its reward is known."""
-
-    source: str
-    version: int
-    time: float
-    policys: bool
-    """Whether it was the policy's turn, whoever decided in the end."""
-
-
-@dataclasses.dataclass
-class Desk:
-    """What changes besides the learner's state."""
-
-    mode: str = SHADOW
-    switchback: Switchback | None = None
-    made: dict[int, Made] = dataclasses.field(default_factory=dict)
-    memories: dict[str, Memory] = dataclasses.field(default_factory=dict)
-    """What guards must know, by stream."""
-    blocks: dict[int, Total] = dataclasses.field(default_factory=dict)
-    """Rewards of the blocks of the current switchback experiment."""
-    decided: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    """Decisions by source."""
-    rewards: dict[str, Total] = dataclasses.field(default_factory=dict)
-    """Rewards by source."""
-    drops: int = 0
-    """Updates that were dropped since the last one that was not."""
-    watch: Watch | None = None
-    due: bool = False
-    """Whether the watch asks for a rollback."""
-    keys: Keys = dataclasses.field(default_factory=Keys)
-    """Decisions that may be asked for again."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a checkpoint."""
-        return {
-            "mode": self.mode,
-            "switchback": self.switchback and dataclasses.asdict(self.switchback),
-            "made": {str(number): list(made) for number, made in self.made.items()},
-            "memories": {name: list(memory) for name, memory in self.memories.items()},
-            "blocks": {str(number): list(total) for number, total in self.blocks.items()},
-            "decided": dict(self.decided),
-            "rewards": {source: list(total) for source, total in self.rewards.items()},
-            "drops": self.drops,
-            "watch": self.watch and self.watch.to_json(),
-            "due": self.due,
-            "keys": self.keys.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any], rule: Rule | None) -> Desk:
-        """The inverse of `to_json`; the rule may be another."""
-        design, watch = found["switchback"], found["watch"]
-        memories = {
-            name: Memory(None if action is None else tuple(action), tuple(loads))
-            for name, (action, loads) in found["memories"].items()
-        }
-        desk = cls(
-            found["mode"],
-            None if design is None else Switchback(**design),
-            {int(number): Made(*made) for number, made in found["made"].items()},
-            memories,
-            {int(number): Total(*total) for number, total in found["blocks"].items()},
-            collections.Counter(found["decided"]),
-            {source: Total(*total) for source, total in found["rewards"].items()},
-            found["drops"],
-            keys=Keys(found.get("keys", ())),
-        )
-        if rule is not None:
-            desk.watch = Watch(rule) if watch is None else Watch.from_json(rule, watch)
-            desk.due = found["due"]
-        return desk
 
 
 class Chosen(NamedTuple):
@@ -256,10 +188,7 @@ class Serving(Core):
         self, obs: np.ndarray, see: See, taken: np.ndarray | None, answer: Answer | None
     ) -> Chosen:
         """Whose action is played."""
-        mode, design = self.desk.mode, self.desk.switchback
-        policys = mode in (LIVE, FROZEN)
-        if mode == SWITCHBACK and design is not None:
-            policys = design.is_policys(design.block(see.time))
+        policys = self.desk.is_policys(see.time)
         if not policys and taken is not None:
             return Chosen(taken, INCUMBENT, False)
         is_fresh = self.starts_fresh and self.snapshot.version == 0 and self.fallback is not None
@@ -318,10 +247,7 @@ class Serving(Core):
             desk.memories = {s: m for s, m in desk.memories.items() if s in state.streams}
 
     def _keep(self, event: Decide) -> None:
-        desk, design = self.desk, self.desk.switchback
-        policys = desk.mode in (LIVE, FROZEN)
-        if desk.mode == SWITCHBACK and design is not None:
-            policys = design.is_policys(design.block(event.time))
+        desk, policys = self.desk, self.desk.is_policys(event.time)
         desk.decided[event.source] += 1
         desk.made[event.id] = Made(event.source, event.policy_version, event.time, policys)
         if event.key is not None:  # its `See` is the event before

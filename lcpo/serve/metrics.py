@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from lcpo.live import LiveAgent, LiveStats
-from lcpo.live.serving import MODES, SOURCES
+from lcpo.live.desk import MODES, SOURCES
 
 BUCKETS = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 2e-1, 5e-1, 1.0)
 RESULTS = ("ok", "late", "duplicate", "expired", "discarded")

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lcpo.live.serving import FALLBACK, GUARD, INCUMBENT
+from lcpo.live.desk import FALLBACK, GUARD, INCUMBENT
 
 BINS = 120
 WIDEST = 64

@@ -7,7 +7,7 @@ from typing import Any
 
 from lcpo import __version__, values
 from lcpo.live import LiveAgent, LiveStats
-from lcpo.live.serving import SWITCHBACK
+from lcpo.live.desk import SWITCHBACK
 from lcpo.live.versions import newest_up_to
 from lcpo.serve.metrics import AboutAgent
 from lcpo.serve.state import State

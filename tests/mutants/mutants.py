@@ -2785,7 +2785,7 @@ MUTANTS = (
         "a reload opens a server to the network",
     ),
     Mutant(
-        "serve-key-is-not-kept", "lcpo/live/serving.py",
+        "serve-key-is-not-kept", "lcpo/live/desk.py",
         '"keys": self.keys.to_json(),', '"keys": [],',
         ("tests/live/test_keys.py::test_a_repeated_call_gets_the_same_decision",),
         "a call that is repeated after a restart decides again",

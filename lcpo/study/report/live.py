@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from lcpo.core.intervals import NAN
+from lcpo.live.desk import SOURCES
 from lcpo.live.ledger import Ledger, load
-from lcpo.live.serving import SOURCES
 from lcpo.study.report import figures, html
 from lcpo.study.report.cells import Cell, Column
 from lcpo.study.report.output import write_files
