@@ -262,8 +262,9 @@ async def pace(port: int, pid: int, minutes: float, rate: float) -> None:
         p50, p99, most = np.percentile(np.array(times), [50, 99, 100]) * 1e6
         print(
             f"minute {minute + 1}: {2 * len(times) / 60:.0f} requests/s, act p50 {p50:.0f} us, "
-            f"p99 {p99:.0f} us, longest {most / 1000:.1f} ms, sent up to {1000 * max(delays):.1f} ms late, "
-            f"{failed} failed, {memory(pid):.1f} MiB, {updates(port)} updates",
+            f"p99 {p99:.0f} us, longest {most / 1000:.1f} ms, "
+            f"sent up to {1000 * max(delays):.1f} ms late, {failed} failed, "
+            f"{memory(pid):.1f} MiB, {updates(port)} updates",
             flush=True,
         )
     for task in tasks:

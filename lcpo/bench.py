@@ -23,31 +23,43 @@ HISTORY = 80_000
 
 
 class Stopwatch:
-    """Runs an agent in chunks of `updates` and times them; `values`: config values."""
+    """Runs an agent in chunks of `updates` and times them; `values`: config values.
 
-    def __init__(self, agent: str, runs: int = 1, updates: int = 250, **values: Any) -> None:
+    `env` is compiled; its wind flips between `wind` and -`wind`.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        runs: int = 1,
+        updates: int = 250,
+        env: str = "pendulum",
+        wind: float = 2.0,
+        **values: Any,
+    ) -> None:
         import jax
         import jax.numpy as jnp
 
         from lcpo import config as configs
         from lcpo.agents import AGENTS
-        from lcpo.envs.pendulum import Pendulum
+        from lcpo.envs import ENVS
         from lcpo.run.drive import compiled
         from lcpo.run.drive.base import Program, Run
         from lcpo.run.drive.rollout import load_contexts
 
         chosen = AGENTS[agent]
-        config, env = configs.resolve(chosen.config(**values), 100 * HISTORY), Pendulum()
+        config = configs.resolve(chosen.config(**values), 100 * HISTORY)
+        world: Any = ENVS[env]()
         length = config.rollout_length
         self.interactions = updates * length * runs
         many = runs > 1
         seed: Any = jnp.arange(runs) if many else jnp.int32(0)
-        flips = np.where(np.arange(updates + 1) % 2, 2.0, -2.0)
-        wind = np.repeat(flips, length)[:, None] * np.ones((1, 2))
-        contexts = load_contexts(wind, 0, updates * length + 1, env.spec.context.lags)
+        flips = np.where(np.arange(updates + 1) % 2, wind, -wind)
+        trace = np.repeat(flips, length)[:, None] * np.ones((1, 2))
+        contexts = load_contexts(trace, 0, updates * length + 1, world.spec.context.lags)
         if many:
-            config, env = (configs.stack([x] * runs) for x in (config, env))
-        inputs, program = Run(config, env, seed), Program(chosen, env.spec)
+            config, world = (configs.stack([x] * runs) for x in (config, world))
+        inputs, program = Run(config, world, seed), Program(chosen, world.spec)
         self.state = compiled.make_init(program, many)(inputs, contexts)
         options = compiled.compile_options(compiled.QUICK_STEPS)  # those of a long run
         chunk = compiled.make_chunk(program, updates, many, options)
