@@ -57,11 +57,11 @@ class Checkpoints:
         paths = self.folder.glob("*.json") if self.folder.is_dir() else ()
         return sorted(int(found[1]) for path in paths if (found := _NAME.fullmatch(path.name)))
 
-    def first_desk(self, after: int) -> Mapping[str, Any]:
-        """The desk of the oldest checkpoint from `after` on, which reports begin with."""
+    def first_desk(self, after: int) -> tuple[int, Mapping[str, Any]]:
+        """Sequence and desk of the oldest checkpoint from `after` on: reports begin with it."""
         for sequence in self.numbers():
             if sequence >= after:
-                return self._about(sequence)["desk"]
+                return sequence, self._about(sequence)["desk"]
         raise InputError(f"{self.folder} has no checkpoint of sequence {after} or later")
 
     def load(self, sequence: int, agent: Any = None, trust: bool = False) -> Checkpoint:

@@ -30,6 +30,8 @@ class Made(NamedTuple):
     time: float
     policys: bool
     """Whether it was the policy's turn, whoever decided in the end."""
+    counts: bool = False
+    """Whether its reward belongs to the current switchback experiment."""
 
 
 @dataclasses.dataclass
@@ -54,12 +56,19 @@ class Desk:
     """Whether the watch asks for a rollback."""
     keys: Keys = dataclasses.field(default_factory=Keys)
     """Decisions that may be asked for again."""
+    returns: dict[int, int] = dataclasses.field(default_factory=dict)
+    """Versions that recovery may need, and the sequence of the newest return to each."""
 
     def is_policys(self, time: float) -> bool:
         """Whether it is the policy's turn."""
         if self.mode == SWITCHBACK and self.switchback is not None:
             return self.switchback.is_policys(self.switchback.block(time))
         return self.mode in (LIVE, FROZEN)
+
+    def begin_experiment(self, design: Switchback) -> None:
+        """Count from nothing. Rewards that decisions before wait for belong to no block of it."""
+        self.switchback, self.blocks = design, {}
+        self.made = {number: made._replace(counts=False) for number, made in self.made.items()}
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a checkpoint."""
@@ -75,6 +84,7 @@ class Desk:
             "watch": self.watch and self.watch.to_json(),
             "due": self.due,
             "keys": self.keys.to_json(),
+            "returns": [list(pair) for pair in self.returns.items()],
         }
 
     @classmethod
@@ -95,6 +105,7 @@ class Desk:
             {source: Total(*total) for source, total in found["rewards"].items()},
             found["drops"],
             keys=Keys(found.get("keys", ())),
+            returns={version: sequence for version, sequence in found.get("returns", ())},
         )
         if rule is not None:
             desk.watch = Watch(rule) if watch is None else Watch.from_json(rule, watch)

@@ -66,7 +66,7 @@ def load(folder: Path) -> Ledger:
         raise InputError(f"{folder / 'live.json'} is not of a live agent: {error}") from error
     first = first_sequence(folder / "log")
     reader = _Reader(context)
-    reader.set_design(Checkpoints(folder / "checkpoints").first_desk(first - 1))
+    reader.assume(*Checkpoints(folder / "checkpoints").first_desk(first - 1))
     reader.read(read(folder / "log", first - 1))
     return reader.ledger(name, first)
 
@@ -83,6 +83,7 @@ class _Reader:
         self.experiments: dict[Switchback, dict[int, Total]] = {}
         self.design: Switchback | None = None
         self.of_design: dict[int, tuple[Switchback, float]] = {}
+        self.assumed = 0
 
     def read(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -96,6 +97,8 @@ class _Reader:
                     self._reward(entry.id, float(entry.reward))
                 case Mode():
                     self.modes.append(entry)
+                    if record.sequence <= self.assumed:  # what was before is not known
+                        self.experiments, self.of_design, self.assumed = {}, {}, 0
                     self.set_design(entry._asdict())
                 case Rollback():
                     self.rollbacks.append(entry)
@@ -103,6 +106,11 @@ class _Reader:
                     self.updates.append(entry)
                 case _:
                     pass
+
+    def assume(self, sequence: int, desk: Mapping[str, Any]) -> None:
+        """Begin with the mode of a checkpoint, up to which the mode may still change."""
+        self.assumed = sequence
+        self.set_design(desk)
 
     def set_design(self, found: Mapping[str, Any]) -> None:
         """The experiment of a mode, if it is one; `found`: "mode" and "switchback"."""

@@ -107,7 +107,8 @@ class Log:
     @property
     def num_bytes(self) -> int:
         """Bytes of all segments."""
-        return sum(segment.path.stat().st_size for segment in self._segments)
+        with self._lock:  # `drop` deletes files
+            return sum(segment.path.stat().st_size for segment in self._segments)
 
     def append(self, kind: int, payload: bytes) -> int:
         """Write one event and return its sequence. Raises NotWritten if it could not."""
@@ -124,7 +125,7 @@ class Log:
             if not SEAL < kind < 256 or len(payload) > LARGEST:
                 values.refuse("kind, bytes", (kind, len(payload)), f"1 to 255, up to {LARGEST:,}")
         with self._lock:
-            self._check_usable()
+            self.check_usable()
             if self._position.offset >= self._segment_bytes:
                 self._start_next()
             start, frames = self._position, []
@@ -138,23 +139,32 @@ class Log:
         return sequence - 1
 
     def commit(self, sequence: int) -> None:
-        """Wait until the events up to a sequence are as durable as the log promises.
-
-        Threads that wait at the same time share one flush.
-        """
+        """Wait until the events up to a sequence are as durable as the log promises."""
         if self.durability != "power":
             return
+        self.flush(sequence)
+
+    def flush(self, sequence: int) -> None:
+        """Wait until the events up to a sequence are on the disk, whatever the log promises.
+
+        Raises NotWritten if that fails. Threads that wait at the same time share one flush.
+        """
         with self._sync_lock:
             with self._lock:
                 if self._synced >= sequence:
                     return
-                self._check_usable()
+                self.check_usable()
                 file, written = os.dup(self._file), self.last  # the next segment closes the other
             try:
                 self._flush(file)
                 self._synced = max(self._synced, written)
             finally:
                 os.close(file)
+
+    def check_usable(self) -> None:
+        """Raise NotWritten if the log is closed, or was left with a write that failed."""
+        if self._broken is not None:
+            raise NotWritten(f"the log in {self.folder} cannot be written: {self._broken}")
 
     def drop(self, through: int) -> None:
         """Delete the segments that hold no record after `through`: a checkpoint replaces them."""
@@ -244,10 +254,6 @@ class Log:
             # The kernel may have dropped what it could not write, and would not say so again.
             self._broken = f"it could not be flushed ({error.strerror}); open it again"
             _refuse(self.folder, error)
-
-    def _check_usable(self) -> None:
-        if self._broken is not None:
-            raise NotWritten(f"the log in {self.folder} cannot be written: {self._broken}")
 
 
 def read(folder: Path, after: int = 0) -> Iterator[Record]:

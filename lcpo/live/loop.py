@@ -69,7 +69,7 @@ class Loop:
         if self.late.decisions is None and mine.open and mine.open[-1].reward is None:
             raise Conflict(
                 f"stream {name!r} has acted and waits for its reward: call observe(reward) or "
-                f"discard({name!r}) before the next act, or allow late rewards with Learner(late=)"
+                f"discard({name!r}) before the next act, or allow late rewards with late="
             )
         now, history = mine.history.join(mine.history.read(event.obs, event.context))
         state = self._expire(state, event.time)

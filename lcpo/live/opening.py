@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,6 +58,8 @@ def open(
     served = Options(**options)
     if mode is not None and mode not in MODES:
         values.refuse("mode", mode, f"one of {', '.join(MODES)}")
+    if switchback is not None and not isinstance(switchback, Switchback):
+        values.refuse("switchback", switchback, "a design, such as Switchback(length=3600)")
     given = {
         "agent": agent, "spec": spec, "config": config, "seed": seed, "steps": steps,
         "advance": advance, "normalise": normalise, "late": late, "late_seconds": late_seconds,
@@ -65,12 +68,15 @@ def open(
     compile_cache.use()
     if folders.is_begun(path):
         folders.check_given(path, given)
-        made = LiveAgent(path, served, agent, trust)
-        if mode not in (None, made.mode) or _is_new(switchback, made):
-            made.set_mode(mode or SWITCHBACK, switchback)
+        with contextlib.ExitStack() as stack:
+            made = LiveAgent(path, served, agent, trust)
+            stack.push(made)
+            if mode not in (None, made.mode) or _is_new(switchback, made):
+                made.set_mode(mode or SWITCHBACK, switchback)
+            stack.pop_all()  # it stays open
         return made
     first = mode or SHADOW
-    if first == SWITCHBACK and not isinstance(switchback, Switchback):
+    if first == SWITCHBACK and switchback is None:
         values.refuse("switchback", switchback, "a design, such as Switchback(length=3600)")
     folders.begin(path, given, policy, Desk(first, switchback), trust, served)
     return LiveAgent(path, served, agent, trust)

@@ -26,7 +26,7 @@ from lcpo.live.serving import Serving
 from lcpo.live.settings import Settings
 from lcpo.live.shadow import ServedLearning
 from lcpo.live.state import LearnerState
-from lcpo.live.versions import Versions
+from lcpo.live.versions import Version, Versions
 from lcpo.run.store.checkpoint import flatten, unflatten, without_memory
 from lcpo.types import Tree
 
@@ -57,6 +57,8 @@ class Player:
         """Number of updates that the log mentions."""
         self._versions, self._dtype = versions, settings.spec.actions.dtype
         self._wanted, self._made = wanted, dict[int, dict[str, np.ndarray]]()
+        self.returned: dict[int, tuple[Version, dict[str, np.ndarray]]] = {}
+        """Versions to which a record returns, as the new versions that this made."""
         self.serving.on_update = self._keep
         self._keep(state)
 
@@ -74,6 +76,11 @@ class Player:
             case Rollback():
                 arrays = self._arrays(entry.version)
                 self.serving.replace_agent(lambda agent: restored(agent, arrays), lambda: None)
+                self.serving.desk.returns[entry.version] = record.sequence
+                number = self.serving.state.updates
+                made = Version(number, record.sequence, entry.time)
+                self.returned[entry.version] = made, arrays
+                self._keep(self.serving.state)
             case Learned():
                 self.learned = entry.number
             case _:

@@ -14,11 +14,14 @@ import contextlib
 import dataclasses
 import threading
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from lcpo import __version__, values
+from lcpo.errors import InputError
 from lcpo.live.checkpoints import Checkpoint, Checkpoints
 from lcpo.live.desk import FROZEN, MODES, SWITCHBACK, Desk
 from lcpo.live.events import Discard, End, Observe, See
@@ -95,12 +98,12 @@ class LiveAgent:
             self._log = self._open.enter_context(log)
             self._saved = start.sequence
             self._begin(player, guard)
+            found = [*problems, *([f"{self._log.cut} were cut"] if self._log.cut else [])]
+            for problem in found:
+                self._tell(problem)
         except BaseException:
             self._open.close()
             raise
-        found = [*problems, *([f"{self._log.cut} were cut"] if self._log.cut else [])]
-        for problem in found:
-            self._tell(problem)
 
     def _player(self, start: Checkpoint, guard: Guard | None) -> Player:
         desk = Desk.from_json(start.desk, self.options.rollback)
@@ -118,11 +121,16 @@ class LiveAgent:
         core.guard, core.incumbent = guard, options.incumbent
         core.fallback = decider(options.fallback, self.settings.spec)
         core.starts_fresh = not is_warm(self.folder)
-        self._learned, self._sequence = player.learned, self._log.last
+        self._open.callback(core.close)
+        self._learned = player.learned
         core.on_update = self._updated
         self._record(Opened(__version__, options.clock()))
         if not self._versions.numbers():
             self._save_version(core.state)
+        if player.returned:  # the process ended before it had saved what a rollback needs
+            for about, arrays in player.returned.values():
+                self._keep_version(about, arrays)
+            self._try_checkpoint()
 
     @property
     def mode(self) -> str:
@@ -158,6 +166,7 @@ class LiveAgent:
         """
         see = See(stream, obs, context, self.options.clock())
         flag = values.flag("deterministic", deterministic)
+        trace = None if trace is None else _text("trace", trace)
         made = self._core.decide(see, taken, flag, checked(key), trace)
         self._finish()
         return Decision(
@@ -185,6 +194,7 @@ class LiveAgent:
         the same again is "duplicate". `trace`: W3C `traceparent` of the call, for the log.
         """
         number = None if id is None else values.whole("id", id, 0, 2**62)
+        trace = None if trace is None else _text("trace", trace)
         event = Observe(
             number, reward, next_obs, terminated, truncated, next_context, action,  # pyright: ignore
             elapsed, readings, self.options.clock(), trace,
@@ -225,10 +235,10 @@ class LiveAgent:
         """Change the mode. Switchback mode needs a design, unless there was one before."""
         if mode not in MODES:
             values.refuse("mode", mode, f"one of {', '.join(MODES)}")
-        design = switchback or self._core.desk.switchback
-        if mode == SWITCHBACK and not isinstance(design, Switchback):
+        design = self._core.desk.switchback if switchback is None else switchback
+        if not isinstance(design, Switchback) and (mode == SWITCHBACK or switchback is not None):
             values.refuse("switchback", switchback, "a design, such as Switchback(length=3600)")
-        self._change_mode(mode, design if mode == SWITCHBACK else None, why)
+        self._change_mode(mode, design if mode == SWITCHBACK else None, _text("why", why))
         self._finish()
 
     def _change_mode(self, mode: str, design: Switchback | None, why: str) -> None:
@@ -242,15 +252,25 @@ class LiveAgent:
         """
         chosen = self._good() if version is None else version
         arrays = self._versions.load(chosen)[1]
-        event = Rollback(chosen, why, self.options.clock())
-        self._core.replace_agent(lambda agent: restored(agent, arrays), lambda: self._record(event))
-        number = self._core.state.updates
+        event = Rollback(chosen, _text("why", why), self.options.clock())
+        returns = self._core.desk.returns
+
+        def record() -> None:
+            self._record(event)
+            returns[chosen] = self._log.last
+
+        number = self._core.replace_agent(lambda agent: restored(agent, arrays), record)
         self.num_rollbacks += 1
+        # Saved at once: the newest of the versions before may be the bad ones.
+        self._keep_version(Version(number, returns[chosen], event.time), arrays)
+        self._try_checkpoint()
+        return number
+
+    def _try_checkpoint(self) -> None:
         try:
             self.checkpoint()
         except NotWritten as error:  # the rollback itself is in the log
             self._tell(str(error))
-        return number
 
     def versions(self) -> list[Version]:
         """The versions that are kept, the oldest first."""
@@ -263,7 +283,9 @@ class LiveAgent:
     def checkpoint(self) -> int:
         """Save everything, so that recovery needs no log before it; returns its sequence."""
         with self._saving:
+            self._log.check_usable()
             state, desk, sequence = self._core.frozen_copy(lambda: self._log.last)
+            self._log.flush(sequence)  # a power cut must not leave a log that ends before
             try:
                 digest = self._checkpoints.save(self._core.learning, state, desk, sequence)
             except OSError as error:
@@ -272,6 +294,9 @@ class LiveAgent:
             self._log.append(*encode(Saved(sequence, digest, self.options.clock())))
             self._saved = sequence
             needed = self._checkpoints.prune(self.options.keep_log)
+            returns = self._core.desk.returns
+            for version in [version for version, last in returns.items() if last <= needed]:
+                del returns[version]
             if not self.options.keep_log:
                 self._log.drop(needed)
             return sequence
@@ -369,11 +394,11 @@ class LiveAgent:
             self._shut()
 
     def _record(self, *entries: Entry) -> None:
-        self._sequence = self._log.write([encode(entry) for entry in entries])
+        self._log.write([encode(entry) for entry in entries])
 
     def _finish(self) -> None:
         """What follows an event: it becomes durable, and what is due is done."""
-        self._log.commit(self._sequence)
+        self._log.commit(self._log.last)
         if self._is_due() and self._tending.acquire(blocking=False):  # else another thread does it
             if self.defer is not None:
                 self.defer(self._tend_now)
@@ -388,7 +413,7 @@ class LiveAgent:
     def _tend_now(self) -> None:
         try:
             self._tend()
-        except NotWritten as error:  # the event itself is written; the rest is tried again
+        except (NotWritten, InputError) as error:  # the event is written; the rest is tried again
             self._tell(str(error))
         finally:
             self._tending.release()
@@ -440,14 +465,22 @@ class LiveAgent:
             self._save_version(state)
 
     def _save_version(self, state: LearnerState) -> None:
-        watch = self._core.desk.watch
+        about = Version(state.updates, self._log.last, self.options.clock())
+        self._keep_version(about, slim(state.agent))
+
+    def _keep_version(self, about: Version, arrays: Mapping[str, np.ndarray]) -> None:
+        desk, watch = self._core.desk, self._core.desk.watch
         try:
-            about = Version(state.updates, self._log.last, self.options.clock())
-            self._versions.save(about, slim(state.agent))
-            self._versions.prune(watch.good if watch else None)
+            self._versions.save(about, arrays)
+            self._versions.prune(watch.good if watch else None, desk.returns)
         except OSError as error:
-            self._tell(f"version {state.updates} could not be saved: {error}")
+            self._tell(f"version {about.version} could not be saved: {error}")
 
     def _tell(self, problem: str) -> None:
         self._core.problem = problem
         warnings.warn(problem, RuntimeWarning, stacklevel=3)
+
+
+def _text(what: str, value: Any) -> str:
+    """Text for the log."""
+    return value if isinstance(value, str) else values.refuse(what, value, "text")

@@ -34,7 +34,7 @@ from lcpo.live.desk import (
     Desk,
     Made,
 )
-from lcpo.live.events import Decide, Event, Observe, See
+from lcpo.live.events import Decide, End, Event, Observe, See
 from lcpo.live.guard import Guard, Memory
 from lcpo.live.journal import Choice, Mode
 from lcpo.live.keys import checksum
@@ -142,10 +142,11 @@ class Serving(Core):
             record()
             self.desk.mode, self.desk.drops = event.mode, 0
             if design is not None and design != self.desk.switchback:
-                self.desk.switchback, self.desk.blocks = design, {}
+                self.desk.begin_experiment(design)
 
-    def replace_agent(self, change: Callable[[Tree], Tree], record: Callable[[], object]) -> None:
-        """Change the agent when learning has caught up: that makes a new version.
+    def replace_agent(self, change: Callable[[Tree], Tree], record: Callable[[], object]) -> int:
+        """Change the agent when learning has caught up: that makes a new version, whose number
+        is returned.
 
         `record` is called at that moment, before it takes effect.
         """
@@ -159,9 +160,9 @@ class Serving(Core):
                 record()
                 self._set(now._replace(agent=changed, updates=now.updates + 1))
                 if self.desk.watch is not None:
-                    self.desk.watch.begin_again()
+                    self.desk.watch.begin_again(now.updates + 1)
                 self.desk.due, self.desk.drops = False, 0
-                return
+                return self.state.updates
 
     def _update(self) -> None:
         before = self.state
@@ -239,6 +240,8 @@ class Serving(Core):
             self._keep(event)
         elif isinstance(event, Observe) and state.counts.observed > before.counts.observed:
             self._count(event)
+        elif isinstance(event, End):
+            self.desk.memories.pop(event.stream, None)
         desk = self.desk
         if len(desk.made) > 2 * len(state.where) + 100:  # discarded or expired
             desk.made = {
@@ -249,7 +252,9 @@ class Serving(Core):
     def _keep(self, event: Decide) -> None:
         desk, policys = self.desk, self.desk.is_policys(event.time)
         desk.decided[event.source] += 1
-        desk.made[event.id] = Made(event.source, event.policy_version, event.time, policys)
+        design = desk.switchback if desk.mode == SWITCHBACK else None
+        counts = design is not None and design.counts(event.time)
+        desk.made[event.id] = Made(event.source, event.policy_version, event.time, policys, counts)
         if event.key is not None:  # its `See` is the event before
             desk.keys.keep(event, checksum(self._seen))
         if self.guard is not None:
@@ -263,9 +268,8 @@ class Serving(Core):
         if made is None:
             return
         desk.rewards[made.source] = desk.rewards.get(made.source, Total()).add(reward)
-        design = desk.switchback
-        if desk.mode == SWITCHBACK and design is not None and design.counts(made.time):
-            block = design.block(made.time)
+        if made.counts and desk.switchback is not None:
+            block = desk.switchback.block(made.time)
             desk.blocks[block] = desk.blocks.get(block, Total()).add(reward)
         if desk.watch is not None and made.policys:
             desk.due |= desk.watch.see_policy(made.version, reward)

@@ -13,7 +13,7 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,12 +66,17 @@ class Versions:
         paths = self.folder.glob("*.npz") if self.folder.is_dir() else ()
         return sorted(int(found[1]) for path in paths if (found := _NAME.fullmatch(path.name)))
 
-    def prune(self, good: int | None) -> None:
-        """Delete old versions; `good`: the last version that is known to be good."""
+    def prune(self, good: int | None, needed: Collection[int] = ()) -> None:
+        """Delete old versions.
+
+        Args:
+          good: the last version that is known to be good.
+          needed: versions that recovery may need.
+        """
         if self.folder.is_dir():
             sweep(self.folder)
         numbers = self.numbers()
-        for number in set(numbers) - to_keep(numbers, self.keep, good):
+        for number in set(numbers) - to_keep(numbers, self.keep, good) - set(needed):
             self._path(number).unlink(missing_ok=True)
 
     def _path(self, version: int) -> Path:
@@ -121,6 +126,8 @@ class Watch:
         self.rule = rule
         self.good: int | None = None
         """The version in use when the last acceptable window began; None: there was no such."""
+        self._since = 0
+        """Rewards of earlier versions no longer count."""
         self._policy, self._versions, self._incumbent = (
             collections.deque[Any](maxlen=rule.window) for _ in range(3)
         )
@@ -131,6 +138,8 @@ class Watch:
 
     def see_policy(self, version: int, reward: float) -> bool:
         """The reward of a decision of the policy; True if it is time to roll back."""
+        if version < self._since:
+            return False
         self._policy.append(reward)
         self._versions.append(version)
         if len(self._policy) < self.rule.window:
@@ -142,21 +151,26 @@ class Watch:
         self.good = min(self._versions)
         return False
 
-    def begin_again(self) -> None:
-        """After a rollback: the rewards of the version that has gone do not count."""
+    def begin_again(self, version: int = 0) -> None:
+        """After a rollback, which made `version`: rewards of earlier versions do not count.
+
+        They may still come, if rewards come late.
+        """
+        self._since = version
         self._policy.clear()
         self._versions.clear()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a checkpoint."""
         kept = (self._policy, self._versions, self._incumbent)
-        return {"good": self.good, "kept": [list(values) for values in kept]}
+        kept_values = [list(values) for values in kept]
+        return {"good": self.good, "since": self._since, "kept": kept_values}
 
     @classmethod
     def from_json(cls, rule: Rule, found: Mapping[str, Any]) -> Watch:
         """The inverse of `to_json`."""
         watch = cls(rule)
-        watch.good = found["good"]
+        watch.good, watch._since = found["good"], found.get("since", 0)
         for mine, kept in zip(
             (watch._policy, watch._versions, watch._incumbent), found["kept"], strict=True
         ):

@@ -10,16 +10,19 @@ import functools
 import re
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from lcpo.errors import Conflict, InputError
-from lcpo.live import LiveAgent, NotWritten
+from lcpo.errors import Conflict, InputError, Unknown
+from lcpo.live import LiveAgent, NotWritten, core
 from lcpo.serve.state import State
 from lcpo.serve.tables import SwitchbackTable
 
 Numbers = list[float]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+"""Of a stream."""
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
 TOGETHER = 8
 """Items of a batch after which others may have their turn."""
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -34,7 +37,7 @@ class Act(Body):
 
     obs: Numbers
     context: float | Numbers | None = None
-    stream: str = "0"
+    stream: Name = "0"
     taken: float | Numbers | None = None
     deterministic: bool = False
     key: str | None = None
@@ -54,7 +57,7 @@ class Observe(Body):
     """Of `/v1/observe`: what a decision led to."""
 
     id: int | None = None
-    stream: str | None = None
+    stream: Name | None = None
     reward: float | None = None
     next_obs: Numbers | None = None
     next_context: float | Numbers | None = None
@@ -109,14 +112,14 @@ class Which(Body):
     """Of `/v1/discard`: a decision, by id or by the key it was made with, or a stream."""
 
     id: int | None = None
-    stream: str | None = None
+    stream: Name | None = None
     key: str | None = None
 
 
 class Stream(Body):
     """Of `/v1/end`."""
 
-    stream: str
+    stream: Name
 
 
 class Discarded(msgspec.Struct):
@@ -129,7 +132,7 @@ class Mode(Body):
     """Of `/v1/mode`."""
 
     mode: Literal["frozen", "shadow", "switchback", "live"]
-    why: str
+    why: Reason
     switchback: SwitchbackTable | None = None
 
 
@@ -142,7 +145,7 @@ class InMode(msgspec.Struct):
 class Rollback(Body):
     """Of `/v1/rollback`."""
 
-    why: str
+    why: Reason
     version: int | None = None
 
 
@@ -211,7 +214,7 @@ class Calls:
             body.next_context, body.stream or "0", id=body.id, action=body.action,
             elapsed=body.elapsed, readings=body.readings, trace=trace,
         )  # fmt: skip
-        result = await self._call(observe, agent.is_behind)
+        result = await self._call(observe, _may_wait(agent))
         self.state.metrics.observed[result].inc()
         if result in ("ok", "late") and body.reward is not None and number is not None:
             self.state.series.observed(self.state.clock(), number, body.reward)
@@ -244,6 +247,10 @@ class Calls:
             number = agent.made_with(body.key, stream)
         elif body.id is None and body.stream is None:
             raise InputError("give id, stream, or stream and key")
+        elif body.id is not None and body.id >= 0 and not agent.is_open(body.id):
+            raise Unknown(
+                f"decision {body.id} is not open: it was learned from, discarded, or never made"
+            )
         if body.key is not None and (number is None or not agent.is_open(number)):
             return Discarded(0)
         return Discarded(await self._call(functools.partial(agent.discard, stream, id=number)))
@@ -289,7 +296,8 @@ class Calls:
             if state.is_inline and not may_wait:
                 found = call()
             else:
-                found = await asyncio.get_running_loop().run_in_executor(state.calls, call)
+                pool = state.waits if may_wait else state.calls
+                found = await asyncio.get_running_loop().run_in_executor(pool, call)
         except NotWritten as error:
             state.failed_write(one_line(error))
             raise
@@ -300,6 +308,11 @@ class Calls:
 
     async def _task(self, task: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.state.tasks, task)
+
+
+def _may_wait(agent: LiveAgent) -> bool:
+    """Whether `observe` may wait for learning; the call may complete the step that lacks for it."""
+    return agent.num_waiting >= (core.BACKLOG - 1) * agent.settings.config.rollout_length
 
 
 def one_line(error: BaseException) -> str:

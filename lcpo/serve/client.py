@@ -25,6 +25,10 @@ from urllib.parse import urlsplit
 
 UNCERTAIN = 100
 """Calls of a stream that got no answer, and that are settled later, at most."""
+AWAY = (408, 429, 502, 503, 504)
+"""Statuses that pass: the server, or a proxy before it, asks to try again."""
+MAYBE_DONE = (502, 504)
+"""Those after which the call may have reached the server: a proxy has waited in vain."""
 
 
 class Decision(NamedTuple):
@@ -88,10 +92,11 @@ class _Wire:
         self._lock, self._sent = threading.Lock(), False
         self._open: Any = None
 
-    def call(self, method: str, path: str, body: Any, until: float) -> Any:
+    def call(self, method: str, path: str, data: str | None, until: float) -> Any:
         """The answer; Unavailable if there is none by `until` (of time.monotonic)."""
-        data = None if body is None else json.dumps(body, allow_nan=False)
-        with self._lock:
+        if not self._lock.acquire(timeout=max(until - time.monotonic(), 0.0)):
+            raise Unavailable("TimeoutError: calls of other threads took all the time")
+        try:
             fresh = self._open is None
             while True:
                 try:
@@ -105,6 +110,8 @@ class _Wire:
                         failed.may_be_done = self._sent
                         raise failed from error
                     fresh = True
+        finally:
+            self._lock.release()
 
     def _once(self, method: str, path: str, data: str | None, until: float) -> Any:
         left = until - time.monotonic()
@@ -120,18 +127,40 @@ class _Wire:
         wire.request(method, path, data, self._headers)
         answer = wire.getresponse()
         text = answer.read()
-        found = json.loads(text) if text else {}
-        if answer.status == 503:
-            raise Unavailable(str(found.get("error")))
-        if answer.status >= 400:
-            raise Refused(answer.status, str(found.get("error")))
-        return found
+        if answer.status < 400:
+            return json.loads(text) if text else {}
+        if answer.status in AWAY:
+            failed = Unavailable(f"{answer.status}: {_reason(text)}")
+            failed.may_be_done = answer.status in MAYBE_DONE
+            raise failed
+        raise Refused(answer.status, _reason(text))
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""
         if self._open is not None:
             self._open.close()
             self._open = None
+
+
+def _reason(text: bytes) -> str:
+    """The error in an answer. A proxy may have answered, in a form of its own."""
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return text[:200].decode(errors="replace")
+
+
+def _encoded(body: Any) -> str:
+    """A body as JSON; numbers and arrays of NumPy become plain ones."""
+    return json.dumps(body, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Sequence):
+        return list(value)
+    raise TypeError(f"{value!r} cannot be sent: give numbers, lists or arrays")
 
 
 class Client:
@@ -158,9 +187,11 @@ class Client:
           rest: seconds for which `act` does not ask a server that has let it wait in vain.
         """
         self._acting, self._telling = _Wire(url, token), _Wire(url, token)
+        self._asking = _Wire(url, token)  # for calls that may take longer than `act`
         self._timeout, self._fallback, self._most, self._rest = timeout, fallback, queue, rest
         self._changed = threading.Condition()
-        self._queue: collections.deque[dict[str, Any]] = collections.deque()
+        self._queue: collections.deque[str] = collections.deque()
+        self._given = self._done = 0
         self._closed = self._is_down = False
         self._silent_until = 0.0
         self._uncertain: dict[str, list[str]] = {}
@@ -180,24 +211,27 @@ class Client:
         until = time.monotonic() + self._timeout
         body: dict[str, Any] = {"obs": list(map(float, obs)), "stream": stream}
         if context is not None:
-            one = isinstance(context, (int, float))
-            body["context"] = context if one else list(map(float, context))
+            body["context"] = context
         if taken is not None:
             body["taken"] = taken
         if deterministic:
             body["deterministic"] = True
         body["key"] = uuid.uuid4().hex
+        data = _encoded(body)
         if time.monotonic() < self._silent_until and self._fallback is not None:
             return self._decide(obs, context)
         self._let_pass(until)
         try:
             self._settle(stream, until)
-            found = self._acting.call("POST", "/v1/act", body, until)
-        except Unavailable as error:
-            if error.may_be_done:
-                keys = self._uncertain.setdefault(stream, [])
-                keys.append(body["key"])
-                del keys[:-UNCERTAIN]
+            found = self._acting.call("POST", "/v1/act", data, until)
+        except (Unavailable, Refused) as error:
+            if isinstance(error, Refused) and error.status < 500:
+                raise
+            if isinstance(error, Refused) or error.may_be_done:
+                with self._changed:
+                    keys = self._uncertain.setdefault(stream, [])
+                    keys.append(body["key"])
+                    del keys[:-UNCERTAIN]
             if time.monotonic() >= until:
                 self._silent_until = time.monotonic() + self._rest
             if self._fallback is None:
@@ -215,14 +249,15 @@ class Client:
         """
         if id is None:
             return True
-        body = {"id": id, "reward": reward, **rest}
-        json.dumps(body, allow_nan=False)  # a mistake is reported here, not in the thread
+        # Encoded here: a mistake is reported now, and the caller may use its arrays again.
+        data = _encoded({"id": id, "reward": reward, **rest})
         with self._changed:
             if self._closed:
                 raise ValueError("the client is closed")
             if len(self._queue) >= self._most:
                 return False
-            self._queue.append(body)
+            self._queue.append(data)
+            self._given += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._tell, name="lcpo-client", daemon=True)
                 self._thread.start()
@@ -236,11 +271,12 @@ class Client:
         then duplicates, and decisions are the same.
         """
         until = time.monotonic() + (self._timeout if timeout is None else timeout)
-        return self._acting.call("POST", "/v1/step", {"items": list(items)}, until)["items"]
+        data = _encoded({"items": list(items)})
+        return self._asking.call("POST", "/v1/step", data, until)["items"]
 
     def status(self, timeout: float = 2.0) -> dict[str, Any]:
         """`/v1/status`."""
-        return self._acting.call("GET", "/v1/status", None, time.monotonic() + timeout)
+        return self._asking.call("GET", "/v1/status", None, time.monotonic() + timeout)
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until the server has all outcomes; False after `timeout` seconds."""
@@ -255,8 +291,8 @@ class Client:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(timeout)
-        self._acting.close()
-        self._telling.close()
+        for wire in (self._acting, self._telling, self._asking):
+            wire.close()
         return done
 
     def __enter__(self) -> Client:
@@ -270,18 +306,25 @@ class Client:
         return Decision(None, found, None, None, "local")
 
     def _let_pass(self, until: float) -> None:
-        """Outcomes that wait go first, unless the server is down."""
+        """Outcomes that wait now go first, unless the server is down."""
         with self._changed:
-            left = until - time.monotonic()
-            self._changed.wait_for(lambda: not self._queue or self._is_down, left / 2)
+            given, left = self._given, until - time.monotonic()
+            self._changed.wait_for(lambda: self._done >= given or self._is_down, left / 2)
 
     def _settle(self, stream: str, until: float) -> None:
         """Discard decisions that the server may have made, and that were not played."""
-        while keys := self._uncertain.get(stream):
-            body = {"stream": stream, "key": keys[0]}
-            self._acting.call("POST", "/v1/discard", body, until)
-            del keys[0]
-        self._uncertain.pop(stream, None)
+        while True:
+            with self._changed:
+                keys = self._uncertain.get(stream)
+                if not keys:
+                    self._uncertain.pop(stream, None)
+                    return
+                key = keys[0]
+            data = _encoded({"stream": stream, "key": key})
+            self._acting.call("POST", "/v1/discard", data, until)
+            with self._changed:  # another thread may have settled it, too
+                if key in keys:
+                    keys.remove(key)
 
     def _tell(self) -> None:
         """Send outcomes in order, each until it is acknowledged."""
@@ -291,9 +334,9 @@ class Client:
                 self._changed.wait_for(lambda: self._queue or self._closed)
                 if self._closed:
                     return
-                body = self._queue[0]
+                data = self._queue[0]
             try:
-                self._telling.call("POST", "/v1/observe", body, time.monotonic() + 2.0)
+                self._telling.call("POST", "/v1/observe", data, time.monotonic() + 2.0)
             except Unavailable:
                 pause = min(max(2.0 * pause, 0.02), 1.0)
                 with self._changed:
@@ -303,9 +346,10 @@ class Client:
                         return
                 continue
             except Refused as error:
-                self.lost = [*self.lost[-99:], f"{body}: {error}"]
+                self.lost = [*self.lost[-99:], f"{data}: {error}"]
             pause = 0.0
             with self._changed:
                 self._is_down = False
                 self._queue.popleft()
+                self._done += 1
                 self._changed.notify_all()

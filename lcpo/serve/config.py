@@ -115,7 +115,7 @@ def load(path: Path) -> Config:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     try:
         found = tomllib.loads(content.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not a TOML file: {error}") from error
     try:
         file = msgspec.convert(found, File)
@@ -229,6 +229,8 @@ def _hosts(given: tuple[str, ...] | None, address: Address, token: bytes | None)
     if given is None:
         own = f"[{address.host}]" if ":" in address.host else address.host
         return frozenset(name for name in (*LOOPBACK, own) if name)
+    if not given:
+        values.refuse("serve.hosts", given, "at least one name: else every call is refused")
     for name in given:
         if name == ANY and token is None:
             raise InputError("serve.hosts = ['*'] needs serve.token_file: any web page could call")

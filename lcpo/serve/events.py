@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -24,10 +25,12 @@ class Events:
         self._second, self._lines, self._left_out = 0, 0, 0
 
     def write(self, event: str, **fields: Any) -> None:
-        """One line. `fields`: plain values."""
+        """One line. `fields`: plain values. A line that cannot be written is lost: a full disk or a
+        reader that has left must not fail the call that is reported.
+        """
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"time": now, "event": event, **fields}, default=str)
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError, ValueError):
             print(line, file=self._stream, flush=True)
 
     def refused(self, **fields: Any) -> None:

@@ -29,8 +29,14 @@ CALLS = {
         (400, 401, 403, 404, 409, 413, 415, 421, 503),
     ),
     "/v1/step": Described("Observe, then decide, for several streams.", calls.Step, calls.Steps),
-    "/v1/discard": Described("Do not learn from decisions.", calls.Which, calls.Discarded),
-    "/v1/end": Described("A stream leaves.", calls.Stream, calls.Discarded),
+    "/v1/discard": Described(
+        "Do not learn from decisions.", calls.Which, calls.Discarded,
+        (400, 401, 403, 404, 409, 413, 415, 421, 503),
+    ),
+    "/v1/end": Described(
+        "A stream leaves.", calls.Stream, calls.Discarded,
+        (400, 401, 403, 404, 409, 413, 415, 421, 503),
+    ),
     "/v1/mode": Described("Change the mode.", calls.Mode, calls.InMode),
     "/v1/rollback": Described(
         "Return to an earlier version of the policy.", calls.Rollback, calls.RolledBack

@@ -24,7 +24,9 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
         """HTTP with limits on the time and size of requests' headers, and on connections."""
 
         _timer: asyncio.TimerHandle | None = None
+        _unread: asyncio.TimerHandle | None = None
         _head, _is_reading, active = 0, True, 0.0
+        _why: str | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -36,6 +38,8 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
+            self._stop_unread()
+            self._unset_keepalive_if_required()  # else a timer keeps a connection that was reset
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -45,6 +49,19 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
             super().data_received(data)
             if self._is_reading and self._head > MAX_HEAD:
                 self.send_400_response("the headers are too large")
+            waits = self._timer or self.timeout_keep_alive_task
+            if waits is None and self._is_between and not self.transport.is_closing():
+                self._await_request()  # line breaks before a request do not begin one
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            # A client that does not read its answers has as long as one that is idle.
+            seconds = state.config.file.serve.idle_seconds
+            self._unread = self.loop.call_later(seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._stop_unread()
+            super().resume_writing()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
@@ -55,7 +72,8 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
             self._is_reading, self._head = False, 0
             size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
             if size > MAX_HEAD:
-                raise ValueError("the headers are too large")  # httptools makes it an answer of 400
+                self._why = "the headers are too large"
+                raise ValueError(self._why)  # httptools makes it an answer of 400
             super().on_headers_complete()
 
         def on_message_complete(self) -> None:
@@ -64,7 +82,7 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
             self._is_reading = True
 
         def send_400_response(self, msg: str) -> None:
-            self._end(400, msg)
+            self._end(400, self._why or msg)
 
         def _end(self, status: int, text: str) -> None:
             """Answer in the form of all errors, and close."""
@@ -82,6 +100,11 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
 
         @property
         def is_idle(self) -> bool:
+            """Whether it may be closed: it waits for a request, or for its client to read."""
+            return self._is_between or self.flow.write_paused
+
+        @property
+        def _is_between(self) -> bool:
             """Whether no request is under way."""
             return self.cycle is None or self.cycle.response_complete
 
@@ -99,6 +122,11 @@ def protocol_of(state: State) -> type[asyncio.Protocol]:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+
+        def _stop_unread(self) -> None:
+            if self._unread is not None:
+                self._unread.cancel()
+                self._unread = None
 
         def _hang_up(self) -> None:
             if self.transport.is_closing():

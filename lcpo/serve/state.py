@@ -48,7 +48,9 @@ class State:
         """Those that were read; their files are verified whenever they are read."""
         self.version, self.version_time, self.learned_time = -1, self.started, 0.0
         self.calls = ThreadPoolExecutor(16, "lcpo-call")
-        """For calls that may wait: for a disk, or for learning that is behind."""
+        """For calls that wait for a disk."""
+        self.waits = ThreadPoolExecutor(16, "lcpo-wait")
+        """For outcomes that may wait for learning: they must not hold up decisions."""
         self.looks = ThreadPoolExecutor(1, "lcpo-look")
         """For documents about the agent."""
         self.tasks = ThreadPoolExecutor(1, "lcpo-task")
@@ -145,5 +147,5 @@ class State:
 
     def close(self) -> None:
         """End the threads."""
-        for pool in (self.calls, self.looks, self.tasks):
+        for pool in (self.calls, self.waits, self.looks, self.tasks):
             pool.shutdown()

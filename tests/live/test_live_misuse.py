@@ -23,6 +23,7 @@ CONTEXTS: list[Any] = ["x", [1.0, 2.0], [math.nan], {}, [[1.0]], [None]]
 STREAMS: list[Any] = [None, "", 3, [], b"0", 1.5]
 IDS: list[Any] = [-1, 1.5, "0", 10**9, True, [0], math.nan, 2**70]
 NUMBERS: list[Any] = [math.nan, math.inf, "1", [1.0], 1e39, True, {}, 1j]
+NOT_TEXT: list[Any] = [3, b"x", object(), ["x"]]
 ACTIONS: list[Any] = [4, -1, [0, 1], 0.5, "x", math.nan, [], {}]
 
 
@@ -54,6 +55,11 @@ def calls(agent: Any, rng: random.Random) -> list[Callable[[], object]]:
         lambda: agent.set_mode("switchback", pick([None, 3, "1h"])),
         lambda: agent.set_mode("switchback", Switchback(pick(NUMBERS))),
         lambda: agent.rollback(pick([3, -1, "x", 1.5, 10**9])),
+        lambda: agent.act(*good, stream="new", trace=pick(NOT_TEXT)),
+        lambda: agent.observe(1.0, trace=pick(NOT_TEXT)),
+        lambda: agent.set_mode("live", why=pick([None, *NOT_TEXT])),
+        lambda: agent.set_mode("live", pick([3, "1h"])),
+        lambda: agent.rollback(0, pick([None, *NOT_TEXT])),
     ]
 
 

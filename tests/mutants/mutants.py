@@ -2628,8 +2628,8 @@ MUTANTS = (
     ),
     Mutant(
         "live-without-log", "lcpo/live/service.py",
-        "self._sequence = self._log.write([encode(entry) for entry in entries])",
-        "self._sequence = 0",
+        "self._log.write([encode(entry) for entry in entries])",
+        "pass",
         (f"{LIVE}an_agent_continues_where_it_was",), "what was acknowledged is lost in a crash",
     ),
     Mutant(
@@ -2661,8 +2661,38 @@ MUTANTS = (
         "the policy learns from actions that it did not choose",
     ),
     Mutant(
+        "live-return-forgotten", "lcpo/live/desk.py",
+        """"returns": [list(pair) for pair in self.returns.items()],""", """"returns": [],""",
+        ("tests/live/test_live_incidents.py::test_a_crash_in_a_rollback_loses_nothing_that_recovery_needs",),
+        "a version goes that an older checkpoint needs",
+    ),
+    Mutant(
+        "live-old-rewards-roll-back", "lcpo/live/versions.py",
+        "if version < self._since:", "if False:",
+        ("tests/live/test_live_incidents.py::test_late_rewards_of_a_version_that_has_gone_do_not_count",),
+        "late rewards of the version that has gone cause another rollback",
+    ),
+    Mutant(
+        "live-rewards-before-the-experiment", "lcpo/live/desk.py",
+        "made._replace(counts=False)", "made",
+        ("tests/live/test_live_incidents.py::test_rewards_from_before_an_experiment_are_not_in_it",),
+        "rewards from before a switchback experiment are in its difference",
+    ),
+    Mutant(
+        "live-checkpoint-ahead-of-the-log", "lcpo/live/service.py",
+        "self._log.flush(sequence)", "pass",
+        ("tests/live/test_live_incidents.py::test_a_power_cut_leaves_a_log_that_reaches_its_checkpoint",),
+        "a power cut leaves a log that ends before its checkpoint",
+    ),
+    Mutant(
+        "serve-outcomes-block-decisions", "lcpo/serve/calls.py",
+        "pool = state.waits if may_wait else state.calls", "pool = state.calls",
+        ("tests/serve/test_app.py::test_outcomes_that_wait_for_learning_hold_up_nobody",),
+        "outcomes that wait for learning take the threads of decisions",
+    ),
+    Mutant(
         "live-burn-in-counts", "lcpo/live/serving.py",
-        "design is not None and design.counts(made.time):", "design is not None:",
+        "design is not None and design.counts(event.time)", "design is not None",
         (f"{LIVE}switchback_mode_takes_turns",), "the other's aftermath is in the difference",
     ),
     Mutant(

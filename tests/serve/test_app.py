@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
 import json
 import threading
@@ -9,16 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from live_examples import World
 from served import HOST, JSON, Local, write
 
 from lcpo.errors import InputError
-from lcpo.live import Decide, NotWritten, Observe
+from lcpo.live import Decide, NotWritten, Observe, core
 from lcpo.live.journal import decode
 from lcpo.live.log import read
 from lcpo.serve import app as apps
 from lcpo.serve import openapi
+from lcpo.serve.calls import Act, Calls
+from lcpo.serve.calls import Observe as Observed
+from lcpo.serve.events import Events
 
 TOKEN = "0123456789abcdef0123"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -214,6 +220,89 @@ def test_a_full_disk_makes_it_unready(tmp_path: Path, monkeypatch: pytest.Monkey
     local.close()
 
 
+def test_a_log_that_cannot_be_written_fails_no_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise NotWritten("the disk is full")
+
+    with open("/dev/full", "w", buffering=1) as stderr:
+        local = Local(write(tmp_path)).open()
+        local.state.events._stream = stderr
+        with monkeypatch.context() as patch:
+            patch.setattr(local.state.agent, "act", full)
+            assert local.post("/v1/act", OBS).status == 503
+        assert local.post("/v1/act", OBS).status == 200  # it reports that the disk has space again
+        local.close()
+        local.state.events.write("stopped")
+        with contextlib.suppress(OSError):  # of what it has kept to write
+            stderr.close()
+    stderr_gone = Events(stderr)
+    stderr_gone.refused(status=400)
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_outcomes_that_wait_for_learning_hold_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
+) -> None:
+    live = f'late = 50\ndurability = "{durability}"'
+    local = Local(write(tmp_path, live=live)).open()
+    agent, free = local.state.agent, threading.Event()
+    assert agent is not None
+    learning = agent._core.learning
+    compute = learning.compute
+
+    def slow(*given: Any) -> Any:
+        free.wait(60.0)
+        return compute(*given)
+
+    monkeypatch.setattr(core, "BACKLOG", 2)
+    monkeypatch.setattr(learning, "compute", slow)
+    made = [local.post("/v1/act", {**OBS, "stream": f"s{k}"}).json["id"] for k in range(40)]
+    ended = {"reward": 1.0, "terminated": True, "next_obs": [1.0, 2.0], "next_context": 3.0}
+
+    async def play() -> None:
+        calls, observe = Calls(local.state), msgspec.json.Decoder(Observed)
+        told = []
+        for number in made:  # two rollouts are complete after 16: these wait, and so does the 16th
+            body = observe.decode(json.dumps({"id": number, **ended}))
+            told.append(asyncio.create_task(calls.observe(agent, body, None)))
+            if len(told) < 16:
+                await told[-1]
+        body = msgspec.json.decode(json.dumps({**OBS, "stream": "other"}), type=Act)
+        found = await asyncio.wait_for(calls.act(agent, body, None), 30.0)
+        assert found.id == 40
+        assert not free.is_set()
+        assert not any(task.done() for task in told[15:])
+        free.set()
+        assert {found.result for found in await asyncio.gather(*told)} == {"ok"}
+
+    timer = threading.Timer(40.0, free.set)  # if it holds up the test itself
+    timer.start()
+    asyncio.run(play())
+    timer.cancel()
+    local.close()
+
+
+def test_a_name_of_a_stream_is_short_and_not_empty(server: Local) -> None:
+    act = {**OBS, "stream": "0"}
+    number = server.post("/v1/act", act).json["id"]
+    for name in ("", "x" * 201):
+        for path, body in (
+            ("/v1/act", OBS), ("/v1/observe", {"reward": 1.0}), ("/v1/discard", {}), ("/v1/end", {})
+        ):  # fmt: skip
+            refused = server.post(path, {**body, "stream": name})
+            assert refused.status == 400, path
+            assert "at `$.stream`" in refused.json["error"]
+    assert server.post("/v1/observe", {"id": number, "reward": 2.0}).json == {"result": "ok"}
+    for why in ("", "x" * 1001):
+        assert server.post("/v1/rollback", {"why": why}).status == 400
+    unknown = server.post("/v1/discard", {"id": 10**6})
+    assert unknown.status == 404
+    assert unknown.json["error"].startswith("decision 1000000 is not open")
+    assert server.post("/v1/discard", {"id": -1}).status == 400
+
+
 def test_a_bug_is_reported_and_not_shown(server: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise KeyError("secret")
@@ -309,6 +398,8 @@ def test_the_description_has_every_call(server: Local) -> None:
     for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert name in parts
     assert parts["Act"]["required"] == ["obs"]
+    for name in ("observe", "discard", "end"):
+        assert "404" in found["paths"][f"/v1/{name}"]["post"]["responses"], name
     for path in found["paths"]:
         method = "POST" if path in openapi.CALLS else "GET"
         assert server.send(method, path, b"{}" if method == "POST" else b"", HOST, JSON).status in (
@@ -336,5 +427,5 @@ def test_what_is_due_happens_in_a_thread_and_its_failure_is_a_problem(
     assert threads
     assert {name.split("_")[0] for name in threads} == {"lcpo-task"}
     found = local.get("/v1/status").json["problems"]
-    assert found[0]["text"].startswith("the checkpoint is broken")
+    assert "the checkpoint is broken" in found[0]["text"]
     local.close()

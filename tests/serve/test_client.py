@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import collections
 import json
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from served import free_port
 
@@ -177,3 +180,112 @@ def test_a_kept_connection_that_was_closed_is_opened_again(script: Script) -> No
         assert client.act([1.0]).id == 7
         keys = [body["key"] for _, body in script.calls]
         assert len(set(keys)) == 2
+
+
+def test_numbers_of_numpy_are_sent_as_they_were(script: Script) -> None:
+    gone = threading.Event()
+    script.answer = lambda path, body: (200, MADE) if gone.wait(20.0) else None
+    seen: Any = np.array([1.0, 2.0], np.float32)
+    number: Any = np.float32
+    wrong: Any = object()
+    with Client(script.url, timeout=20.0) as client:
+        assert client.observe(7, number(1.5), next_obs=seen, terminated=np.bool_(True))
+        seen[:] = 9.0  # the caller uses its array again, before the outcome is sent
+        with pytest.raises(TypeError, match="cannot be sent: give numbers, lists or arrays"):
+            client.observe(7, wrong)
+        gone.set()
+        client.act(seen, number(3.0), taken=np.int64(2))
+        client.act(seen, seen[:1])
+        client.act(seen, collections.deque([9]))
+    outcome = {"id": 7, "reward": 1.5, "next_obs": [1.0, 2.0], "terminated": True}
+    assert script.calls[0] == ("/v1/observe", outcome)
+    found = [(body["context"], body.get("taken")) for _, body in script.calls[1:]]
+    assert found == [(3.0, 2), ([9.0], None), ([9], None)]
+
+
+def test_a_proxy_whose_server_is_away_is_asked_again(script: Script) -> None:
+    away = [(502, "<html>"), (504, {"error": "late"}), (429, ["slowly"]), (200, {"result": "ok"})]
+    script.answer = lambda path, body: away.pop(0)
+    with Client(script.url, timeout=20.0, fallback=4) as client:
+        assert client.observe(1, 2.0)
+        assert client.flush(20.0)
+        assert (len(script.calls), client.lost) == (4, [])
+        for status in (504, 500, 503):
+            script.answer = lambda path, body, status=status: (status, {"error": "not now"})
+            assert client.act([1.0], stream=f"s{status}").source == "local"
+        # What may have been decided is discarded later.
+        assert sorted(client._uncertain) == ["s500", "s504"]
+        client._fallback = None
+        with pytest.raises(Unavailable, match="503: not now"):
+            client.act([1.0])
+
+
+def test_act_is_in_time_while_another_thread_waits(script: Script) -> None:
+    script.answer = lambda path, body: (200, MADE) if path == "/v1/act" else None
+    with Client(script.url, timeout=0.3, fallback=4) as client:
+
+        def step() -> None:
+            with pytest.raises(Unavailable):
+                client.step([], timeout=30.0)
+
+        waiting = threading.Thread(target=step)
+        waiting.start()
+        while "/v1/step" not in script.paths:
+            time.sleep(0.01)
+        client._timeout = 20.0
+        assert client.act([1.0]).id == 7  # on a connection of its own
+        client._timeout = 0.3
+        with client._acting._lock:  # as another thread, whose call gets no answer
+            began = time.monotonic()
+            assert client.act([1.0]).source == "local"
+            assert time.monotonic() - began < 10.0
+        script.freed.set()
+        waiting.join(60.0)
+
+
+def test_act_waits_for_earlier_outcomes_only(script: Script) -> None:
+    def answer(path: str, body: Any) -> tuple[int, Any] | None:
+        if body.get("id") == 1:  # another thread reports more before this one is acknowledged
+            client.observe(2, 1.0)
+        return None if body.get("id") == 2 else (200, MADE)
+
+    script.answer = answer
+    client = Client(script.url, timeout=40.0)
+    client.observe(1, 1.0)
+    began = time.monotonic()
+    assert client.act([1.0]).id == 7
+    assert time.monotonic() - began < 10.0
+    script.freed.set()
+    client.close(0.0)
+
+
+def test_threads_settle_a_decision_once(script: Script) -> None:
+    both = threading.Barrier(2, timeout=20.0)
+    client = Client(script.url, timeout=20.0, fallback=4)
+    client._uncertain["s"] = ["a", "b"]
+    discarded: list[str] = []
+
+    def call(method: str, path: str, data: str, until: float) -> Any:
+        if path == "/v1/discard":
+            discarded.append(json.loads(data)["key"])
+            if len(discarded) <= 2:
+                both.wait()
+        return MADE
+
+    client._acting.call = call  # pyright: ignore
+    failed: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            client.act([1.0], stream="s")
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=act) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    assert failed == []
+    assert set(discarded) == {"a", "b"}
+    assert client._uncertain == {}

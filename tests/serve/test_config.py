@@ -54,6 +54,8 @@ def changed(folder: Path, old: str, new: str, **how: Any) -> Path:
         ("max_body = 300", "max_body = 3", "serve.max_body = 3: needs a whole number from 256"),
         ("max_body = 300", "hosts = ['*']", "serve.hosts = ['*'] needs serve.token_file"),
         ("max_body = 300", "hosts = ['a:80']", "names or addresses without a port"),
+        ("max_body = 300", "hosts = []", "serve.hosts = (): needs at least one name"),
+        ("max_body = 300", f"max_body = {'[' * 3000}", "is not a TOML file"),
         ("max_body = 300", "token_file = 'none'", "token_file"),
         ("max_body = 300", "token_file = 'short'", "at least 16 characters without spaces"),
         ("max_body = 300", "token_file = 'spaces'", "at least 16 characters without spaces"),

@@ -1,7 +1,7 @@
 """Soft joint limits, as in MuJoCo's chapter "Computation".
 
 solref and solimp give each limit a reference acceleration and a compliance R. The forces f of the
-limits solve a linear complementarity problem, which is done exactly for two of them:
+limits solve a linear complementarity problem, in closed form for up to two of them:
 
     f >= 0,   J a - reference + R f >= 0,   one of the two is 0
 """
