@@ -24,6 +24,7 @@ from lcpo.run.events import Event, Finished
 from lcpo.run.store.files import load_document, save_document
 from lcpo.study.tune import history as histories
 from lcpo.study.tune import judged, search
+from lcpo.study.tune.history import Entry
 from lcpo.study.tune.request import make_request, read_budget
 from lcpo.study.tune.search import Limits
 
@@ -91,6 +92,22 @@ def test_the_judging_runs_are_new(found: lcpo.Tuning) -> None:
     assert seeds.isdisjoint(found.request.seeds)
     searched = {job.seed for job in search.trial_jobs(found.request, found.best, 1)}
     assert searched <= {0, 1}
+
+
+def test_one_agent_with_two_fixed_settings_has_runs_of_its_own_for_each() -> None:
+    agents = "a2c[hidden=[8]],a2c[hidden=[4]],ppo"
+    request = make_request(
+        agents, BANDIT, traces=["two-contexts"], judge_traces=None, steps=1000, seeds=1,
+        judge_seeds=2, search="rollout_length=20", beside=(), warmup=None, seed=0, batch=3,
+        scale=None, env_config=None, normalise=None,
+    )  # fmt: skip
+    tuned = [judged.label_of(request, histories.Trial(1, k, {"lam": 0.9})) for k in range(3)]
+    assert tuned == ["a2c-hidden=[8]-tuned", "a2c-hidden=[4]-tuned", "ppo-tuned"]
+    both = [Entry(0, 0), Entry(1, 0)]
+    trials = tuple(histories.Trial(k, k, {"lam": 0.9}) for k in range(2))
+    round_ = histories.Round(trials, tuple(both), ((1.0,), (2.0,)), 10, 1.0)
+    names = [job.name for job in judged.jobs(request, histories.History((round_,)))]
+    assert len(names) == len(set(names))
 
 
 def test_trials_climb_from_short_runs_to_all_seeds(found: lcpo.Tuning) -> None:
@@ -256,6 +273,10 @@ BAD = [
     (["--engine", "slurm"], "choose local or ray"),
     (["--engine", "moon"], "unknown engine 'moon'"),
     (["--steps", "10"], "at least one update"),
+    (
+        ["--agents", "ppo", "--search", "rollout_length=50|100,minibatches=10|20"],
+        "the search includes rollout_length = 50 and minibatches = 20, which do not work together",
+    ),
 ]
 
 
@@ -264,7 +285,7 @@ def test_bad_input_is_refused_before_any_work(
     more: list[str], message: str, tmp_path_factory: pytest.TempPathFactory, capsys: Any
 ) -> None:
     out = tmp_path_factory.mktemp("bad") / "o"
-    at = [i for i in range(0, len(COMMAND), 2) if COMMAND[i] != more[0]]
+    at = [i for i in range(0, len(COMMAND), 2) if COMMAND[i] not in more]
     rest = [word for i in at for word in COMMAND[i : i + 2]]
     assert run("tune", *rest, *more, "--out", str(out)) == 2
     assert message in capsys.readouterr().err.replace("\n", " ")

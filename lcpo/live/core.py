@@ -132,11 +132,6 @@ class Core:
                 self._lock.wait_for(lambda: self._backlog() == 0 or not self._learns, timeout)
             return self._backlog() == 0
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether `observe` would wait for learning."""
-        return self._thread is not None and self._backlog() >= BACKLOG
-
     def close(self) -> None:
         """Finish the current update, and refuse all further calls."""
         with self._lock:

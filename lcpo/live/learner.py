@@ -328,7 +328,7 @@ class Learner:
     def warm_up(self) -> None:
         """Compile all that acting and learning need, which takes seconds.
 
-        Otherwise the first calls do. With `learn="background"` it has been done.
+        Otherwise the first calls do. `learn="background"` has called it.
         """
         self._core.learning.warm_up()
 

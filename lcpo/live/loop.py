@@ -145,8 +145,8 @@ class Loop:
         state = self._expire(state, event.time)
         mine, ids = state.streams[event.stream], {step.id for step in gone}
         kept = tuple(step for step in mine.open if step.id not in ids)
-        done = [(step, CUT) for step in mine.open if step.id in ids]
-        return state.finish({**state.streams, event.stream: mine._replace(open=kept)}, done)
+        cut = [(step, CUT) for step in mine.open if step.id in ids]
+        return state.finish({**state.streams, event.stream: mine._replace(open=kept)}, cut)
 
     def end(self, state: LearnerState, event: End) -> LearnerState:
         """Without a stream. Its open decisions no longer wait; the last has no successor."""
@@ -187,11 +187,11 @@ class Loop:
         `is_due`: whether a step that lacks its reward has waited for it long enough.
         `successor`: of the last step, if it lacks one.
         """
-        account, still, done, defaults = mine.account, [], [], 0
+        account, still, settled, defaults = mine.account, [], [], 0
         for step in mine.open:
             if step.reward is None and is_due(step):
                 if self.late.reward is None:
-                    done.append((step, EXPIRED))
+                    settled.append((step, EXPIRED))
                     continue
                 step = outcomes.with_default(step, self.late.reward, self.spec)
                 defaults += 1
@@ -201,14 +201,14 @@ class Loop:
                 still.append(step)
                 continue
             account, step = account.add(step, self.gamma)
-            done.append((step, CLOSED))
+            settled.append((step, CLOSED))
         mine = Stream(*mine[:3], tuple(still), *mine[4:6], account)
         streams = dict(state.streams)
         streams[name] = mine
         if defaults:
             counts = state.counts._replace(expired=state.counts.expired + defaults)
             state = state._replace(counts=counts)
-        return state.finish(streams, done) if done else state.with_streams(streams)
+        return state.finish(streams, settled) if settled else state.with_streams(streams)
 
     def _expire(self, state: LearnerState, time: float) -> LearnerState:
         """The state in which no decision has waited for longer than `late_seconds`."""

@@ -341,11 +341,6 @@ class LiveAgent:
         """Complete steps that have not been learned from yet."""
         return len(self._core.state.closed)
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether `observe` would wait, because learning in the background is far behind."""
-        return self._core.is_behind
-
     def serve_with(self, guard: Any = None, fallback: Any = None, rollback: Any = None) -> None:
         """Another guard, fallback and rule for rollbacks, from the next call on.
 

@@ -2503,6 +2503,18 @@ MUTANTS = (
         "found settings are judged on the seeds that they were chosen on",
     ),
     Mutant(
+        "refused-pairs-are-searched", "lcpo/study/tune/request.py",
+        "    _check_combinations(request)\n", "",
+        (f"{TUNING}bad_input_is_refused_before_any_work",),
+        "a search stops for good at a trial that can never run",
+    ),
+    Mutant(
+        "one-name-for-two-searches", "lcpo/study/tune/judged.py",
+        "return agent.name if is_alone else default_label(agent)", "return agent.name",
+        (f"{TUNING}one_agent_with_two_fixed_settings_has_runs_of_its_own_for_each",),
+        "found settings of two searches share their runs",
+    ),
+    Mutant(
         "inexact-runs-go-on", "lcpo/study/tune/search.py",
         "for job in () if exact else jobs:", "for job in ():",
         (f"{TUNING}runs_of_worlds_that_cannot_be_saved_begin_again",),

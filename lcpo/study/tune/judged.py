@@ -58,10 +58,11 @@ def jobs(request: Request, history: History) -> list[Job]:
     for trial in find(request, history).each:
         if trial.settings:
             agent = request.agents[trial.agent]
+            variant = label_of(request, trial).removeprefix(f"{agent.name}-")
             for trace in request.judge_traces:
                 found += plan(
                     agent.name, request.env, trace=trace, seeds=request.judge_seeds,
-                    overrides=config_of(request, trial), variant=TUNED, check=False,
+                    overrides=config_of(request, trial), variant=variant, check=False,
                     **of_agent(agent, request),
                 )  # fmt: skip
     return [*found, *first_jobs(request, best_constant(history), False)]
@@ -71,8 +72,17 @@ def label_of(request: Request, trial: Trial) -> str:
     """The name of a trial in the table: found settings, or the agent's defaults."""
     agent = request.agents[trial.agent]
     if trial.settings:
-        return f"{agent.name}-{TUNED}"
+        return f"{agent_label(request, agent)}-{TUNED}"
     return default_label(agent)
+
+
+def agent_label(request: Request, agent: Choice) -> str:
+    """The name of a searched agent, with what the user has fixed if its name alone is not unique.
+
+    Otherwise the found settings of `ddqn` and of `ddqn[batch_size=128]` would have the same runs.
+    """
+    is_alone = sum(one.name == agent.name for one in request.agents) == 1
+    return agent.name if is_alone else default_label(agent)
 
 
 def default_label(agent: Choice) -> str:

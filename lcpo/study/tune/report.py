@@ -94,7 +94,7 @@ def settings_table(request: Request, history: History, best: Trial) -> Table:
         Column("found", side="l"),
         Column("rank correlation", "+", 2, about="Spearman's, of the setting with the return"),
     ]
-    title = f"{chosen.name}: settings of trial {best.number}"
+    title = f"{judged.agent_label(request, chosen)}: settings of trial {best.number}"
     note = "rank correlation: of a setting with the return on the first level, over all trials"
     return Table(columns, rows, title=title, notes=[note], heading="Settings")
 
@@ -125,7 +125,7 @@ def trials_table(request: Request, history: History) -> Table:
         trial, level = trials[number], history.reached(number)
         at = request.levels[level]
         settings = ",".join(f"{k}={shown(v)}" for k, v in trial.settings.items())
-        agent = request.agents[trial.agent].name
+        agent = judged.agent_label(request, request.agents[trial.agent])
         value = history.values(level)[number]
         rows.append([number, agent, value, at.steps, at.pairs, settings or "defaults"])
     columns = [
@@ -156,7 +156,7 @@ def picture(request: Request, history: History) -> Picture:
     for trial in history.trials:
         value = history.values(history.reached(trial.number)).get(trial.number)
         if not trial.settings and value is not None:
-            name = f"{request.agents[trial.agent].name}, defaults"
+            name = f"{judged.agent_label(request, request.agents[trial.agent])}, defaults"
             axis.axhline(value, ls="--", lw=1, color="gray", label=name)
     axis.set_xlabel("trial")
     axis.set_ylabel("mean reward per step" if history.endless else "return")
@@ -206,14 +206,14 @@ def _beside_defaults(name: str, default: str, found: Found, beside: Sequence[Aga
     interval = f"{own.difference.mean:+.4g}, 95 % interval {low:.4g} to {high:.4g}"
     if own.verdict == "better":
         return [f"{BETTER} the defaults of {name}: {interval}"]
+    if math.isnan(low):
+        return [
+            f"{own.verdict}: the difference from the defaults is {own.difference.mean:+.4g}",
+            "judge on more seeds or traces (--judge-seeds, --judge-traces), in a new folder",
+        ]
+    first = f"found settings are not significantly better than the defaults of {name}: {interval}"
     if own.verdict == "worse":
         first = f"{BELOW} the defaults of {name}: {interval}"
-    elif math.isnan(low):
-        first = f"{own.verdict}: the difference from the defaults is {own.difference.mean:+.4g}"
-    else:
-        first = (
-            f"found settings are not significantly better than the defaults of {name}: {interval}"
-        )
     return [first, "keep the defaults, or search longer (--resume with more --trials or --budget)"]
 
 

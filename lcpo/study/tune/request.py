@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from lcpo import config as configs
 from lcpo import values
 from lcpo.agents import find_agent
 from lcpo.contexts import TraceRef
@@ -131,6 +133,7 @@ def check(request: Request) -> None:
             f"the search uses seed {again[0][1]}{where}, too: judge on other seeds "
             "(--judge-seeds) or traces (--judge-traces)"
         )
+    _check_combinations(request)
     jobs = judged.first_jobs(request)
     rows.check_warmup(request.warmup, jobs)
     for number, found in enumerate(request.spaces):
@@ -141,4 +144,32 @@ def check(request: Request) -> None:
 
 
 def _end(found: space.Dimension, end: int) -> Any:
-    return found[end] if isinstance(found, space.Range) else found.values[end]
+    return _values(found)[end]
+
+
+def _values(found: space.Dimension) -> Sequence[Any]:
+    """Those to check: the ends of a range, or all choices."""
+    return found if isinstance(found, space.Range) else found.values
+
+
+def _check_combinations(request: Request) -> None:
+    """Raise InputError if an agent refuses two of the searched values together.
+
+    A trial that draws such values could never run, and the search would stop there for good.
+    """
+    spec = searches.make_env(request).spec
+    for number, (agent, found) in enumerate(zip(request.found_agents, request.spaces, strict=True)):
+        if agent.check is None:
+            continue
+        first = {**request.defaults(number), **{name: _end(x, 0) for name, x in found.items()}}
+        for names in itertools.combinations(found, 2):
+            for drawn in itertools.product(*(_values(found[name]) for name in names)):
+                pair = dict(zip(names, drawn, strict=True))
+                try:
+                    agent.check(configs.make(agent.Config, {**first, **pair}), spec)
+                except InputError as error:
+                    both = " and ".join(f"{k} = {space.shown(v)}" for k, v in pair.items())
+                    raise InputError(
+                        f"the search includes {both}, which do not work together: {error}; leave "
+                        "one of them out (--search)"
+                    ) from error

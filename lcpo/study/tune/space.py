@@ -133,7 +133,8 @@ def space_of(
     defaults = {**vars(configs.make(agent.Config, agent.presets)), **fixed}
     names = [name for name in FIELDS.get(agent.root.name, OTHERS) if name in known]
     names = [name for name in names if name not in fixed and not _is_unused(name, defaults)]
-    space: Space = {name: _resolve(name, RANGES[name], steps) for name in names}
+    minibatches = defaults.get("minibatches", 1)
+    space: Space = {name: _resolve(name, RANGES[name], steps, minibatches) for name in names}
     space |= {name: found for name, found in chosen.items() if name in known}
     for name in chosen:
         if name in fixed:
@@ -199,13 +200,14 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else plain_values.plain(value)
 
 
-def _resolve(name: str, found: Range | Choices | Shares, steps: int) -> Dimension:
-    """A dimension of the table for runs of this length."""
+def _resolve(name: str, found: Range | Choices | Shares, steps: int, minibatches: int) -> Dimension:
+    """A dimension of the table for runs of this length, of an agent that cuts its batches so."""
     if isinstance(found, Shares):
         return Choices(tuple(dict.fromkeys(max(1, round(x * steps)) for x in found.values)))
     if name == "rollout_length" and isinstance(found, Choices):
-        short = tuple(x for x in found.values if x * FEWEST_UPDATES <= steps)
-        return Choices(short or found.values[:1])
+        whole = [x for x in found.values if x % minibatches == 0] or found.values
+        short = tuple(x for x in whole if x * FEWEST_UPDATES <= steps)
+        return Choices(short or (whole[0],))
     return found
 
 
