@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,21 @@ def test_a_name_is_made_of_fields(
     assert Job.from_json(stored, "plan.json") == job
     before = {k: v for k, v in stored.items() if k not in ("variant", "setting", "point")}
     assert Job.from_json(before, "plan.json") == job
+
+
+def test_settings_that_make_a_name_too_long_become_a_fingerprint() -> None:
+    """Else agents with many settings could not run. Tables name them in full."""
+    given = {
+        name: [1e-4] for name in ("learning_rate", "value_learning_rate", "max_grad_norm", "lam")
+    } | {"hidden": [(101,) * 30, (101,) * 31]}
+    jobs = plan("a2c", "pendulum", trace="revisit", steps=400, seeds=2, sweep=given)
+    assert len({job.name for job in jobs}) == 4
+    for job in jobs:
+        assert re.fullmatch(r"a2c-pendulum-revisit-[0-9a-f]{12}-s[01]", job.name)
+        assert "max_grad_norm=0.0001" in job.label
+        assert Job.from_json(job.to_json(), "plan.json") == job
+    with pytest.raises(InputError, match="needs at most 240"):
+        plan("a2c", "pendulum", trace="revisit", steps=400, seeds=1, variant="x" * 240)
 
 
 def test_a_name_that_does_not_fit_is_refused() -> None:

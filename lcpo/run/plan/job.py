@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
@@ -87,8 +88,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
-        return f"{self.stem}-s{self.seed}"
+        """The name of its folder. Settings that make it too long become a fingerprint."""
+        name = f"{self.stem}-s{self.seed}"
+        if not self.point or len(name.encode(errors="replace")) <= MAX_NAME_BYTES:
+            return name
+        settings = hashlib.sha256(repr(self.point).encode(errors="replace")).hexdigest()
+        return f"{dataclasses.replace(self, point={}).stem}-{settings[:12]}-s{self.seed}"
 
     @property
     def trace_name(self) -> str | None:
@@ -154,6 +159,8 @@ _KINDS: dict[str, Any] = {
     "trace_digest": str | None, "normalise": str | list | None, "sized_for": int | None,
     "variant": str, "setting": str, "point": dict,
 }  # fmt: skip
+MAX_NAME_BYTES = 240
+"""Longest name of a run, which is also its folder's: file systems allow 255 bytes."""
 PUBLISHED = "published"
 """The setting of the published code, in the names of runs."""
 

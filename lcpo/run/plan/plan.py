@@ -22,14 +22,12 @@ from lcpo.errors import InputError
 from lcpo.names import unknown
 from lcpo.run.plan import phases
 from lcpo.run.plan.check import check_env, check_program, check_rollout_length
-from lcpo.run.plan.job import PUBLISHED, Job, find_env, is_file_name
+from lcpo.run.plan.job import MAX_NAME_BYTES, PUBLISHED, Job, find_env, is_file_name
 from lcpo.run.plan.phases import Phase
 from lcpo.types import AnyAgent, Training
 
 MAX_RUNS = 100_000
 """Most runs of one plan."""
-MAX_NAME_BYTES = 240
-"""Longest name of a run, which is also its folder's: file systems allow 255 bytes."""
 MAX_SCALE = 1e30
 """Largest scale of a trace: its entries are small numbers, and must stay finite in float32."""
 Trace = str | os.PathLike[str] | TraceRef | None
@@ -191,7 +189,7 @@ def _check_name(name: str) -> None:
     if size > MAX_NAME_BYTES:
         raise InputError(
             f"the name of run {name[:40]!r}... has {size} bytes: needs at most {MAX_NAME_BYTES}, "
-            "as the name of a folder; give the trace file a shorter path, or sweep fewer fields"
+            "as the name of a folder; give the trace file a shorter path"
         )
     if not is_file_name(name):
         raise InputError(
