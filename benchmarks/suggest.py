@@ -68,7 +68,7 @@ NEW = ("thermostat", "pendulum")
 """Tasks that the rules were not chosen on."""
 STEPS = (30_000, 10_000, 100_000, 300_000)
 """In the order in which they are run."""
-PLUS = {"w_v": 1.0, "w_pi": 0.0, "cg_iterations": 8}
+PLUS = {"w_v": 1.0, "w_pi": 0.0, "cg_iterations": 8, "entropy_floor": False}
 Settings = Callable[[int], Mapping[str, Any]]
 
 

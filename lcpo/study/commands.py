@@ -69,7 +69,7 @@ def _world(job: Job) -> list[str]:
         if job.scale != paper.default_scale(job.env, job.trace):
             words += ["--scale", repr(job.scale)]
     default = configs.to_json(configs.make(find_env(job.env), {}))
-    words += ["--steps", str(job.steps), *_normalise(job)]
+    words += ["--steps", str(job.sized_for or job.steps), *_normalise(job)]
     return [*words, *changes("env.", env_values(job), default)]
 
 

@@ -42,6 +42,7 @@ def test_a_short_run_gets_short_rollouts_large_limits_and_little_entropy() -> No
     assert name == "lcpo-plus"
     short = {"rollout_length": 50, "c_0": 0.03, "c_anchor": 0.001, "entropy_coef": 0.003}
     assert short.items() <= config.items()
+    assert config["entropy_floor"] is False, "as measured: the default came later"
     others = suggest(BATTERY).others
     assert (config["gamma"], others[0].config["gamma"]) == (0.95, 0.99), "a horizon to compare"
 
@@ -144,6 +145,22 @@ def test_the_commands_run_what_is_suggested() -> None:
     assert [job.agent for job in jobs] == ["ddqn", "lcpo-plus", "ppo", "constant:7", "random"]
     assert jobs[0].config.items() >= found.suggestion.first.config.items()
     assert words[-4:] == ["--trace", "revisit", "--steps", "30000"]
+
+
+def test_a_task_that_brings_many_values_gets_commands_that_run() -> None:
+    """Its agents have so many settings that the names of their runs would be too long."""
+    found = start("straggler", 30_000)
+    words = shlex.split(found.compare)
+    agents = words[words.index("--agents") + 1]
+    jobs = plan_agents(agents, "straggler", trace=None, steps=30_000, seeds=1, check=False)
+    assert [job.agent for job in jobs] == ["lcpo-plus", "ddqn", "ppo", "constant:4", "random"]
+    assert jobs[0].config["rollout_length"] == 4608
+    assert words[-2:] == ["--steps", "30000"], "not rounded to whole rollouts of one agent"
+    assert jobs[1].config["random_steps"] == 600, "a share of this run"
+    *reasons, brought = found.suggestion.reasons
+    assert not any("rollout_length = 50" in reason or "gamma" in reason for reason in reasons)
+    assert brought.startswith("rollout_length = 4608, gamma = 0.9, ")
+    assert brought.endswith(": values that the environment brings take precedence")
 
 
 def test_values_that_an_environment_brings_take_precedence() -> None:

@@ -25,6 +25,8 @@ LEAST = 1000
 """Steps that a suggestion needs: none of the agents learns from fewer."""
 SLOW = HOST_US
 """Microseconds of a step beyond which the environment's share of the time is reported."""
+EXPLORATION = {"random_steps", "epsilon_steps"}
+"""Settings that are counted in steps of a run."""
 SEEDS = 4
 """Of the printed commands: the default of `lcpo train`."""
 
@@ -93,10 +95,7 @@ def start(
     world["env_overrides"] = env_overrides
     job = plan("random", env, **world)[0]
     facts = look(job)
-    found = suggest(facts)
-    found = found._replace(
-        first=_for_env(found.first, env), others=tuple(_for_env(x, env) for x in found.others)
-    )
+    found = _suggestion_for(env, suggest(facts))
     jobs = plan_agents([found.first], env, normalise=found.normalise, **world)
     others = [*found.others, *baselines(facts)]
     train = start_command(jobs[0], found.first.config)
@@ -116,12 +115,33 @@ def _slow(facts: Facts) -> list[str]:
     ]
 
 
+def _suggestion_for(env: str, found: Suggestion) -> Suggestion:
+    """With the values that the environment brings, and the reasons that still hold."""
+    first, *others = [_for_env(one, env) for one in (found.first, *found.others)]
+    others = [one for i, one in enumerate(others) if one not in (first, *others[:i])]
+    ours = found.first.config
+    brought = {name: value for name, value in first.config.items() if ours.get(name) != value}
+    reasons = [
+        reason
+        for reason in found.reasons
+        if not any(f"{name} = " in reason.partition(":")[0] for name in brought)
+    ]
+    if brought:
+        shown = ", ".join(f"{name} = {value}" for name, value in brought.items())
+        reasons.append(f"{shown}: values that the environment brings take precedence")
+    return found._replace(first=first, others=tuple(others), reasons=tuple(reasons))
+
+
 def _for_env(choice: Choice, env: str) -> Choice:
-    """With the values that the environment brings for the agent, which take precedence."""
+    """With the values that the environment brings for the agent, which take precedence.
+
+    Exploration stays a share of this run, because the environment's values are for longer ones.
+    """
     agent = find_agent(choice.name)
     given = presets.settings(agent, env, find_env(env))
     mine = presets.settings(agent, "")  # what makes it a variant
-    given = {name: value for name, value in given.items() if mine.get(name) != value}
+    kept = EXPLORATION & choice.config.keys()
+    given = {n: x for n, x in given.items() if mine.get(n) != x and n not in kept}
     return choice._replace(config={**choice.config, **given})
 
 

@@ -56,6 +56,7 @@ def plus(gamma: float) -> Choice:
         "rollout_length": 50,
         "gamma": gamma,
         "entropy_coef": 0.003,
+        "entropy_floor": False,
         "c_0": 0.03,
         "tau": 100.0,
         "c_anchor": 0.001,
