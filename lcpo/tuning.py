@@ -199,7 +199,11 @@ def check_out(out: Path) -> None:
 def check_same(before: Request, request: Request, out: Path) -> None:
     """Raise InputError if the folder holds another search."""
     old, new = searches.to_json(before), searches.to_json(request)
-    differ = [f"{k}: there {old[k]!r}, now {new[k]!r}" for k in old if old[k] != new[k]]
+    differ = [
+        f"{k}: there {values.shown(old[k])}, now {values.shown(new[k])}"
+        for k in old
+        if old[k] != new[k]
+    ]
     if differ:
         raise InputError(
             f"{out} holds another search ({'; '.join(differ)}): repeat its options, or give "

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from commands import run
 from each import for_each
@@ -102,7 +103,7 @@ def test_one_agent_with_two_fixed_settings_has_runs_of_its_own_for_each() -> Non
         scale=None, env_config=None, normalise=None,
     )  # fmt: skip
     tuned = [judged.label_of(request, histories.Trial(1, k, {"lam": 0.9})) for k in range(3)]
-    assert tuned == ["a2c-hidden=[8]-tuned", "a2c-hidden=[4]-tuned", "ppo-tuned"]
+    assert tuned == ["a2c-hidden=[8]-tuned-1", "a2c-hidden=[4]-tuned-1", "ppo-tuned-1"]
     both = [Entry(0, 0), Entry(1, 0)]
     trials = tuple(histories.Trial(k, k, {"lam": 0.9}) for k in range(2))
     round_ = histories.Round(trials, tuple(both), ((1.0,), (2.0,)), 10, 1.0)
@@ -140,7 +141,7 @@ def test_the_report(found: lcpo.Tuning) -> None:
     tables = {f"{table}.csv" for table in ("table", "verdict", "settings", "trials")}
     assert {"report.json", "seeds.csv", "report.html", "search.png", "curves.png", *tables} <= names
     assert list(found.tables)[:4] == ["table", "verdict", "settings", "trials"]
-    assert found.tables["table"].texts()[0][0] == "a2c-tuned"
+    assert found.tables["table"].texts()[0][0] == f"a2c-tuned-{found.best.number}"
     assert "The search" in (found.out / "report.html").read_text()
     settings = {row[0]: row for row in found.tables["settings"].texts()}
     assert settings["learning_rate"][1:3] == ["0.0001..0.1", "0.0004"]
@@ -197,6 +198,45 @@ def test_more_trials_continue_the_history(found: lcpo.Tuning, copy: Path) -> Non
     assert later[: len(full)] == full
     assert len(search.load(copy).history.trials) == 9
     assert search.load(copy).limits == Limits(9, None)
+
+
+def test_a_longer_search_judges_what_it_finds_later(tmp_path: Path) -> None:
+    """The runs that judged the first find stay, under the number of their trial."""
+    first, later = (
+        lcpo.tune(**{**SMALL, "trials": count}, out=tmp_path / "o", resume=count > 2)
+        for count in (2, 6)
+    )
+    assert first.best.number == 1
+    assert later.best.number > 1
+    names = {path.name for path in (tmp_path / "o" / "runs").glob("*-tuned-*")}
+    judged_ = {r.job.name for found in (first, later) for r in found.results}
+    assert names == {name for name in judged_ if "-tuned-" in name}
+    assert len(names) == 2 * SMALL["judge_seeds"]
+
+
+def request_of(env: str, **more: Any) -> search.Request:
+    given = {
+        "traces": [None], "judge_traces": None, "steps": 1000, "seeds": 2, "judge_seeds": [0, 7],
+        "search": "rollout_length=20", "beside": (), "warmup": None, "seed": 0, "batch": 3,
+        "scale": None, "env_config": None, "normalise": None, **more,
+    }  # fmt: skip
+    return make_request("a2c[hidden=[8]]", env, **given)
+
+
+def test_judging_data_are_new_however_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default trace by its name, and a file by another path."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("wind.npy", "other.npy"):
+        np.save(name, np.full((1000, 2), len(name), np.float32))
+    for traces, again, new in (
+        ([None], ["revisit"], ["family:drift:100"]),
+        (["wind.npy"], [tmp_path / "wind.npy"], ["other.npy"]),
+    ):
+        with pytest.raises(InputError, match="the search uses seed 0 on trace"):
+            request_of("pendulum", traces=traces, judge_traces=again)
+        request_of("pendulum", traces=traces, judge_traces=new)
 
 
 def test_a_resume_by_the_folder_alone_runs_nothing_twice(

@@ -72,7 +72,8 @@ def label_of(request: Request, trial: Trial) -> str:
     """The name of a trial in the table: found settings, or the agent's defaults."""
     agent = request.agents[trial.agent]
     if trial.settings:
-        return f"{agent_label(request, agent)}-{TUNED}"
+        # With its number: a search that is continued may find another trial, with runs of its own.
+        return f"{agent_label(request, agent)}-{TUNED}-{trial.number}"
     return default_label(agent)
 
 

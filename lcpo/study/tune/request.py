@@ -13,6 +13,7 @@ from lcpo.agents import find_agent
 from lcpo.contexts import TraceRef
 from lcpo.errors import InputError
 from lcpo.run.plan.agents import Agents, Choice, read_agents
+from lcpo.run.plan.job import Job
 from lcpo.run.plan.plan import check_dict, check_seeds, plan
 from lcpo.study.measure import compare as rows
 from lcpo.study.tune import judged, sampler, space
@@ -125,22 +126,28 @@ def _judge_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
 
 def check(request: Request) -> None:
     """Raise InputError unless every run can be planned, and the judging data are new."""
-    seen = set(request.pairs)
-    again = [(t, s) for t in request.judge_traces for s in request.judge_seeds if (t, s) in seen]
-    if again:
-        where = "" if again[0][0] is None else f" on trace {again[0][0]}"
-        raise InputError(
-            f"the search uses seed {again[0][1]}{where}, too: judge on other seeds "
-            "(--judge-seeds) or traces (--judge-traces)"
-        )
     _check_combinations(request)
     jobs = judged.first_jobs(request)
+    defaults = Trial(0, 0, {})
+    seen = {_data(job) for job in searches.trial_jobs(request, defaults, len(request.levels) - 1)}
+    for job in jobs:
+        if _data(job) in seen:
+            where = "" if job.trace is None else f" on trace {job.trace}"
+            raise InputError(
+                f"the search uses seed {job.seed}{where}, too: judge on other seeds "
+                "(--judge-seeds) or traces (--judge-traces)"
+            )
     rows.check_warmup(request.warmup, jobs)
     for number, found in enumerate(request.spaces):
         for end in (0, -1):
             settings = {name: _end(one, end) for name, one in found.items()}
             trial = Trial(0, number, settings)
             searches.trial_jobs(request, trial, 0, check=True)
+
+
+def _data(job: Job) -> tuple[str | None, int]:
+    """What a run meets: a file by its content, for its path can be written in several ways."""
+    return job.trace_digest or job.trace_name, job.seed
 
 
 def _end(found: space.Dimension, end: int) -> Any:
