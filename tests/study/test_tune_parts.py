@@ -128,6 +128,15 @@ def test_nothing_left_to_search_is_refused() -> None:
         space.space_of(A2C, fixed, {}, 100_000)
 
 
+def test_rules_are_refused_and_agents_that_learn_are_not() -> None:
+    for name, agent in AGENTS.items():
+        if name in ("random", "constant", "never-hedge") or name.startswith("hedge-"):
+            with pytest.raises(InputError, match="no settings to search"):
+                space.space_of(agent, {}, {}, 100_000)
+        else:
+            assert space.space_of(agent, {}, {}, 100_000)
+
+
 def test_a_space_survives_json() -> None:
     found = space.space_of(A2C, {}, space.read_search("hidden=[8,8]|[16]"), 100_000)
     assert space.from_json(json.loads(json.dumps(space.to_json(found)))) == found
@@ -163,6 +172,12 @@ def test_failed_trials_never_go_up_and_are_last() -> None:
     assert ladder.ranking(found, 2) == [1, 0, 2]
     assert histories.mean((1.0, None)) is None
     assert histories.mean((1.0, 2.0)) == 1.5
+
+
+def test_trials_that_fail_on_a_higher_level_are_last() -> None:
+    found = history({(1, 0): 9.0, (2, 0): 1.0}, {(1, 1): None})
+    assert found.failed == {1}
+    assert ladder.ranking(found, 2) == [2, 1]
 
 
 def test_one_of_two_trials_goes_up() -> None:
@@ -256,6 +271,19 @@ def test_the_search_learns_from_the_history() -> None:
         return sum(5e-4 < rate < 2e-3 for rate in rates) / len(rates)
 
     assert near(late) > near(early) + 0.2
+
+
+def test_optuna_learns_that_failed_trials_are_the_worst() -> None:
+    """On whichever level: it ranks those of a higher level above those of a lower one."""
+    told = sampler._told(searched(), history({(1, 0): 9.0, (2, 0): 1.0}, {(1, 1): None}), 0, 2)
+    assert [(one.level, one.value) for one in told] == [(sampler.FAILED, -np.inf), (0, 1.0)]
+    found = played(3)
+    one = found.rounds[-1]
+    best = max(range(8), key=lambda n: one.scores[n])
+    entry = Entry(one.new[best].number, 1)
+    later = [Round((), (entry,), ((value,),)) for value in (9.0, None)]
+    well, badly = (found._replace(rounds=(*found.rounds, last)) for last in later)
+    assert drawn(well) != drawn(badly)
 
 
 def test_failed_trials_and_defaults_outside_of_the_space_are_no_obstacle() -> None:

@@ -87,6 +87,16 @@ class History(NamedTuple):
             if entry.level == level
         }
 
+    @property
+    def failed(self) -> set[int]:
+        """The trials of which a run failed, on whichever level."""
+        return {
+            entry.trial
+            for one in self.ended
+            for entry, scores in zip(one.entries, one.scores, strict=True)
+            if mean(scores) is None
+        }
+
     def reached(self, trial: int) -> int:
         """The highest level on which a trial has ended; -1: none."""
         levels = [e.level for one in self.ended for e in one.entries if e.trial == trial]

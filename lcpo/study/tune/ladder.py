@@ -74,12 +74,13 @@ def standings(history: History, num_levels: int) -> dict[int, int]:
 def ranking(history: History, num_levels: int, agent: int | None = None) -> list[int]:
     """Trials, best first: by the highest level they have reached, then by their mean return there.
 
-    `agent`: only the trials of this one.
+    Those that failed on any level are last. `agent`: only the trials of this one.
     """
     found: list[int] = []
     known = {t.number for t in history.trials if agent is None or t.agent == agent}
+    failed = history.failed
     for level in reversed(range(num_levels)):
         values = history.values(level)
         here = [trial for trial in values if trial in known and trial not in found]
         found += sorted(here, key=lambda trial: (-order(values[trial]), trial))
-    return found
+    return sorted(found, key=lambda trial: trial in failed)

@@ -34,6 +34,10 @@ def check_installed() -> None:
         ) from error
 
 
+FAILED = -1
+"""The level of trials that failed, for Optuna: it ranks trials by their level first."""
+
+
 class Searched(NamedTuple):
     """An agent whose settings are searched."""
 
@@ -76,12 +80,14 @@ def ask(
 
 def _told(searched: Searched, history: History, agent: int, levels: int) -> list[Told]:
     """The trials of an agent that have ended, with all searched settings."""
-    found, standings = [], ladder.standings(history, levels)
+    found, standings, failed = [], ladder.standings(history, levels), history.failed
     for trial in history.trials:
         level = standings.get(trial.number)
         if trial.agent == agent and level is not None:
             settings = {name: searched.defaults[name] for name in searched.space}
             value = order(history.values(level)[trial.number])
+            if trial.number in failed:
+                level, value = FAILED, order(None)
             found.append(Told({**settings, **trial.settings}, level, value))
     return found
 

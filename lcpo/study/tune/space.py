@@ -116,6 +116,8 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 left out."""
 OTHERS = ("rollout_length", "learning_rate", "value_learning_rate", "gamma", "entropy_coef")
 """Those of any other agent."""
+LEARNED = set(RANGES) - {"rollout_length"}
+"""Fields of agents that learn: each of them has at least one."""
 UNUSED = {"sigma": ("detector", "everything")}
 """A field that has no effect if another one has this value."""
 
@@ -133,6 +135,8 @@ def space_of(
     defaults = {**vars(configs.make(agent.Config, agent.presets)), **fixed}
     names = [name for name in FIELDS.get(agent.root.name, OTHERS) if name in known]
     names = [name for name in names if name not in fixed and not _is_unused(name, defaults)]
+    if not known & LEARNED:
+        names = []  # a rule: the length of its rollouts changes nothing
     minibatches = defaults.get("minibatches", 1)
     space: Space = {name: _resolve(name, RANGES[name], steps, minibatches) for name in names}
     space |= {name: found for name, found in chosen.items() if name in known}
