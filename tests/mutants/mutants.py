@@ -2498,9 +2498,57 @@ MUTANTS = (
     ),
     Mutant(
         "judged-on-the-search-data", "lcpo/study/tune/request.py",
-        "if (t, s) in seen]", "if False]",
+        "if _data(job) in seen:", "if False:",
         (f"{TUNING}bad_input_is_refused_before_any_work",),
         "found settings are judged on the seeds that they were chosen on",
+    ),
+    Mutant(
+        "data-by-their-paths", "lcpo/study/tune/request.py",
+        "job.trace_digest or job.trace_name", "job.trace_name",
+        (f"{TUNING}judging_data_are_new_however_they_are_named",),
+        "found settings are judged on the search's file, by another path",
+    ),
+    Mutant(
+        "one-name-for-all-finds", "lcpo/study/tune/judged.py",
+        '-{TUNED}-{trial.number}"', '-{TUNED}"',
+        (f"{TUNING}a_longer_search_judges_what_it_finds_later",),
+        "a search that is continued stops when it has found something better",
+    ),
+    Mutant(
+        "failed-trials-keep-their-level", "lcpo/study/tune/ladder.py",
+        "return sorted(found, key=lambda trial: trial in failed)", "return found",
+        (f"{TUNE_PARTS}trials_that_fail_on_a_higher_level_are_last",),
+        "a trial that failed is chosen over one that did not",
+    ),
+    Mutant(
+        "failures-are-recommended", "lcpo/study/tune/sampler.py",
+        "level, value = FAILED, order(None)", "value = order(None)",
+        (f"{TUNE_PARTS}optuna_learns_that_failed_trials_are_the_worst",),
+        "Optuna searches near settings that failed on a high level",
+    ),
+    Mutant(
+        "rules-are-searched", "lcpo/study/tune/space.py",
+        "if not known & LEARNED:", "if False:",
+        (f"{TUNE_PARTS}rules_are_refused_and_agents_that_learn_are_not",),
+        "the rollout length of a rule is searched, which changes nothing",
+    ),
+    Mutant(
+        "long-names-of-runs", "lcpo/run/plan/job.py",
+        "if not self.point or len(", "if self.point or len(",
+        ("tests/run/test_job.py::test_settings_that_make_a_name_too_long_become_a_fingerprint",),
+        "agents with many settings cannot run",
+    ),
+    Mutant(
+        "one-fingerprint", "lcpo/run/plan/job.py",
+        "-{settings[:12]}-s", "-{settings[:0]}-s",
+        ("tests/run/test_job.py::test_settings_that_make_a_name_too_long_become_a_fingerprint",),
+        "runs with different settings share a folder",
+    ),
+    Mutant(
+        "reasons-for-other-values", "lcpo/study/advice/start.py",
+        "for name in brought)", "for name in ())",
+        (f"{SUGGEST}a_task_that_brings_many_values_gets_commands_that_run",),
+        "a suggestion gives reasons for settings that it does not have",
     ),
     Mutant(
         "refused-pairs-are-searched", "lcpo/study/tune/request.py",
