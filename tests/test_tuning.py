@@ -214,13 +214,23 @@ def test_a_longer_search_judges_what_it_finds_later(tmp_path: Path) -> None:
     assert len(names) == 2 * SMALL["judge_seeds"]
 
 
-def request_of(env: str, **more: Any) -> search.Request:
+def request_of(env: str, agents: Any = "a2c[hidden=[8]]", **more: Any) -> search.Request:
     given = {
         "traces": [None], "judge_traces": None, "steps": 1000, "seeds": 2, "judge_seeds": [0, 7],
         "search": "rollout_length=20", "beside": (), "warmup": None, "seed": 0, "batch": 3,
         "scale": None, "env_config": None, "normalise": None, **more,
     }  # fmt: skip
-    return make_request("a2c[hidden=[8]]", env, **given)
+    return make_request(agents, env, **given)
+
+
+def test_a_request_is_as_its_file_has_it(tmp_path: Path) -> None:
+    """Tuples are lists there. Otherwise Python code could not resume what it began."""
+    given = {"agents": [("a2c", {"hidden": (8, 8)})], "env_config": {"num_bins": 5}}
+    request = request_of("pendulum", **given, normalise=(1.0,) * 3, judge_seeds=2)
+    search.save(tmp_path, search.Search(request, Limits(1)))
+    loaded = search.load(tmp_path).request
+    tuning.check_same(loaded, request, tmp_path)
+    assert loaded == request
 
 
 def test_judging_data_are_new_however_they_are_named(

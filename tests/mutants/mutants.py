@@ -2509,6 +2509,12 @@ MUTANTS = (
         "found settings are judged on the search's file, by another path",
     ),
     Mutant(
+        "requests-unlike-their-file", "lcpo/study/tune/request.py",
+        "searches.from_json(json.loads(json.dumps(searches.to_json(request))))", "request",
+        (f"{TUNING}a_request_is_as_its_file_has_it",),
+        "a search that Python code began with a tuple cannot be resumed",
+    ),
+    Mutant(
         "one-name-for-all-finds", "lcpo/study/tune/judged.py",
         '-{TUNED}-{trial.number}"', '-{TUNED}"',
         (f"{TUNING}a_longer_search_judges_what_it_finds_later",),

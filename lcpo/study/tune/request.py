@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -100,6 +101,8 @@ def make_request(
         seed=values.whole("seed", seed, 0),
         batch=values.whole("batch", batch),
     )
+    # As its file has it, where tuples are lists: otherwise a resumed search would be another one.
+    request = searches.from_json(json.loads(json.dumps(searches.to_json(request))))
     check(request)
     return request
 
