@@ -26,6 +26,8 @@ from lcpo.live.state import Backup, LearnerState
 
 BACKLOG = 16
 """With so many rollouts to learn from, `observe` waits for learning; `act` never does."""
+PATIENCE = 1.0
+"""Seconds after which whoever needs learning to catch up lets `observe` wait for every rollout."""
 SWITCH = 5e-4
 """Seconds after which Python's threads take turns, where one of them learns. Its default is 5e-3,
 which a call would wait for whenever the other thread holds the interpreter."""
@@ -47,6 +49,7 @@ class Core:
         self.duplicates = 0
         self._lock, self._learning = threading.Condition(), threading.Lock()
         self._closed, self._ended, self._thread = False, False, None
+        self._hurries = 0
         self.take(state)
         if background:
             learning.warm_up()
@@ -103,7 +106,7 @@ class Core:
             self._commit(state, event)
             self._learn_now()
             if self._thread is not None:
-                self._lock.wait_for(lambda: self._backlog() < BACKLOG or not self._learns)
+                self._lock.wait_for(lambda: self._backlog() < self.most_waiting or not self._learns)
         return result
 
     def change(self, event: Discard | End) -> int:
@@ -131,6 +134,27 @@ class Core:
             if self._thread is not None:
                 self._lock.wait_for(lambda: self._backlog() == 0 or not self._learns, timeout)
             return self._backlog() == 0
+
+    @property
+    def most_waiting(self) -> int:
+        """Full rollouts with which `observe` waits for learning."""
+        return 1 if self._hurries else BACKLOG
+
+    def _wait_for_learning(self, hurry: contextlib.ExitStack) -> None:
+        """Wait until learning has caught up.
+
+        If that takes long, `observe` waits for every rollout from then on, until `hurry` is closed:
+        where learning is slower than acting, it would never catch up otherwise.
+        """
+
+        def change(by: int) -> None:
+            with self._lock:
+                self._hurries += by
+                self._lock.notify_all()
+
+        if not self.wait(PATIENCE):
+            change(1)
+            hurry.callback(change, -1)
 
     def close(self) -> None:
         """Finish the current update, and refuse all further calls."""

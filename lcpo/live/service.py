@@ -341,6 +341,12 @@ class LiveAgent:
         """Complete steps that have not been learned from yet."""
         return len(self._core.state.closed)
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether `observe` may wait for learning; the call may complete the step that lacks."""
+        most = self._core.most_waiting - 1
+        return self.num_waiting >= most * self.settings.config.rollout_length
+
     def serve_with(self, guard: Any = None, fallback: Any = None, rollback: Any = None) -> None:
         """Another guard, fallback and rule for rollbacks, from the next call on.
 

@@ -8,6 +8,7 @@ again.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
@@ -150,19 +151,20 @@ class Serving(Core):
 
         `record` is called at that moment, before it takes effect.
         """
-        while True:
-            self.wait()
-            with self._learning, self._lock:
-                if not self._has_caught_up():
-                    continue
-                now = self._usable()
-                changed = change(now.agent)
-                record()
-                self._set(now._replace(agent=changed, updates=now.updates + 1))
-                if self.desk.watch is not None:
-                    self.desk.watch.begin_again(now.updates + 1)
-                self.desk.due, self.desk.drops = False, 0
-                return self.state.updates
+        with contextlib.ExitStack() as hurry:
+            while True:
+                self._wait_for_learning(hurry)
+                with self._learning, self._lock:
+                    if not self._has_caught_up():
+                        continue
+                    now = self._usable()
+                    changed = change(now.agent)
+                    record()
+                    self._set(now._replace(agent=changed, updates=now.updates + 1))
+                    if self.desk.watch is not None:
+                        self.desk.watch.begin_again(now.updates + 1)
+                    self.desk.due, self.desk.drops = False, 0
+                    return self.state.updates
 
     def _update(self) -> None:
         before = self.state
@@ -298,16 +300,18 @@ class Serving(Core):
 
         Beside learning in a thread, calls go on while the agent is copied.
         """
-        while True:
-            self.wait()
-            with self._learning:
-                with self._lock:
-                    if not self._has_caught_up():
-                        continue
-                    state, desk, sequence = self.state, self.desk.to_json(), last()
-                    if self._thread is None:  # calls learn, which uses up the agent's buffers
-                        return state._replace(agent=_copy(state.agent)), desk, sequence
-                return state._replace(agent=_copy(state.agent)), desk, sequence
+        with contextlib.ExitStack() as hurry:
+            while True:
+                self._wait_for_learning(hurry)
+                with self._learning:
+                    with self._lock:
+                        if not self._has_caught_up():
+                            continue
+                        state, desk, sequence = self.state, self.desk.to_json(), last()
+                        if self._thread is None:  # calls learn, which uses up the agent's buffers
+                            return state._replace(agent=_copy(state.agent)), desk, sequence
+                    hurry.close()
+                    return state._replace(agent=_copy(state.agent)), desk, sequence
 
     def _has_caught_up(self) -> bool:
         self._learn_now()  # an interrupted update, if learning has no thread

@@ -12,12 +12,13 @@ import pytest
 from live_examples import SMALL, SPEC, Clock, World, crash, opened, play
 
 from lcpo.errors import InputError
-from lcpo.live import Limits, LiveAgent, NotWritten, Rule, Switchback, replay
+from lcpo.live import Limits, LiveAgent, NotWritten, Rule, Switchback, core, replay
 from lcpo.live import ledger as ledgers
 from lcpo.live import log as logs
 from lcpo.live import open as open_live
 from lcpo.live.journal import Opened, Rollback, decode
 from lcpo.live.log import Log, read
+from lcpo.live.shadow import ServedLearning
 
 
 def full(*_: Any) -> Any:
@@ -303,6 +304,43 @@ def test_late_rewards_of_a_version_that_has_gone_do_not_count(tmp_path: Path) ->
     with pytest.warns(RuntimeWarning, match="rollback to version 0"):
         earn(agent, world, -9.0, 1)
     agent.close()
+
+
+@pytest.mark.learn
+def test_an_agent_that_learns_more_slowly_than_it_acts_is_saved_and_rolled_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both need a moment at which learning has caught up: callers that observe wait for it."""
+    compute, stop = ServedLearning.compute, threading.Event()
+
+    def slow(*arguments: Any) -> Any:
+        stop.wait(0.02)
+        return compute(*arguments)
+
+    def work(stream: str) -> None:
+        world = World()
+        while not stop.is_set():
+            play(agent, world, 1, stream)
+
+    monkeypatch.setattr(core, "PATIENCE", 0.1)
+    monkeypatch.setattr(ServedLearning, "compute", slow)
+    agent = opened(tmp_path, learn="background")
+    workers = [threading.Thread(target=work, args=(str(i),)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    while agent.num_waiting < 8 * (core.BACKLOG - 2):
+        stop.wait(0.01)
+    task = threading.Thread(target=lambda: (agent.checkpoint(), agent.rollback(0)))
+    task.start()
+    task.join(30.0)
+    done = not task.is_alive()
+    stop.set()
+    for thread in (*workers, task):
+        thread.join()
+    assert done
+    digest = agent.digest()
+    agent.close()
+    assert replay(tmp_path).state.digest() == digest
 
 
 def test_settings_of_a_switchback_are_checked_in_any_mode(tmp_path: Path) -> None:
