@@ -35,7 +35,7 @@ from lcpo.live.rebuild import Player, restored, slim
 from lcpo.live.serving import Serving
 from lcpo.live.state import LearnerState
 from lcpo.live.switchback import Result, Switchback, estimate
-from lcpo.live.versions import Version, Versions, newest_up_to
+from lcpo.live.versions import Version, Versions
 from lcpo.run.store.lock import locked
 
 ModeName = Literal["frozen", "shadow", "switchback", "live"]
@@ -96,7 +96,7 @@ class LiveAgent:
             rest = {"durability": options.durability, "segment_bytes": options.segment_bytes}
             log = Log(folder / "log", player.apply, after=start.sequence, **rest)
             self._log = self._open.enter_context(log)
-            self._saved = start.sequence
+            self._saved = self._tried = start.sequence
             self._begin(player, guard)
             found = [*problems, *([f"{self._log.cut} were cut"] if self._log.cut else [])]
             for problem in found:
@@ -292,7 +292,7 @@ class LiveAgent:
                 why = f"the checkpoint in {self._checkpoints.folder} could not be written"
                 raise NotWritten(f"{why} ({error.strerror})") from error
             self._log.append(*encode(Saved(sequence, digest, self.options.clock())))
-            self._saved = sequence
+            self._saved = self._tried = sequence
             needed = self._checkpoints.prune(self.options.keep_log)
             returns = self._core.desk.returns
             for version in [version for version, last in returns.items() if last <= needed]:
@@ -421,7 +421,7 @@ class LiveAgent:
 
     def _is_due(self) -> bool:
         desk, options = self._core.desk, self.options
-        is_old = self._log.last - self._saved >= options.checkpoint_every
+        is_old = self._log.last - self._tried >= options.checkpoint_every
         return desk.due or is_old or (desk.drops >= options.max_drops and desk.mode != FROZEN)
 
     def _tend(self) -> None:
@@ -433,8 +433,8 @@ class LiveAgent:
             why = f"{desk.drops} updates in a row were dropped: {self._core.problem}"
             self._change_mode(FROZEN, None, why)
             self._tell(why)
-        if self._log.last - self._saved >= options.checkpoint_every:
-            self._saved = self._log.last  # a failed attempt is not repeated with every event
+        if self._log.last - self._tried >= options.checkpoint_every:
+            self._tried = self._log.last  # a failed attempt is not repeated with every event
             self.checkpoint()
 
     def _roll_back(self) -> None:
@@ -448,10 +448,19 @@ class LiveAgent:
         self._tell(f"rollback to version {good}: {why}")
 
     def _good(self) -> int:
-        """The newest kept version up to the last good one; otherwise the first."""
+        """The newest version up to the last good one that can be read; otherwise the first."""
         watch, kept = self._core.desk.watch, self._versions.numbers()
-        good = newest_up_to(kept, watch.good if watch else None)
-        return good.pop() if good else kept[0]
+        last = watch.good if watch else None
+        problem = f"{self._versions.folder} has no version to return to"
+        for number in reversed([n for n in kept if last is not None and n <= last] or kept[:1]):
+            try:
+                self._versions.load(number)
+            except InputError as error:
+                problem = str(error)
+                self._tell(problem)
+            else:
+                return number
+        raise InputError(problem)
 
     def _updated(self, state: LearnerState) -> None:
         """After an update: note it, and keep the version."""

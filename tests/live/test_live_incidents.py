@@ -263,6 +263,7 @@ def test_a_call_succeeds_though_what_follows_it_does_not(
     monkeypatch.setattr("lcpo.live.checkpoints.Checkpoints.save", refuse)
     with pytest.warns(RuntimeWarning, match="holds NaN"):
         assert len(play(agent, World(), 6)) == 6
+    assert agent.stats().checkpoint == 0
     crash(agent)
 
 
@@ -341,6 +342,29 @@ def test_an_agent_that_learns_more_slowly_than_it_acts_is_saved_and_rolled_back(
     digest = agent.digest()
     agent.close()
     assert replay(tmp_path).state.digest() == digest
+
+
+def test_a_rollback_passes_over_versions_that_cannot_be_read(tmp_path: Path) -> None:
+    world, rule = World(), Rule(margin=1.0, window=10)
+    agent = opened(
+        tmp_path, rollback=rule, version_every=1, mode="shadow", incumbent=lambda _: 1
+    )  # fmt: skip
+    earn(agent, world, 1.0, 20)
+    agent.set_mode("live")
+    earn(agent, world, 1.0, 24)
+    good = agent.stats().good_version
+    assert good
+    (tmp_path / "versions" / f"{good:010}.npz").write_bytes(b"damaged")
+    with pytest.warns(RuntimeWarning) as warned:
+        earn(agent, world, -1.0, 10)
+    assert any(f"{good:010}.npz" in str(x.message) for x in warned)
+    assert any(f"rollback to version {good - 1}" in str(x.message) for x in warned)
+    assert agent.num_rollbacks == 1
+    for path in (tmp_path / "versions").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="no version to return to"):
+        agent.rollback()
+    agent.close()
 
 
 def test_settings_of_a_switchback_are_checked_in_any_mode(tmp_path: Path) -> None:
