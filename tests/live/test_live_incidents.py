@@ -8,11 +8,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from live_examples import SMALL, SPEC, Clock, World, crash, opened, play
 
 from lcpo.errors import InputError
-from lcpo.live import Limits, LiveAgent, NotWritten, Rule, Switchback, core, replay
+from lcpo.live import Decide, Limits, LiveAgent, NotWritten, Rule, Switchback, core, replay
 from lcpo.live import ledger as ledgers
 from lcpo.live import log as logs
 from lcpo.live import open as open_live
@@ -163,6 +164,26 @@ def test_a_report_takes_no_mode_for_granted_that_came_later(tmp_path: Path) -> N
     (found,) = kept.experiments
     blocks = {design.block(60.0 * step) for step in (61, 62)}
     assert found.result.num_left_out + 2 * found.result.difference.n <= len(blocks)
+
+
+def test_a_report_can_begin_between_an_observation_and_its_decision(tmp_path: Path) -> None:
+    """Where an update comes between the two, they are not written at once."""
+    kinds = set()
+    for size in (700, 1100, 1500):
+        agent = opened(
+            tmp_path / str(size), config={**SMALL, "rollout_length": 1}, keep_log=False,
+            segment_bytes=size,
+        )  # fmt: skip
+        for _ in range(4):
+            play(agent, World(), 7)
+            agent.checkpoint()
+        agent.close()
+        first = next(read(tmp_path / str(size) / "log", agent.first - 1))
+        kinds.add(type(decode(first)))
+        found = ledgers.load(tmp_path / str(size))
+        assert len(found.times) == len(found.rewards) == len(found.contexts)
+        assert np.isfinite(found.contexts).all()
+    assert Decide in kinds
 
 
 def test_streams_that_leave_take_no_memory(tmp_path: Path) -> None:
