@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from array import array
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, MissingFile
 from lcpo.live.checkpoints import Checkpoints
 from lcpo.live.desk import SOURCES, SWITCHBACK
 from lcpo.live.events import Decide, Observe, See
@@ -25,6 +26,8 @@ from lcpo.types import ContextSlice
 
 NOT_YET = np.nan
 """In place of a reward that has not come."""
+ATTEMPTS = 5
+"""To read a log that drops segments meanwhile."""
 
 
 class Experiment(NamedTuple):
@@ -65,6 +68,14 @@ def load(folder: Path) -> Ledger:
         name, context = about["agent"], spec_from_json(about["spec"]).context
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder / 'live.json'} is not of a live agent: {error}") from error
+    for _ in range(ATTEMPTS - 1):
+        with contextlib.suppress(MissingFile):
+            return _load(folder, name, context)
+    return _load(folder, name, context)
+
+
+def _load(folder: Path, name: str, context: ContextSlice) -> Ledger:
+    """MissingFile if the agent, which may run, has dropped a segment meanwhile."""
     first = first_sequence(folder / "log")
     reader = _Reader(context)
     reader.assume(*Checkpoints(folder / "checkpoints").first_desk(first - 1))

@@ -13,7 +13,17 @@ import pytest
 from live_examples import SMALL, SPEC, Clock, World, crash, opened, play
 
 from lcpo.errors import InputError
-from lcpo.live import Decide, Limits, LiveAgent, NotWritten, Rule, Switchback, core, replay
+from lcpo.live import (
+    Decide,
+    Limits,
+    LiveAgent,
+    NotWritten,
+    Rule,
+    Switchback,
+    core,
+    replay,
+    segments,
+)
 from lcpo.live import ledger as ledgers
 from lcpo.live import log as logs
 from lcpo.live import open as open_live
@@ -184,6 +194,33 @@ def test_a_report_can_begin_between_an_observation_and_its_decision(tmp_path: Pa
         assert len(found.times) == len(found.rewards) == len(found.contexts)
         assert np.isfinite(found.contexts).all()
     assert Decide in kinds
+
+
+def test_a_report_is_made_while_the_agent_drops_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, first = World(), ledgers.first_sequence
+    agent = opened(tmp_path, keep_log=False, segment_bytes=2000)
+    play(agent, world, 40)
+
+    def and_drop(folder: Path) -> int:
+        found = first(folder)
+        monkeypatch.undo()
+        monkeypatch.setattr(segments, "_content", drop_and_read)
+        return found
+
+    def drop_and_read(*arguments: Any) -> bytes:
+        monkeypatch.undo()
+        for _ in range(2):
+            play(agent, world, 20)
+            agent.checkpoint()
+        return content(*arguments)
+
+    content = segments._content
+    monkeypatch.setattr(ledgers, "first_sequence", and_drop)
+    found = ledgers.load(tmp_path)
+    assert found.first == agent.first > 1
+    agent.close()
 
 
 def test_streams_that_leave_take_no_memory(tmp_path: Path) -> None:
