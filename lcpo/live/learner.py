@@ -129,6 +129,7 @@ class Learner:
             left out.
           clock: the time in seconds, for `late_seconds`.
           record: called with every event before it takes effect. If it raises, the event does not.
+            Events hold the arrays that you gave: copy them if your program changes these later.
         """
         settings = Settings.make(
             agent, spec, config, seed, steps, advance, normalise, late, late_seconds, missing
