@@ -39,6 +39,10 @@ class Core:
     """A state, its policy, and who learns. Calls may come from several threads."""
 
     gone = "the learner is closed: make another, or load a saved one"
+    torn = (
+        "a call was interrupted while its event was recorded, so the learner may lack it: make "
+        "another, or load a saved one"
+    )
 
     def __init__(
         self, loop: Loop, learning: Learning, state: LearnerState, background: bool,
@@ -49,7 +53,7 @@ class Core:
         self.duplicates = 0
         self._lock, self._learning = threading.Condition(), threading.Lock()
         self._closed, self._ended, self._thread = False, False, None
-        self._hurries = 0
+        self._hurries, self._is_torn = 0, False
         self.take(state)
         if background:
             learning.warm_up()
@@ -167,6 +171,8 @@ class Core:
     def _usable(self) -> LearnerState:
         if self._closed:
             raise InputError(self.gone)
+        if self._is_torn:
+            raise InputError(self.torn)
         return self.state
 
     def _commit(self, state: LearnerState, event: Event, *earlier: Any) -> None:
@@ -174,10 +180,22 @@ class Core:
 
         `earlier`: what else the state includes, and what is recorded with the event.
         """
-        self._write(*earlier, event)
-        self.state = state
+        self._record_first(lambda: self._write(*earlier, event))
+        self.state, self._is_torn = state, False
         if self._thread is not None and self.learning.is_full(state):
             self._lock.notify_all()
+
+    def _record_first(self, record: Callable[[], object]) -> None:
+        """Record what is about to happen; then `_is_torn` is set until it has happened.
+
+        Ctrl-C may come in between. Calls after it would be recorded as if nothing were missing.
+        """
+        self._is_torn = self.record is not None
+        try:
+            record()
+        except Exception:  # nothing was recorded
+            self._is_torn = False
+            raise
 
     def _write(self, *events: Event) -> None:
         if self.record is not None:

@@ -223,6 +223,39 @@ def test_a_report_is_made_while_the_agent_drops_segments(
     agent.close()
 
 
+@pytest.mark.parametrize("name", ["act", "observe", "set_mode", "rollback"])
+def test_ctrl_c_between_the_log_and_the_agent_leaves_a_folder_that_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    agent, world, write = opened(tmp_path, late=5), World(), Log.write
+    play(agent, world, 20)
+    made = agent.act(*world.seen)
+    calls: dict[str, Any] = {
+        "act": lambda: agent.act(*world.seen), "observe": lambda: agent.observe(1.0, id=made.id),
+        "set_mode": lambda: agent.set_mode("frozen"), "rollback": lambda: agent.rollback(0),
+    }  # fmt: skip
+
+    def interrupted(log: Log, events: Any) -> int:
+        write(log, events)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            calls[name]()
+    last = agent._log.last
+    for call in calls.values():
+        with pytest.raises((InputError, NotWritten), match="open its folder again"):
+            call()
+    agent.close()
+    agent = opened(tmp_path)
+    assert agent._log.last > last  # it was opened
+    play(agent, world, 20, "another")
+    digest = agent.digest()
+    agent.close()
+    assert replay(tmp_path).state.digest() == digest
+
+
 def test_streams_that_leave_take_no_memory(tmp_path: Path) -> None:
     agent = opened(tmp_path, guard=Limits(change=1))
     for number in range(3):
