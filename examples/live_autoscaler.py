@@ -60,7 +60,7 @@ def train(folder: Path, load: str, steps: int) -> Path:
     )
     (run,) = lcpo.train(
         "lcpo", env, steps=steps, seeds=1, config=CONFIG, normalise="running",
-        out=folder / "trained", progress=False,
+        out=folder / "trained", progress=False, workers=0,
     )  # fmt: skip
     return run.folder
 

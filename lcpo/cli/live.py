@@ -44,7 +44,7 @@ def replay(arguments: list[str]) -> None:
         f"{counts.observed:,} rewards, {state.updates:,} updates ({state.dropped:,} dropped)"
     )
     if config is None and not found.checked:
-        show.line("no checkpoint with which to compare: the agent has saved none so far")
+        show.line(f"no checkpoint with which to compare: none was saved up to event {found.last:,}")
     elif config is None:
         word = "checkpoint" if found.checked == 1 else "checkpoints"
         show.line(f"equal to the learner at {found.checked} {word}, bit for bit")

@@ -26,6 +26,8 @@ from lcpo.live.state import Backup, LearnerState
 
 BACKLOG = 16
 """With so many rollouts to learn from, `observe` waits for learning; `act` never does."""
+PATIENCE = 1.0
+"""Seconds after which whoever needs learning to catch up lets `observe` wait for every rollout."""
 SWITCH = 5e-4
 """Seconds after which Python's threads take turns, where one of them learns. Its default is 5e-3,
 which a call would wait for whenever the other thread holds the interpreter."""
@@ -37,6 +39,10 @@ class Core:
     """A state, its policy, and who learns. Calls may come from several threads."""
 
     gone = "the learner is closed: make another, or load a saved one"
+    torn = (
+        "a call was interrupted while its event was recorded, so the learner may lack it: make "
+        "another, or load a saved one"
+    )
 
     def __init__(
         self, loop: Loop, learning: Learning, state: LearnerState, background: bool,
@@ -47,6 +53,7 @@ class Core:
         self.duplicates = 0
         self._lock, self._learning = threading.Condition(), threading.Lock()
         self._closed, self._ended, self._thread = False, False, None
+        self._hurries, self._is_torn = 0, False
         self.take(state)
         if background:
             learning.warm_up()
@@ -103,7 +110,7 @@ class Core:
             self._commit(state, event)
             self._learn_now()
             if self._thread is not None:
-                self._lock.wait_for(lambda: self._backlog() < BACKLOG or not self._learns)
+                self._lock.wait_for(lambda: self._backlog() < self.most_waiting or not self._learns)
         return result
 
     def change(self, event: Discard | End) -> int:
@@ -132,6 +139,27 @@ class Core:
                 self._lock.wait_for(lambda: self._backlog() == 0 or not self._learns, timeout)
             return self._backlog() == 0
 
+    @property
+    def most_waiting(self) -> int:
+        """Full rollouts with which `observe` waits for learning."""
+        return 1 if self._hurries else BACKLOG
+
+    def _wait_for_learning(self, hurry: contextlib.ExitStack) -> None:
+        """Wait until learning has caught up.
+
+        If that takes long, `observe` waits for every rollout from then on, until `hurry` is closed:
+        where learning is slower than acting, it would never catch up otherwise.
+        """
+
+        def change(by: int) -> None:
+            with self._lock:
+                self._hurries += by
+                self._lock.notify_all()
+
+        if not self.wait(PATIENCE):
+            change(1)
+            hurry.callback(change, -1)
+
     def close(self) -> None:
         """Finish the current update, and refuse all further calls."""
         with self._lock:
@@ -143,6 +171,8 @@ class Core:
     def _usable(self) -> LearnerState:
         if self._closed:
             raise InputError(self.gone)
+        if self._is_torn:
+            raise InputError(self.torn)
         return self.state
 
     def _commit(self, state: LearnerState, event: Event, *earlier: Any) -> None:
@@ -150,10 +180,22 @@ class Core:
 
         `earlier`: what else the state includes, and what is recorded with the event.
         """
-        self._write(*earlier, event)
-        self.state = state
+        self._record_first(lambda: self._write(*earlier, event))
+        self.state, self._is_torn = state, False
         if self._thread is not None and self.learning.is_full(state):
             self._lock.notify_all()
+
+    def _record_first(self, record: Callable[[], object]) -> None:
+        """Record what is about to happen; then `_is_torn` is set until it has happened.
+
+        Ctrl-C may come in between. Calls after it would be recorded as if nothing were missing.
+        """
+        self._is_torn = self.record is not None
+        try:
+            record()
+        except Exception:  # nothing was recorded
+            self._is_torn = False
+            raise
 
     def _write(self, *events: Event) -> None:
         if self.record is not None:

@@ -129,6 +129,7 @@ class Learner:
             left out.
           clock: the time in seconds, for `late_seconds`.
           record: called with every event before it takes effect. If it raises, the event does not.
+            Events hold the arrays that you gave: copy them if your program changes these later.
         """
         settings = Settings.make(
             agent, spec, config, seed, steps, advance, normalise, late, late_seconds, missing
@@ -152,6 +153,9 @@ class Learner:
         self.settings, self.spec = settings, settings.spec
         self.agent, self.agent_name = settings.agent, settings.agent_name
         self.config, self.seed = settings.config, settings.seed
+
+    def _now(self) -> float:
+        return values.number("the time of clock()", self._clock())
 
     @property
     def state(self) -> LearnerState:
@@ -254,7 +258,7 @@ class Learner:
             policy's. Critics and statistics learn from the step, the policy does not.
           deterministic: the most probable action, from which the policy does not learn either.
         """
-        see, flag = See(stream, obs, context, self._clock()), values.flag
+        see, flag = See(stream, obs, context, self._now()), values.flag
         chosen = outcomes.check_action(self.spec, taken, "taken")
         source = POLICY if taken is None else INCUMBENT
         made = self._core.act(see, chosen, flag("deterministic", deterministic), source)
@@ -300,7 +304,7 @@ class Learner:
         number = None if id is None else values.whole("id", id, 0, 2**62)
         event = Observe(
             number, reward, next_obs, terminated, truncated, next_context, action,  # pyright: ignore
-            elapsed, readings, self._clock(),
+            elapsed, readings, self._now(),
         )  # fmt: skip
         return self._core.observe(event, stream)
 
@@ -310,7 +314,7 @@ class Learner:
         For rewards that will never come. Returns the number of decisions that were discarded.
         """
         number = None if id is None else values.whole("id", id, 0, 2**62)
-        return self._core.change(Discard(stream, number, self._clock()))
+        return self._core.change(Discard(stream, number, self._now()))
 
     def end(self, stream: str = "0") -> None:
         """A stream leaves: its history is forgotten, and its open decisions stop waiting.
@@ -318,7 +322,7 @@ class Learner:
         Report its last outcome first, with `next_obs`: a step without a successor is discarded. The
         same name may begin another stream later.
         """
-        self._core.change(End(stream, self._clock()))
+        self._core.change(End(stream, self._now()))
 
     def replay(self, events: Iterable[Event]) -> None:
         """Apply recorded events (`record`): a fresh learner becomes the one that recorded them."""

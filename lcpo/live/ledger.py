@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from array import array
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, MissingFile
 from lcpo.live.checkpoints import Checkpoints
 from lcpo.live.desk import SOURCES, SWITCHBACK
 from lcpo.live.events import Decide, Observe, See
@@ -24,6 +26,8 @@ from lcpo.types import ContextSlice
 
 NOT_YET = np.nan
 """In place of a reward that has not come."""
+ATTEMPTS = 5
+"""To read a log that drops segments meanwhile."""
 
 
 class Experiment(NamedTuple):
@@ -64,6 +68,14 @@ def load(folder: Path) -> Ledger:
         name, context = about["agent"], spec_from_json(about["spec"]).context
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder / 'live.json'} is not of a live agent: {error}") from error
+    for _ in range(ATTEMPTS - 1):
+        with contextlib.suppress(MissingFile):
+            return _load(folder, name, context)
+    return _load(folder, name, context)
+
+
+def _load(folder: Path, name: str, context: ContextSlice) -> Ledger:
+    """MissingFile if the agent, which may run, has dropped a segment meanwhile."""
     first = first_sequence(folder / "log")
     reader = _Reader(context)
     reader.assume(*Checkpoints(folder / "checkpoints").first_desk(first - 1))
@@ -74,11 +86,11 @@ def load(folder: Path) -> Ledger:
 class _Reader:
     def __init__(self, context: ContextSlice) -> None:
         self.context, self.last = context, 0
-        self.number: dict[int, int] = {}  # of a decision's row, by id
         self.seen: dict[str, np.ndarray] = {}
-        self.rows: list[tuple[float, int]] = []
-        self.rewards: list[float] = []
-        self.contexts: list[np.ndarray] = []
+        # Plain columns: a log may have millions of decisions. Their ids have no gaps.
+        self.first: int | None = None  # id of the first one
+        self.times, self.sources = array("d"), array("b")
+        self.rewards, self.contexts = array("d"), array("f")
         self.updates, self.modes, self.rollbacks = [], [], []
         self.experiments: dict[Switchback, dict[int, Total]] = {}
         self.design: Switchback | None = None
@@ -123,31 +135,33 @@ class _Reader:
         return self.context.newest(np.asarray(see.obs))
 
     def _decide(self, entry: Decide) -> None:
-        self.number[entry.id] = len(self.rows)
-        self.rows.append((entry.time, SOURCES.index(entry.source)))
+        if entry.stream not in self.seen:  # what it saw is in a segment that was dropped
+            return
+        self.first = entry.id if self.first is None else self.first
+        self.times.append(entry.time)
+        self.sources.append(SOURCES.index(entry.source))
         self.rewards.append(NOT_YET)
-        self.contexts.append(self.seen[entry.stream])
+        self.contexts.extend(self.seen[entry.stream].tolist())
         if self.design is not None:
             self.of_design[entry.id] = (self.design, entry.time)
 
     def _reward(self, number: int, reward: float) -> None:
-        if (row := self.number.get(number)) is None:
+        if self.first is None or number < self.first:
             return  # of a decision in a segment that was dropped
-        self.rewards[row] = reward
+        self.rewards[number - self.first] = reward
         design, time = self.of_design.pop(number, (None, 0.0))
         if design is not None and design.counts(time):
             blocks, block = self.experiments.setdefault(design, {}), design.block(time)
             blocks[block] = blocks.get(block, Total()).add(reward)
 
     def ledger(self, agent: str, first: int) -> Ledger:
-        times = np.array([time for time, _ in self.rows], np.float64)
-        contexts: Any = self.contexts or np.zeros((0, self.context.channels))
+        times = np.array(self.times)
+        contexts = np.array(self.contexts, np.float64).reshape(len(times), self.context.channels)
         found = []
         for design, blocks in self.experiments.items():
             under_way = design.block(float(times[-1])) if design is self.design else None
             found.append(Experiment(design, estimate(design, blocks, under_way)))
         return Ledger(
-            agent, times, np.array([source for _, source in self.rows], np.int64),
-            np.array(self.rewards, np.float64), np.asarray(contexts, np.float64), self.updates,
-            self.modes, self.rollbacks, found, first, self.last,
+            agent, times, np.array(self.sources, np.int64), np.array(self.rewards), contexts,
+            self.updates, self.modes, self.rollbacks, found, first, self.last,
         )  # fmt: skip

@@ -128,7 +128,7 @@ def replay(
     if not is_begun(folder):
         raise InputError(f"{folder} is not the folder of a live agent: it has no live.json")
     if until is not None:
-        values.whole("until", until)
+        values.whole("until", until, 1, 2**63)
     checkpoints, log = Checkpoints(folder / "checkpoints"), folder / "log"
     start = _first(checkpoints, log, agent, trust)
     marks, wanted = _marks(log, start.sequence)

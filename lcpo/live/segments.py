@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from lcpo.errors import InputError
+from lcpo.errors import InputError, MissingFile
 from lcpo.live.records import SEAL, Damage, Record, Torn, frame, parse
 from lcpo.run.store.files import load_document, save_bytes, save_document
 
@@ -105,9 +105,17 @@ def list_segments(folder: Path, log: bytes) -> list[Segment]:
     return [_read_head(path, log) for path in paths]
 
 
+def _content(path: Path, size: int = -1) -> bytes:
+    """The first bytes of a segment; MissingFile if its writer has dropped it meanwhile."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(size)
+    except FileNotFoundError as error:
+        raise MissingFile(f"{path} was deleted while the log was read: read it again") from error
+
+
 def _read_head(path: Path, log: bytes) -> Segment:
-    with open(path, "rb") as file:
-        head = file.read(START)
+    head = _content(path, START)
     if len(head) < START:
         raise damaged(path, 0, "the head is incomplete")
     magic, owner, first, before = _HEAD.unpack_from(head)
@@ -151,7 +159,7 @@ class Scan:
             raise damaged(segment.path, 32, f"it does not continue {last.path.name}")
 
     def _read(self, segment: Segment, is_last: bool) -> Iterator[Record]:
-        content, position = segment.path.read_bytes(), Position(segment.first, segment.chain, START)
+        content, position = _content(segment.path), Position(segment.first, segment.chain, START)
         self.last, sealed, torn = segment.before, False, None
         while position.offset < len(content):
             if sealed:

@@ -35,7 +35,7 @@ from lcpo.live.rebuild import Player, restored, slim
 from lcpo.live.serving import Serving
 from lcpo.live.state import LearnerState
 from lcpo.live.switchback import Result, Switchback, estimate
-from lcpo.live.versions import Version, Versions, newest_up_to
+from lcpo.live.versions import Version, Versions
 from lcpo.run.store.lock import locked
 
 ModeName = Literal["frozen", "shadow", "switchback", "live"]
@@ -96,7 +96,7 @@ class LiveAgent:
             rest = {"durability": options.durability, "segment_bytes": options.segment_bytes}
             log = Log(folder / "log", player.apply, after=start.sequence, **rest)
             self._log = self._open.enter_context(log)
-            self._saved = start.sequence
+            self._saved = self._tried = start.sequence
             self._begin(player, guard)
             found = [*problems, *([f"{self._log.cut} were cut"] if self._log.cut else [])]
             for problem in found:
@@ -124,7 +124,7 @@ class LiveAgent:
         self._open.callback(core.close)
         self._learned = player.learned
         core.on_update = self._updated
-        self._record(Opened(__version__, options.clock()))
+        self._record(Opened(__version__, self._now()))
         if not self._versions.numbers():
             self._save_version(core.state)
         if player.returned:  # the process ended before it had saved what a rollback needs
@@ -164,7 +164,7 @@ class LiveAgent:
             gets the same decision again, also after a crash. The newest 4,096 keys are known.
           trace: W3C `traceparent` of the call, which is logged with the decision.
         """
-        see = See(stream, obs, context, self.options.clock())
+        see = See(stream, obs, context, self._now())
         flag = values.flag("deterministic", deterministic)
         trace = None if trace is None else _text("trace", trace)
         made = self._core.decide(see, taken, flag, checked(key), trace)
@@ -197,7 +197,7 @@ class LiveAgent:
         trace = None if trace is None else _text("trace", trace)
         event = Observe(
             number, reward, next_obs, terminated, truncated, next_context, action,  # pyright: ignore
-            elapsed, readings, self.options.clock(), trace,
+            elapsed, readings, self._now(), trace,
         )  # fmt: skip
         result = self._core.observe(event, stream)
         self._finish()
@@ -220,13 +220,13 @@ class LiveAgent:
     def discard(self, stream: str = "0", *, id: int | None = None) -> int:
         """Do not learn from a decision, or from any open one of a stream; returns how many."""
         number = None if id is None else values.whole("id", id, 0, 2**62)
-        count = self._core.change(Discard(stream, number, self.options.clock()))
+        count = self._core.change(Discard(stream, number, self._now()))
         self._finish()
         return count
 
     def end(self, stream: str = "0") -> None:
         """A stream leaves."""
-        self._core.change(End(stream, self.options.clock()))
+        self._core.change(End(stream, self._now()))
         self._finish()
 
     def set_mode(
@@ -242,7 +242,7 @@ class LiveAgent:
         self._finish()
 
     def _change_mode(self, mode: str, design: Switchback | None, why: str) -> None:
-        event = Mode(mode, design and dataclasses.asdict(design), why, self.options.clock())
+        event = Mode(mode, design and dataclasses.asdict(design), why, self._now())
         self._core.set_mode(event, lambda: self._record(event))
 
     def rollback(self, version: int | None = None, why: str = "asked for") -> int:
@@ -252,7 +252,7 @@ class LiveAgent:
         """
         chosen = self._good() if version is None else version
         arrays = self._versions.load(chosen)[1]
-        event = Rollback(chosen, _text("why", why), self.options.clock())
+        event = Rollback(chosen, _text("why", why), self._now())
         returns = self._core.desk.returns
 
         def record() -> None:
@@ -284,6 +284,7 @@ class LiveAgent:
         """Save everything, so that recovery needs no log before it; returns its sequence."""
         with self._saving:
             self._log.check_usable()
+            time = self._now()
             state, desk, sequence = self._core.frozen_copy(lambda: self._log.last)
             self._log.flush(sequence)  # a power cut must not leave a log that ends before
             try:
@@ -291,8 +292,8 @@ class LiveAgent:
             except OSError as error:
                 why = f"the checkpoint in {self._checkpoints.folder} could not be written"
                 raise NotWritten(f"{why} ({error.strerror})") from error
-            self._log.append(*encode(Saved(sequence, digest, self.options.clock())))
-            self._saved = sequence
+            self._log.append(*encode(Saved(sequence, digest, time)))
+            self._saved = self._tried = sequence
             needed = self._checkpoints.prune(self.options.keep_log)
             returns = self._core.desk.returns
             for version in [version for version, last in returns.items() if last <= needed]:
@@ -306,7 +307,7 @@ class LiveAgent:
         core = self._core
         state, desk = core.now()
         design = desk.switchback if desk.mode == SWITCHBACK else None
-        under_way = design and design.block(self.options.clock())
+        under_way = design and design.block(self._now())
         return LiveStats(
             desk.mode, state.updates, desk.watch and desk.watch.good, desk.decided,
             {name: total.sum / total.number for name, total in desk.rewards.items()},
@@ -340,6 +341,12 @@ class LiveAgent:
     def num_waiting(self) -> int:
         """Complete steps that have not been learned from yet."""
         return len(self._core.state.closed)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether `observe` may wait for learning; the call may complete the step that lacks."""
+        most = self._core.most_waiting - 1
+        return self.num_waiting >= most * self.settings.config.rollout_length
 
     def serve_with(self, guard: Any = None, fallback: Any = None, rollback: Any = None) -> None:
         """Another guard, fallback and rule for rollbacks, from the next call on.
@@ -388,6 +395,10 @@ class LiveAgent:
         else:
             self._shut()
 
+    def _now(self) -> float:
+        """The caller's time; what is not a number must not get into the log."""
+        return values.number("the time of clock()", self.options.clock())
+
     def _record(self, *entries: Entry) -> None:
         self._log.write([encode(entry) for entry in entries])
 
@@ -415,7 +426,7 @@ class LiveAgent:
 
     def _is_due(self) -> bool:
         desk, options = self._core.desk, self.options
-        is_old = self._log.last - self._saved >= options.checkpoint_every
+        is_old = self._log.last - self._tried >= options.checkpoint_every
         return desk.due or is_old or (desk.drops >= options.max_drops and desk.mode != FROZEN)
 
     def _tend(self) -> None:
@@ -427,8 +438,8 @@ class LiveAgent:
             why = f"{desk.drops} updates in a row were dropped: {self._core.problem}"
             self._change_mode(FROZEN, None, why)
             self._tell(why)
-        if self._log.last - self._saved >= options.checkpoint_every:
-            self._saved = self._log.last  # a failed attempt is not repeated with every event
+        if self._log.last - self._tried >= options.checkpoint_every:
+            self._tried = self._log.last  # a failed attempt is not repeated with every event
             self.checkpoint()
 
     def _roll_back(self) -> None:
@@ -442,10 +453,19 @@ class LiveAgent:
         self._tell(f"rollback to version {good}: {why}")
 
     def _good(self) -> int:
-        """The newest kept version up to the last good one; otherwise the first."""
+        """The newest version up to the last good one that can be read; otherwise the first."""
         watch, kept = self._core.desk.watch, self._versions.numbers()
-        good = newest_up_to(kept, watch.good if watch else None)
-        return good.pop() if good else kept[0]
+        last = watch.good if watch else None
+        problem = f"{self._versions.folder} has no version to return to"
+        for number in reversed([n for n in kept if last is not None and n <= last] or kept[:1]):
+            try:
+                self._versions.load(number)
+            except InputError as error:
+                problem = str(error)
+                self._tell(problem)
+            else:
+                return number
+        raise InputError(problem)
 
     def _updated(self, state: LearnerState) -> None:
         """After an update: note it, and keep the version."""

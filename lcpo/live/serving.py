@@ -8,6 +8,7 @@ again.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
@@ -58,6 +59,10 @@ class Serving(Core):
     """A learner's core with a mode. Calls may come from several threads."""
 
     gone = "the agent is closed: open its folder again"
+    torn = (
+        "a call was interrupted while its event was written, so the agent may lack it: close the "
+        "agent, and open its folder again"
+    )
     desk: Desk
     guard: Guard | None = None
     fallback: Decider | None = None
@@ -139,10 +144,12 @@ class Serving(Core):
         """Another mode; `record` is called before it takes effect."""
         design = None if event.switchback is None else Switchback(**event.switchback)
         with self._lock:
-            record()
+            self._usable()
+            self._record_first(record)
             self.desk.mode, self.desk.drops = event.mode, 0
             if design is not None and design != self.desk.switchback:
                 self.desk.begin_experiment(design)
+            self._is_torn = False
 
     def replace_agent(self, change: Callable[[Tree], Tree], record: Callable[[], object]) -> int:
         """Change the agent when learning has caught up: that makes a new version, whose number
@@ -150,19 +157,21 @@ class Serving(Core):
 
         `record` is called at that moment, before it takes effect.
         """
-        while True:
-            self.wait()
-            with self._learning, self._lock:
-                if not self._has_caught_up():
-                    continue
-                now = self._usable()
-                changed = change(now.agent)
-                record()
-                self._set(now._replace(agent=changed, updates=now.updates + 1))
-                if self.desk.watch is not None:
-                    self.desk.watch.begin_again(now.updates + 1)
-                self.desk.due, self.desk.drops = False, 0
-                return self.state.updates
+        with contextlib.ExitStack() as hurry:
+            while True:
+                self._wait_for_learning(hurry)
+                with self._learning, self._lock:
+                    if not self._has_caught_up():
+                        continue
+                    now = self._usable()
+                    changed = change(now.agent)
+                    self._record_first(record)
+                    self._set(now._replace(agent=changed, updates=now.updates + 1))
+                    if self.desk.watch is not None:
+                        self.desk.watch.begin_again(now.updates + 1)
+                    self.desk.due, self.desk.drops = False, 0
+                    self._is_torn = False
+                    return self.state.updates
 
     def _update(self) -> None:
         before = self.state
@@ -298,18 +307,22 @@ class Serving(Core):
 
         Beside learning in a thread, calls go on while the agent is copied.
         """
-        while True:
-            self.wait()
-            with self._learning:
-                with self._lock:
-                    if not self._has_caught_up():
-                        continue
-                    state, desk, sequence = self.state, self.desk.to_json(), last()
-                    if self._thread is None:  # calls learn, which uses up the agent's buffers
-                        return state._replace(agent=_copy(state.agent)), desk, sequence
-                return state._replace(agent=_copy(state.agent)), desk, sequence
+        with contextlib.ExitStack() as hurry:
+            while True:
+                self._wait_for_learning(hurry)
+                with self._learning:
+                    with self._lock:
+                        if not self._has_caught_up():
+                            continue
+                        state, desk, sequence = self.state, self.desk.to_json(), last()
+                        if self._thread is None:  # calls learn, which uses up the agent's buffers
+                            return state._replace(agent=_copy(state.agent)), desk, sequence
+                    hurry.close()
+                    return state._replace(agent=_copy(state.agent)), desk, sequence
 
     def _has_caught_up(self) -> bool:
+        if self._is_torn:
+            raise NotWritten(self.torn)
         self._learn_now()  # an interrupted update, if learning has no thread
         if self._backlog() and not self._learns:
             why = self.problem or "the agent is closed"

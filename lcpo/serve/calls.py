@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from lcpo.errors import Conflict, InputError, Unknown
-from lcpo.live import LiveAgent, NotWritten, core
+from lcpo.live import LiveAgent, NotWritten
 from lcpo.serve.state import State
 from lcpo.serve.tables import SwitchbackTable
 
@@ -214,7 +214,7 @@ class Calls:
             body.next_context, body.stream or "0", id=body.id, action=body.action,
             elapsed=body.elapsed, readings=body.readings, trace=trace,
         )  # fmt: skip
-        result = await self._call(observe, _may_wait(agent))
+        result = await self._call(observe, agent.may_wait)
         self.state.metrics.observed[result].inc()
         if result in ("ok", "late") and body.reward is not None and number is not None:
             self.state.series.observed(self.state.clock(), number, body.reward)
@@ -308,11 +308,6 @@ class Calls:
 
     async def _task(self, task: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.state.tasks, task)
-
-
-def _may_wait(agent: LiveAgent) -> bool:
-    """Whether `observe` may wait for learning; the call may complete the step that lacks for it."""
-    return agent.num_waiting >= (core.BACKLOG - 1) * agent.settings.config.rollout_length
 
 
 def one_line(error: BaseException) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +152,6 @@ def test_an_autoscaler_is_taken_over(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # of the processes that train
     importlib.import_module("live_autoscaler").main("service", days=4, training=2_000)
     assert "policy minus incumbent" in capsys.readouterr().out
     assert replay(tmp_path / "service" / "agent").checked >= 1

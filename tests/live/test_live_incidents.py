@@ -8,16 +8,28 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from live_examples import SMALL, SPEC, Clock, World, crash, opened, play
 
 from lcpo.errors import InputError
-from lcpo.live import Limits, LiveAgent, NotWritten, Rule, Switchback, replay
+from lcpo.live import (
+    Decide,
+    Limits,
+    LiveAgent,
+    NotWritten,
+    Rule,
+    Switchback,
+    core,
+    replay,
+    segments,
+)
 from lcpo.live import ledger as ledgers
 from lcpo.live import log as logs
 from lcpo.live import open as open_live
 from lcpo.live.journal import Opened, Rollback, decode
 from lcpo.live.log import Log, read
+from lcpo.live.shadow import ServedLearning
 
 
 def full(*_: Any) -> Any:
@@ -164,6 +176,86 @@ def test_a_report_takes_no_mode_for_granted_that_came_later(tmp_path: Path) -> N
     assert found.result.num_left_out + 2 * found.result.difference.n <= len(blocks)
 
 
+def test_a_report_can_begin_between_an_observation_and_its_decision(tmp_path: Path) -> None:
+    """Where an update comes between the two, they are not written at once."""
+    kinds = set()
+    for size in (700, 1100, 1500):
+        agent = opened(
+            tmp_path / str(size), config={**SMALL, "rollout_length": 1}, keep_log=False,
+            segment_bytes=size,
+        )  # fmt: skip
+        for _ in range(4):
+            play(agent, World(), 7)
+            agent.checkpoint()
+        agent.close()
+        first = next(read(tmp_path / str(size) / "log", agent.first - 1))
+        kinds.add(type(decode(first)))
+        found = ledgers.load(tmp_path / str(size))
+        assert len(found.times) == len(found.rewards) == len(found.contexts)
+        assert np.isfinite(found.contexts).all()
+    assert Decide in kinds
+
+
+def test_a_report_is_made_while_the_agent_drops_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, first = World(), ledgers.first_sequence
+    agent = opened(tmp_path, keep_log=False, segment_bytes=2000)
+    play(agent, world, 40)
+
+    def and_drop(folder: Path) -> int:
+        found = first(folder)
+        monkeypatch.undo()
+        monkeypatch.setattr(segments, "_content", drop_and_read)
+        return found
+
+    def drop_and_read(*arguments: Any) -> bytes:
+        monkeypatch.undo()
+        for _ in range(2):
+            play(agent, world, 20)
+            agent.checkpoint()
+        return content(*arguments)
+
+    content = segments._content
+    monkeypatch.setattr(ledgers, "first_sequence", and_drop)
+    found = ledgers.load(tmp_path)
+    assert found.first == agent.first > 1
+    agent.close()
+
+
+@pytest.mark.parametrize("name", ["act", "observe", "set_mode", "rollback"])
+def test_ctrl_c_between_the_log_and_the_agent_leaves_a_folder_that_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    agent, world, write = opened(tmp_path, late=5), World(), Log.write
+    play(agent, world, 20)
+    made = agent.act(*world.seen)
+    calls: dict[str, Any] = {
+        "act": lambda: agent.act(*world.seen), "observe": lambda: agent.observe(1.0, id=made.id),
+        "set_mode": lambda: agent.set_mode("frozen"), "rollback": lambda: agent.rollback(0),
+    }  # fmt: skip
+
+    def interrupted(log: Log, events: Any) -> int:
+        write(log, events)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            calls[name]()
+    last = agent._log.last
+    for call in calls.values():
+        with pytest.raises((InputError, NotWritten), match="open its folder again"):
+            call()
+    agent.close()
+    agent = opened(tmp_path)
+    assert agent._log.last > last  # it was opened
+    play(agent, world, 20, "another")
+    digest = agent.digest()
+    agent.close()
+    assert replay(tmp_path).state.digest() == digest
+
+
 def test_streams_that_leave_take_no_memory(tmp_path: Path) -> None:
     agent = opened(tmp_path, guard=Limits(change=1))
     for number in range(3):
@@ -262,6 +354,7 @@ def test_a_call_succeeds_though_what_follows_it_does_not(
     monkeypatch.setattr("lcpo.live.checkpoints.Checkpoints.save", refuse)
     with pytest.warns(RuntimeWarning, match="holds NaN"):
         assert len(play(agent, World(), 6)) == 6
+    assert agent.stats().checkpoint == 0
     crash(agent)
 
 
@@ -302,6 +395,66 @@ def test_late_rewards_of_a_version_that_has_gone_do_not_count(tmp_path: Path) ->
     assert agent.num_rollbacks == 0
     with pytest.warns(RuntimeWarning, match="rollback to version 0"):
         earn(agent, world, -9.0, 1)
+    agent.close()
+
+
+@pytest.mark.learn
+def test_an_agent_that_learns_more_slowly_than_it_acts_is_saved_and_rolled_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both need a moment at which learning has caught up: callers that observe wait for it."""
+    compute, stop = ServedLearning.compute, threading.Event()
+
+    def slow(*arguments: Any) -> Any:
+        stop.wait(0.02)
+        return compute(*arguments)
+
+    def work(stream: str) -> None:
+        world = World()
+        while not stop.is_set():
+            play(agent, world, 1, stream)
+
+    monkeypatch.setattr(core, "PATIENCE", 0.1)
+    monkeypatch.setattr(ServedLearning, "compute", slow)
+    agent = opened(tmp_path, learn="background")
+    workers = [threading.Thread(target=work, args=(str(i),)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    while agent.num_waiting < 8 * (core.BACKLOG - 2):
+        stop.wait(0.01)
+    task = threading.Thread(target=lambda: (agent.checkpoint(), agent.rollback(0)))
+    task.start()
+    task.join(30.0)
+    done = not task.is_alive()
+    stop.set()
+    for thread in (*workers, task):
+        thread.join()
+    assert done
+    digest = agent.digest()
+    agent.close()
+    assert replay(tmp_path).state.digest() == digest
+
+
+def test_a_rollback_passes_over_versions_that_cannot_be_read(tmp_path: Path) -> None:
+    world, rule = World(), Rule(margin=1.0, window=10)
+    agent = opened(
+        tmp_path, rollback=rule, version_every=1, mode="shadow", incumbent=lambda _: 1
+    )  # fmt: skip
+    earn(agent, world, 1.0, 20)
+    agent.set_mode("live")
+    earn(agent, world, 1.0, 24)
+    good = agent.stats().good_version
+    assert good
+    (tmp_path / "versions" / f"{good:010}.npz").write_bytes(b"damaged")
+    with pytest.warns(RuntimeWarning) as warned:
+        earn(agent, world, -1.0, 10)
+    assert any(f"{good:010}.npz" in str(x.message) for x in warned)
+    assert any(f"rollback to version {good - 1}" in str(x.message) for x in warned)
+    assert agent.num_rollbacks == 1
+    for path in (tmp_path / "versions").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="no version to return to"):
+        agent.rollback()
     agent.close()
 
 

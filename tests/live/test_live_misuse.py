@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from live_examples import World, opened, play
+from live_examples import SMALL, SPEC, Clock, World, opened, play
 
 from lcpo.errors import InputError
-from lcpo.live import Switchback
+from lcpo.live import Learner, Switchback
 
 OBS: list[Any] = [
     None, "x", [], [1.0], [1.0, 2.0, 3.0], [math.nan, 0.0], [math.inf, 0.0], [[0.0, 0.0]], {}, 1,
@@ -79,4 +79,25 @@ def test_300_wrong_calls_change_nothing(tmp_path: Path) -> None:
             assert agent.digest() == digest, count
     assert agent.stats() == stats
     assert agent.observe(world.play(1)) == "ok"
+    agent.close()
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, "noon", None])
+def test_a_clock_without_a_time_is_refused_before_anything_is_written(
+    tmp_path: Path, time: Any
+) -> None:
+    clock, world = Clock(), World()
+    agent, learner = opened(tmp_path, clock), Learner("a2c", SPEC, SMALL, clock=clock)
+    agent.act(*world.seen)
+    learner.act(*world.seen)
+    digest, sequence, clock.now = agent.digest(), agent.stats().sequence, time
+    for wrong in (
+        lambda: agent.act(*world.seen), lambda: agent.observe(1.0, id=0), agent.discard, agent.end,
+        lambda: agent.set_mode("frozen"), lambda: agent.rollback(0), agent.checkpoint,
+        lambda: learner.observe(1.0),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="the time of clock"):
+            wrong()
+    clock.now = 1.0
+    assert (agent.digest(), agent.stats().sequence) == (digest, sequence)
     agent.close()

@@ -2751,6 +2751,12 @@ MUTANTS = (
         "a power cut leaves a log that ends before its checkpoint",
     ),
     Mutant(
+        "live-learning-never-catches-up", "lcpo/live/core.py",
+        "return 1 if self._hurries else BACKLOG", "return BACKLOG",
+        ("tests/live/test_live_incidents.py::test_an_agent_that_learns_more_slowly_than_it_acts_is_saved_and_rolled_back",),
+        "an agent under full load is never saved, and no rollback happens",
+    ),
+    Mutant(
         "serve-outcomes-block-decisions", "lcpo/serve/calls.py",
         "pool = state.waits if may_wait else state.calls", "pool = state.calls",
         ("tests/serve/test_app.py::test_outcomes_that_wait_for_learning_hold_up_nobody",),

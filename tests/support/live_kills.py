@@ -57,6 +57,7 @@ class Client:
 
     def __init__(self, folder: Path, learn: str, rng: random.Random) -> None:
         self.given, self.rng, self.kills, self.planned = (folder, learn), rng, 0, 0
+        self.is_doomed = False
         self.processes = multiprocessing.get_context("forkserver")
         self.processes.set_forkserver_preload(["jax.numpy", "optax", "scipy.special"])
         self.start()
@@ -68,6 +69,7 @@ class Client:
             self.process = self.processes.Process(target=serve, args=(*self.given, theirs))
             self.process.start()
             theirs.close()
+            self.is_doomed = False
             if self.planned and self.rng.random() < 0.2:
                 self.kill_after(self.rng.uniform(0.0, 3.0))
             try:
@@ -77,8 +79,10 @@ class Client:
                 self.bury()
 
     def kill_after(self, seconds: float) -> None:
-        """As `kill -9` does, whatever the process does then."""
-        self.planned -= 1
+        """As `kill -9` does, whatever the process does then. A process dies once."""
+        if self.is_doomed:
+            return
+        self.planned, self.is_doomed = self.planned - 1, True
         timer = threading.Timer(seconds, self.process.kill)
         timer.daemon = True
         timer.start()
@@ -111,7 +115,7 @@ def play(folder: Path, observations: int, kills: int, seed: int = 0, learn: str 
     acknowledged: collections.Counter[int] = collections.Counter()
     client.planned, every = kills, observations // (kills + 1)
     while (number := sum(acknowledged.values())) < observations:
-        if client.planned and number % every == every - 1:
+        if client.planned and number >= every * (kills - client.planned + 1):
             client.kill_after(rng.choice([0.0, 0.0005, 0.002, 0.02]) * rng.random())
         stream = rng.randrange(STREAMS)
         world = worlds[stream]
@@ -120,6 +124,10 @@ def play(folder: Path, observations: int, kills: int, seed: int = 0, learn: str 
         answer, is_first = client.call("observe", reward, id=made.id)
         assert answer in ("ok", "late") or (answer == "duplicate" and not is_first), answer
         acknowledged[made.id] += 1
+    while client.planned or client.is_doomed:  # those that are still to die
+        client.kill_after(0.0)
+        client.process.join()
+        client.call("digest")
     digest, _ = client.call("digest")
     assert client.call("close")[0] == "closed"
     client.process.join()

@@ -114,7 +114,7 @@ def drift(ledger: Ledger) -> Table:
         old, new = values[:half], values[half:]
         spread = float(values.std()) if len(values) else NAN
         means = [float(x.mean()) if len(x) else NAN for x in (old, new)]
-        shift = (means[1] - means[0]) / spread if spread > 0 else 0.0
+        shift = 0.0 if spread == 0.0 else (means[1] - means[0]) / spread
         rows.append([f"context {c + 1}", *means, spread, shift])
     columns = [
         "channel",
