@@ -97,17 +97,21 @@ class _Wire:
         if not self._lock.acquire(timeout=max(until - time.monotonic(), 0.0)):
             raise Unavailable("TimeoutError: calls of other threads took all the time")
         try:
-            fresh = self._open is None
+            fresh, may_be_done = self._open is None, False
             while True:
                 try:
                     return self._once(method, path, data, until)
+                except Unavailable as error:
+                    error.may_be_done |= may_be_done
+                    raise
                 except (OSError, http.client.HTTPException, ValueError) as error:
                     self.close()
+                    may_be_done |= self._sent  # whatever becomes of the second attempt
                     # A kept connection may have been closed while nobody used it.
                     stale = isinstance(error, (ConnectionError, http.client.BadStatusLine))
                     if fresh or not stale:
                         failed = Unavailable(f"{type(error).__name__}: {error}")
-                        failed.may_be_done = self._sent
+                        failed.may_be_done = may_be_done
                         raise failed from error
                     fresh = True
         finally:

@@ -139,6 +139,30 @@ def test_a_silent_server_is_left_alone_and_its_decision_discarded(script: Script
     client.close()
 
 
+@pytest.mark.parametrize("then", [(503, {"error": "not ready"}), None])
+def test_a_decision_of_a_server_that_died_is_discarded(script: Script, then: Any) -> None:
+    """The request went out on a kept connection, and the second attempt did not reach a server."""
+    script.freed.set()  # an answer of None closes the connection
+    with Client(script.url, timeout=20.0, fallback=4) as client:
+        client.act([1.0])
+        script.answer = lambda path, body: None if len(script.calls) == 2 else then
+        if then is None:  # nobody listens any more
+            make, client._acting._make = client._acting._make, _refused
+        assert client.act([2.0]).source == "local"
+        if then is None:
+            client._acting._make = make
+        found = {"/v1/discard": {"discarded": 1}, "/v1/act": MADE}
+        script.answer = lambda path, body: (200, found[path])
+        before = len(script.calls)
+        assert client.act([3.0]).id == 7
+    assert [path for path, _ in script.calls[before:]] == ["/v1/discard", "/v1/act"]
+    assert script.calls[before][1]["key"] == script.calls[1][1]["key"]
+
+
+def _refused(seconds: float) -> Any:
+    raise ConnectionRefusedError("nobody listens")
+
+
 def test_outcomes_are_repeated_until_they_are_acknowledged(script: Script) -> None:
     answers = [(503, {"error": "not ready"})] * 3 + [(200, {"result": "duplicate"})]
     script.answer = lambda path, body: answers.pop(0) if answers else (409, {"error": "another"})
