@@ -16,6 +16,7 @@ import msgspec
 
 from lcpo.errors import Conflict, InputError, Unknown
 from lcpo.live import LiveAgent, NotWritten, core
+from lcpo.live.desk import SWITCHBACK
 from lcpo.serve.state import State
 from lcpo.serve.tables import SwitchbackTable
 
@@ -266,6 +267,11 @@ class Calls:
         design = body.switchback.design() if body.switchback else None
         if design is None and agent.design is None:
             design = self.state.config.switchback
+        if body.mode == SWITCHBACK and design is None and agent.design is None:
+            raise InputError(
+                'switchback mode needs a design: give "switchback": {"length": seconds}, or '
+                "[switchback] in the configuration"
+            )
         await self._task(functools.partial(agent.set_mode, body.mode, design, body.why))
         self.state.events.write("mode", mode=body.mode, why=body.why)
         return InMode(agent.mode)

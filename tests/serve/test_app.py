@@ -126,6 +126,14 @@ def test_operators_change_modes_and_versions(tmp_path: Path) -> None:
     local.close()
 
 
+def test_switchback_without_a_design_says_where_to_give_one(tmp_path: Path) -> None:
+    local = Local(write(tmp_path, mode="shadow")).open()
+    refused = local.post("/v1/mode", {"mode": "switchback", "why": "to measure"})
+    assert refused.status == 400
+    assert '"switchback": {"length": seconds}, or [switchback]' in refused.json["error"]
+    local.close()
+
+
 def test_errors_have_one_line_and_a_status(server: Local) -> None:
     def status(method: str, path: str, body: bytes = b"{}", *headers: Any) -> int:
         reply = server.send(method, path, body, *headers)

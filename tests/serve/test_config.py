@@ -127,7 +127,7 @@ def test_check_explains_and_changes_nothing(tmp_path: Path, capsys: pytest.Captu
     Local(path).open().close()
     before = sorted(tmp_path.rglob("*"))
     said = " ".join(check.explain(path))
-    assert "which holds an agent: a2c continues" in said
+    assert "which holds an agent: a2c continues in its mode" in said
     assert sorted(tmp_path.rglob("*")) == before
     for old, new, message in (
         ("fallback = 2", "fallback = 9", "live.fallback = 9: needs"),
