@@ -145,12 +145,12 @@ def test_a_decision_of_a_server_that_died_is_discarded(script: Script, then: Any
     script.freed.set()  # an answer of None closes the connection
     with Client(script.url, timeout=20.0, fallback=4) as client:
         client.act([1.0])
+        make = client._acting._make
         script.answer = lambda path, body: None if len(script.calls) == 2 else then
         if then is None:  # nobody listens any more
-            make, client._acting._make = client._acting._make, _refused
+            client._acting._make = _refused
         assert client.act([2.0]).source == "local"
-        if then is None:
-            client._acting._make = make
+        client._acting._make = make
         found = {"/v1/discard": {"discarded": 1}, "/v1/act": MADE}
         script.answer = lambda path, body: (200, found[path])
         before = len(script.calls)
