@@ -258,9 +258,7 @@ class Calls:
 
     async def end(self, agent: LiveAgent, body: Stream, trace: str | None) -> Discarded:
         """A stream leaves; its open decisions no longer wait."""
-        before = agent.stats().open
-        await self._call(functools.partial(agent.end, body.stream))
-        return Discarded(before - agent.stats().open)
+        return Discarded(await self._call(functools.partial(agent.end, body.stream)))
 
     async def mode(self, agent: LiveAgent, body: Mode, trace: str | None) -> InMode:
         """Change the mode."""
