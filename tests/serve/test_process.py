@@ -152,10 +152,12 @@ def test_slow_and_idle_connections_are_closed(tmp_path: Path) -> None:
 
 
 def test_malformed_requests_harm_nobody(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with serve_misuse.serving(tmp_path) as server:
         found = serve_misuse.play(server, requests=150, idle=100)
-        allowed = {"400", "404", "405", "408", "409", "413", "415", "421", "closed", "gone"}
+        allowed = {"400", "401", "404", "405", "408", "409", "413", "415", "421", "closed", "gone"}
         assert set(found.answers) <= allowed, found.answers
+        assert found.answers["401"] > 0
+        assert serve_misuse.TOKEN not in server.log.read_text()
         assert len(found.busy) > 0
         assert not [event for event in server.events if event["event"] == "bug"]
         assert server.stop() == 0
