@@ -159,6 +159,31 @@ def test_a_decision_of_a_server_that_died_is_discarded(script: Script, then: Any
     assert script.calls[before][1]["key"] == script.calls[1][1]["key"]
 
 
+def test_a_server_that_is_back_before_its_outcomes_is_asked_again(script: Script) -> None:
+    """Without `late=` it refuses to act until it has them."""
+    back = threading.Event()
+
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        if path == "/v1/observe":
+            return (200, {"result": "ok"}) if back.is_set() else (503, {"error": "not ready"})
+        return (200, MADE) if back.is_set() else (409, {"error": "it waits for its reward"})
+
+    script.answer = answer
+    with Client(script.url, timeout=20.0, fallback=4) as client:
+        assert client.observe(1, 2.0)
+        assert client.act([1.0]).source == "local"
+        client._fallback = None
+        with pytest.raises(Unavailable, match="outcomes wait to be sent"):
+            client.act([1.0])
+        back.set()
+        assert client.flush(20.0)
+        assert client.act([1.0]).id == 7
+        assert client._uncertain == {}
+        script.answer = lambda path, body: (409, {"error": "it waits for its reward"})
+        with pytest.raises(Refused, match="409"):  # nothing is under way: the call is wrong
+            client.act([1.0])
+
+
 def _refused(seconds: float) -> Any:
     raise ConnectionRefusedError("nobody listens")
 
