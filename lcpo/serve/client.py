@@ -286,6 +286,22 @@ class Client:
         data = _encoded({"items": list(items)})
         return self._asking.call("POST", "/v1/step", data, until)["items"]
 
+    def end(self, stream: str = "0", timeout: float = 2.0) -> int:
+        """A stream leaves, when the server has its outcomes; how many decisions that discards.
+
+        Repeat it if it raises Unavailable. Refused with status 404: the stream has left.
+        """
+        until = time.monotonic() + timeout
+        with self._changed:
+            given = self._given
+            if not self._changed.wait_for(lambda: self._done >= given, timeout):
+                raise Unavailable("outcomes wait to be sent")
+        data = _encoded({"stream": stream})
+        count = self._asking.call("POST", "/v1/end", data, until)["discarded"]
+        with self._changed:  # whatever it may have decided is discarded, too
+            self._uncertain.pop(stream, None)
+        return count
+
     def status(self, timeout: float = 2.0) -> dict[str, Any]:
         """`/v1/status`."""
         return self._asking.call("GET", "/v1/status", None, time.monotonic() + timeout)

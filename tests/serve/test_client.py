@@ -205,6 +205,29 @@ def test_outcomes_are_repeated_until_they_are_acknowledged(script: Script) -> No
         client.observe(3, 1.0)
 
 
+def test_a_stream_leaves_after_its_outcomes(script: Script) -> None:
+    free = threading.Event()
+    found = {"/v1/observe": {"result": "ok"}, "/v1/end": {"discarded": 1}}
+    script.answer = lambda path, body: (
+        (200, found[path]) if free.is_set() else (503, {"error": "not ready"})
+    )
+    with Client(script.url, timeout=20.0) as client:
+        client._uncertain["s"] = ["key"]
+        assert client.observe(1, 2.0)
+        with pytest.raises(Unavailable, match="outcomes wait to be sent"):
+            client.end("s", timeout=0.1)
+        assert "/v1/end" not in script.paths
+        free.set()
+        assert client.end("s", timeout=20.0) == 1
+        assert script.calls[-2:] == [
+            ("/v1/observe", {"id": 1, "reward": 2.0}), ("/v1/end", {"stream": "s"})
+        ]  # fmt: skip
+        assert client._uncertain == {}
+        script.answer = lambda path, body: (404, {"error": "there is no stream 's'"})
+        with pytest.raises(Refused, match="404"):
+            client.end("s", timeout=20.0)
+
+
 def test_the_queue_is_bounded() -> None:
     client = Client(f"http://127.0.0.1:{free_port()}", queue=2)
     assert [client.observe(number, 1.0) for number in range(4)] == [True, True, False, False]
