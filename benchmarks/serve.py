@@ -121,10 +121,11 @@ class Wire(asyncio.Protocol):
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         if len(body) >= length and self.answer is not None:
             self.read, answer, self.answer = b"", self.answer, None
-            answer.set_result((int(head[9:12]), body))
+            if not answer.done():  # nobody waits for it any more
+                answer.set_result((int(head[9:12]), body))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.answer is not None:
+        if self.answer is not None and not self.answer.done():
             self.answer.set_exception(ConnectionError("closed"))
 
     async def post(self, path: str, body: dict) -> tuple[int, dict]:
