@@ -12,7 +12,7 @@ from lcpo import values
 from lcpo.core.replay import Replay
 from lcpo.history import ContextHistory
 from lcpo.live.settings import Settings
-from lcpo.live.state import Account, Counts, Experience, LearnerState, Stream
+from lcpo.live.state import Account, Counts, Experience, LearnerState, Stream, Where
 from lcpo.run.store.checkpoint import unflatten
 from lcpo.types import Tree
 
@@ -31,7 +31,7 @@ def restore(
     first = (updates + dropped) * settings.config.rollout_length
     found = _Columns(settings, columns, about["streams"], arrays, first)
     streams = {name: found.stream(i) for i, name in enumerate(about["streams"])}
-    where = {step.id: name for name, stream in streams.items() for step in stream.open}
+    where = Where({step.id: name for name, stream in streams.items() for step in stream.open})
     closed = sorted(found.closed, key=lambda step: (step.place, step.stream))
     single = columns == 1 and len(streams) <= 1
     tail = (0, found.begins[0] - 1) if single and updates + dropped and streams else (-1, -1)

@@ -21,7 +21,7 @@ from lcpo.core import health, random
 from lcpo.errors import InputError, tell
 from lcpo.live import fast, rollout
 from lcpo.live.settings import Settings
-from lcpo.live.state import Backup, LearnerState
+from lcpo.live.state import Backup, LearnerState, Where
 from lcpo.run.drive import base
 from lcpo.run.drive.base import Program, Run
 from lcpo.run.drive.host_functions import Acting, Kind, functions_of
@@ -94,7 +94,7 @@ class Learning:
     def begin(self) -> LearnerState:
         """A fresh learner."""
         agent = self.functions.init(self.traced, self.settings.seed)
-        return LearnerState(agent, {}, {}, ())
+        return LearnerState(agent, {}, Where(), ())
 
     def warm_up(self) -> None:
         """Compile all that acting and learning need, so that no later call has to."""

@@ -97,8 +97,8 @@ class Loop:
             mine.number, mine.history.pass_step(), None, (*mine.open, step), mine.places + 1,
             *mine[5:],
         )  # fmt: skip
-        where, streams = dict(state.where), dict(state.streams)
-        where[event.id], streams[event.stream] = event.stream, mine
+        where, streams = state.where.added(event.id, event.stream), dict(state.streams)
+        streams[event.stream] = mine
         oldest = math.inf if self.late.seconds is None else min(state.oldest, time)
         return LearnerState(
             state.agent, streams, where, state.closed, event.id + 1, oldest, *state[6:]

@@ -20,7 +20,7 @@ from lcpo.history import ContextHistory
 from lcpo.live import earlier
 from lcpo.live.learning import Learning
 from lcpo.live.settings import Settings
-from lcpo.live.state import Account, Counts, Experience, Finished, LearnerState, Stream
+from lcpo.live.state import Account, Counts, Experience, Finished, LearnerState, Stream, Where
 from lcpo.run.store.checkpoint import flatten, unflatten
 from lcpo.run.store.files import load_about, load_bundle, save_bundle, sweep
 from lcpo.run.store.policy_file import load_policy, spec_from_json
@@ -204,7 +204,7 @@ def _restore(
         values.name("stream", name)
         history = ContextHistory(learning.spec, settings.advance)
         streams[name] = _stream(marks, history, found["histories"][i], found["obs"][i], rest)
-    where = {step.id: name for name, stream in streams.items() for step in stream.open}
+    where = Where({step.id: name for name, stream in streams.items() for step in stream.open})
     memory = [(row[0], Finished(row[3], (row[1], row[2]))) for row in found["finished"].tolist()]
     young, counts = int(found["num_young"]), about["counts"]
     state = LearnerState(

@@ -224,10 +224,11 @@ class LiveAgent:
         self._finish()
         return count
 
-    def end(self, stream: str = "0") -> None:
-        """A stream leaves."""
-        self._core.change(End(stream, self._now()))
+    def end(self, stream: str = "0") -> int:
+        """A stream leaves; returns how many of its decisions were discarded."""
+        count = self._core.change(End(stream, self._now()))
         self._finish()
+        return count
 
     def set_mode(
         self, mode: ModeName, switchback: Switchback | None = None, why: str = "asked for"

@@ -113,7 +113,10 @@ class Serving(Core):
             )
         played = outcomes.check_action(spec, taken, "taken")
         if played is None and self.incumbent is None and mode in (SHADOW, SWITCHBACK):
-            raise Conflict(f"{mode} mode needs taken=, or the rule itself: open(incumbent=...)")
+            raise Conflict(
+                f"{mode} mode needs `taken`, the action of your own rule, or the rule itself as "
+                "`incumbent`, given when the agent is opened"
+            )
         if deterministic:
             self.learning.check_deterministic()
         with self._lock:

@@ -8,8 +8,9 @@ the agent's state on the host, for updates in place that fail.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -131,12 +132,74 @@ class Counts(NamedTuple):
     """Streams that have begun."""
 
 
+class Where(Mapping[int, str]):
+    """The stream of every open decision, by id. It never changes.
+
+    It is kept in parts of neighboring ids, so that a call copies one part and not everything that
+    is open: outcomes may come late, of many streams.
+    """
+
+    __slots__ = ("_parts", "_size")
+    SPAN = 128
+
+    def __init__(self, found: Mapping[int, str] | None = None) -> None:
+        parts: dict[int, dict[int, str]] = {}
+        for number, name in (found or {}).items():
+            parts.setdefault(number // self.SPAN, {})[number] = name
+        self._parts, self._size = parts, len(found or ())
+
+    def __getitem__(self, number: int) -> str:
+        return self._parts[number // self.SPAN][number]
+
+    def __iter__(self) -> Iterator[int]:
+        return itertools.chain.from_iterable(self._parts.values())
+
+    def __len__(self) -> int:
+        return self._size
+
+    def added(self, number: int, name: str) -> Where:
+        """With a decision that was not open."""
+        parts, place = dict(self._parts), number // self.SPAN
+        parts[place] = {**parts.get(place, {}), number: name}
+        return self._of(parts, self._size + 1)
+
+    def without(self, numbers: Iterable[int]) -> Where:
+        """Without decisions, all of which are open."""
+        parts, size = dict(self._parts), self._size
+        for number in numbers:
+            place = number // self.SPAN
+            part = dict(parts[place])
+            del part[number]
+            size -= 1
+            if part:
+                parts[place] = part
+            else:
+                del parts[place]
+        return self._of(parts, size)
+
+    @classmethod
+    def _of(cls, parts: dict[int, dict[int, str]], size: int) -> Where:
+        made = cls.__new__(cls)
+        made._parts, made._size = parts, size
+        return made
+
+
+def _flatten_where(found: Where) -> tuple[Any, Any]:
+    numbers = tuple(sorted(found))
+    return tuple((jax.tree_util.DictKey(i), found[i]) for i in numbers), numbers
+
+
+jax.tree_util.register_pytree_with_keys(
+    Where, _flatten_where, lambda numbers, names: Where(dict(zip(numbers, names, strict=True)))
+)
+
+
 class LearnerState(NamedTuple):
     """What a learner carries from one call to the next; its `Settings` are the rest of it."""
 
     agent: Tree
     streams: Mapping[str, Stream]
-    where: Mapping[int, str]
+    where: Where
     """The stream of every open decision."""
     closed: tuple[Experience, ...]
     """Steps to learn from, in the order in which they closed."""
@@ -162,10 +225,10 @@ class LearnerState(NamedTuple):
         self, streams: Mapping[str, Stream], steps: Iterable[tuple[Experience, int]]
     ) -> LearnerState:
         """The state with these streams, after steps that are no longer open; and how they ended."""
-        where, (young, old) = dict(self.where), self.finished
+        steps, (young, old) = list(steps), self.finished
+        where = self.where.without(step.id for step, _ in steps)
         young, closed, counts = dict(young), [], list(self.counts)
         for step, how in steps:
-            where.pop(step.id, None)
             young[step.id] = Finished(how, step.checks)
             if how == CLOSED:
                 closed.append(step)

@@ -16,6 +16,7 @@ import msgspec
 
 from lcpo.errors import Conflict, InputError, Unknown
 from lcpo.live import LiveAgent, NotWritten
+from lcpo.live.desk import SWITCHBACK
 from lcpo.serve.state import State
 from lcpo.serve.tables import SwitchbackTable
 
@@ -257,15 +258,18 @@ class Calls:
 
     async def end(self, agent: LiveAgent, body: Stream, trace: str | None) -> Discarded:
         """A stream leaves; its open decisions no longer wait."""
-        before = agent.stats().open
-        await self._call(functools.partial(agent.end, body.stream))
-        return Discarded(before - agent.stats().open)
+        return Discarded(await self._call(functools.partial(agent.end, body.stream)))
 
     async def mode(self, agent: LiveAgent, body: Mode, trace: str | None) -> InMode:
         """Change the mode."""
         design = body.switchback.design() if body.switchback else None
         if design is None and agent.design is None:
             design = self.state.config.switchback
+        if body.mode == SWITCHBACK and design is None and agent.design is None:
+            raise InputError(
+                'switchback mode needs a design: give "switchback": {"length": seconds}, or '
+                "[switchback] in the configuration"
+            )
         await self._task(functools.partial(agent.set_mode, body.mode, design, body.why))
         self.state.events.write("mode", mode=body.mode, why=body.why)
         return InMode(agent.mode)

@@ -74,7 +74,9 @@ def _agent(
             folders.check_given(folder, given)
         about = load_document(folder / "live.json", folders.SCHEMA, _NEEDED)["settings"]
         spec = spec_from_json(about["spec"])
-        return spec, [f"folder: {folder}, which holds an agent: {about['agent']} continues"]
+        return spec, [
+            f"folder: {folder}, which holds an agent: {about['agent']} continues in its mode"
+        ]
     begins = f"folder: {folder}, which is new: it begins in {agent.mode} mode"
     if agent.policy is not None:
         found = find_policy(config.path.parent / agent.policy, None, None, trust)[0]

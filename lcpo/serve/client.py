@@ -27,6 +27,8 @@ UNCERTAIN = 100
 """Calls of a stream that got no answer, and that are settled later, at most."""
 AWAY = (408, 429, 502, 503, 504)
 """Statuses that pass: the server, or a proxy before it, asks to try again."""
+CONFLICT = 409
+"""Among others: the stream's reward is missing."""
 MAYBE_DONE = (502, 504)
 """Those after which the call may have reached the server: a proxy has waited in vain."""
 
@@ -97,17 +99,21 @@ class _Wire:
         if not self._lock.acquire(timeout=max(until - time.monotonic(), 0.0)):
             raise Unavailable("TimeoutError: calls of other threads took all the time")
         try:
-            fresh = self._open is None
+            fresh, may_be_done = self._open is None, False
             while True:
                 try:
                     return self._once(method, path, data, until)
+                except Unavailable as error:
+                    error.may_be_done |= may_be_done
+                    raise
                 except (OSError, http.client.HTTPException, ValueError) as error:
                     self.close()
+                    may_be_done |= self._sent  # whatever becomes of the second attempt
                     # A kept connection may have been closed while nobody used it.
                     stale = isinstance(error, (ConnectionError, http.client.BadStatusLine))
                     if fresh or not stale:
                         failed = Unavailable(f"{type(error).__name__}: {error}")
-                        failed.may_be_done = self._sent
+                        failed.may_be_done = may_be_done
                         raise failed from error
                     fresh = True
         finally:
@@ -221,10 +227,15 @@ class Client:
         if time.monotonic() < self._silent_until and self._fallback is not None:
             return self._decide(obs, context)
         self._let_pass(until)
+        is_behind = self._done < self._given
         try:
             self._settle(stream, until)
             found = self._acting.call("POST", "/v1/act", data, until)
         except (Unavailable, Refused) as error:
+            if isinstance(error, Refused) and error.status == CONFLICT and is_behind:
+                # The server is back, and still waits for an outcome that is in the queue.
+                self._wake()
+                error = Unavailable(f"outcomes wait to be sent: {error}")
             if isinstance(error, Refused) and error.status < 500:
                 raise
             if isinstance(error, Refused) or error.may_be_done:
@@ -235,9 +246,10 @@ class Client:
             if time.monotonic() >= until:
                 self._silent_until = time.monotonic() + self._rest
             if self._fallback is None:
-                raise
+                raise error
             return self._decide(obs, context)
-        self._is_down = False
+        if self._is_down:
+            self._wake()
         return Decision(*(found[name] for name in Decision._fields))
 
     def observe(self, id: int | None, reward: float | None = None, **rest: Any) -> bool:
@@ -273,6 +285,22 @@ class Client:
         until = time.monotonic() + (self._timeout if timeout is None else timeout)
         data = _encoded({"items": list(items)})
         return self._asking.call("POST", "/v1/step", data, until)["items"]
+
+    def end(self, stream: str = "0", timeout: float = 2.0) -> int:
+        """A stream leaves, when the server has its outcomes; how many decisions that discards.
+
+        Repeat it if it raises Unavailable. Refused with status 404: the stream has left.
+        """
+        until = time.monotonic() + timeout
+        with self._changed:
+            given = self._given
+            if not self._changed.wait_for(lambda: self._done >= given, timeout):
+                raise Unavailable("outcomes wait to be sent")
+        data = _encoded({"stream": stream})
+        count = self._asking.call("POST", "/v1/end", data, until)["discarded"]
+        with self._changed:  # whatever it may have decided is discarded, too
+            self._uncertain.pop(stream, None)
+        return count
 
     def status(self, timeout: float = 2.0) -> dict[str, Any]:
         """`/v1/status`."""
@@ -311,6 +339,12 @@ class Client:
             given, left = self._given, until - time.monotonic()
             self._changed.wait_for(lambda: self._done >= given or self._is_down, left / 2)
 
+    def _wake(self) -> None:
+        """The server answers: outcomes need not wait any longer."""
+        with self._changed:
+            self._is_down = False
+            self._changed.notify_all()
+
     def _settle(self, stream: str, until: float) -> None:
         """Discard decisions that the server may have made, and that were not played."""
         while True:
@@ -342,8 +376,7 @@ class Client:
                 with self._changed:
                     self._is_down = True
                     self._changed.notify_all()
-                    if self._changed.wait_for(lambda: self._closed, pause):
-                        return
+                    self._changed.wait_for(lambda: self._closed or not self._is_down, pause)
                 continue
             except Refused as error:
                 self.lost = [*self.lost[-99:], f"{data}: {error}"]

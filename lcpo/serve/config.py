@@ -11,6 +11,7 @@ import hashlib
 import ipaddress
 import re
 import tomllib
+import typing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,14 +132,20 @@ def _explained(problem: str) -> str:
     """An error of msgspec, with the place first and the names that there are."""
     text, _, place = problem.partition(" - at `$")
     table = re.sub(r"^\.", "", place.rstrip("`"))
+    tables = {
+        "": File, "agent": AgentTable, "spec": SpecTable, "spec.context": ContextTable,
+        "live": LiveTable, "guard": GuardTable, "guard.budget": BudgetTable,
+        "rollback": RollbackTable, "switchback": SwitchbackTable, "serve": ServeTable,
+    }  # fmt: skip
     if "unknown field" in text:
-        tables = {
-            "": File, "agent": AgentTable, "spec": SpecTable, "spec.context": ContextTable,
-            "live": LiveTable, "guard": GuardTable, "guard.budget": BudgetTable,
-            "rollback": RollbackTable, "switchback": SwitchbackTable, "serve": ServeTable,
-        }  # fmt: skip
         names = tables[table].__struct_fields__
         text = f"{text.replace('Object contains', 'it has the')}: there are {', '.join(names)}"
+    elif "Invalid enum value" in text:
+        owner, _, field = table.rpartition(".")
+        parts = typing.get_args(typing.get_type_hints(tables[owner])[field])
+        known = [name for part in parts for name in typing.get_args(part) or (part,)]
+        words = ["a number" if name is float else name for name in known]
+        text = f"{text}: needs one of {', '.join(words)}"
     return f"[{table}] {text}" if table else text
 
 

@@ -40,10 +40,9 @@ SWITCH_SECONDS = 0.0005
 """How long the thread that learns may keep the interpreter from the event loop."""
 FINISH_SECONDS = 10.0
 """How long requests that are under way may take when the server stops."""
-
-
 SPARE_FILES = 200
 """Descriptors that the process needs besides connections."""
+MODE_HINT = "a folder keeps its mode: change it with POST /v1/mode"
 
 
 def run(path: Path, trust: bool = False, events: Events | None = None) -> None:
@@ -131,6 +130,13 @@ def _remove_dead(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def _hint(fixed: list[str]) -> str:
+    """What to do about changes that a reload does not take."""
+    if fixed == ["agent.mode"]:
+        return MODE_HINT
+    return f"restart the server; {MODE_HINT}" if "agent.mode" in fixed else "restart the server"
+
+
 class _Uvicorn(uvicorn.Server):
     """Without signal handlers: the process has its own."""
 
@@ -204,7 +210,7 @@ class Server:
         else:
             token = ["token"] if merged.token != state.config.token else []
             state.config = merged
-            rest = {"refused": fixed, "hint": "restart the server"} if fixed else {}
+            rest = {"refused": fixed, "hint": _hint(fixed)} if fixed else {}
             state.events.write("reload", changed=[*free, *token], **rest)
         notify("READY=1")
 
@@ -231,7 +237,7 @@ class Server:
 
     def _open(self) -> LiveAgent:
         state = self.state
-        state.step = "the log is replayed, acting and learning are compiled"
+        state.step = "replaying the log, compiling acting and learning"
         agent = open_agent(state.config, self._trust)
         try:
             agent.warm_up()

@@ -74,8 +74,9 @@ class State:
 
     @property
     def is_inline(self) -> bool:
-        """Whether calls are quick enough for the event loop: they wait for no disk."""
-        return self.config.file.live.durability == "process"
+        """Whether calls are quick enough for the event loop: neither disk nor update takes part."""
+        live = self.config.file.live
+        return live.durability == "process" and live.learn == "background"
 
     def problem(self, text: str) -> None:
         """Something went wrong: report it, and keep it for the status page."""

@@ -128,7 +128,7 @@ def test_says_what_the_server_waits_for(browser: chromium.Chromium, scene: Scene
     scene.status = opening()
     _open(browser, url, PHONE)
     _keep(browser, "status-opening-390")
-    assert _text(browser, "#alert") == "The server is not ready. agent: the log is replayed"
+    assert _text(browser, "#alert") == "The server is not ready. agent: replaying the log"
     assert _text(browser, "#ready") == "not ready"
     assert browser.evaluate("document.querySelector('#now').checkVisibility()") is False
     scene.status = example()

@@ -53,8 +53,8 @@ def run(*command: str | Path) -> str:
     return done.stdout + done.stderr
 
 
-def exported() -> dict[str, set[str]]:
-    """Names of samples on /metrics, with their labels. The agent has seen everything once."""
+def exposed() -> str:
+    """What /metrics answers. The agent has seen everything once."""
     sources: dict[str, int] = dict.fromkeys(("policy", "incumbent", "guard", "fallback"), 1)
     stats = LiveStats(
         "live", 1, 1, sources, {name: 0.5 for name in sources}, 1, 0, 0, 0, 1, 0, None, None, 1, 1,
@@ -65,9 +65,13 @@ def exported() -> dict[str, set[str]]:
     metrics = Metrics()
     metrics.errors.labels("503").inc()
     rest = {"version_time": 0.0, "learned_time": 0.0, "now": 1.0, "rollbacks": 0, "build": build}
-    text = metrics.text(AboutAgent(agent, stats, **rest)).decode()
+    return metrics.text(AboutAgent(agent, stats, **rest)).decode()
+
+
+def exported() -> dict[str, set[str]]:
+    """Names of samples on /metrics, with their labels."""
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(text):
+    for family in text_string_to_metric_families(exposed()):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
@@ -179,6 +183,15 @@ def test_promtool_accepts_rules_and_configuration() -> None:
     promtool = program("promtool", "the Debian package prometheus")
     assert f"{len(rules())} rules found" in run(promtool, "check", "rules", RULES)
     run(promtool, "check", "config", DEPLOY / "prometheus" / "prometheus.yml")
+
+
+def test_promtool_accepts_the_metrics() -> None:
+    """It knows the conventions for names, units and help."""
+    promtool = program("promtool", "the Debian package prometheus")
+    done = subprocess.run(
+        [promtool, "check", "metrics"], input=exposed(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 @pytest.mark.learn  # hours of alerts, minute by minute

@@ -204,7 +204,7 @@ def test_shadow_mode_learns_without_deciding(tmp_path: Path, name: str) -> None:
         if "policy" in name and "opt" not in name:
             assert np.array_equal(value, before[name]), name
     assert any(not np.array_equal(x, before[n]) for n, x in after.items() if "value" in n)
-    with pytest.raises(InputError, match="needs taken="):
+    with pytest.raises(InputError, match="needs `taken`"):
         agent.act(*world.seen)
     assert len(entries(tmp_path, "Choice")) == 24
     agent.close()

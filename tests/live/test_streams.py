@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import jax
@@ -12,6 +13,8 @@ from oracle import Oracle
 
 from lcpo import InputError, Learner
 from lcpo.live import Event
+from lcpo.live.state import Where
+from lcpo.run.store.checkpoint import flatten
 
 SIZE = 4
 
@@ -177,3 +180,26 @@ def test_schedules_of_rewards() -> None:
 @pytest.mark.learn
 def test_a_thousand_schedules_of_rewards() -> None:
     check_schedules(60, 1060)
+
+
+def test_open_decisions_cost_the_same_however_many_there_are() -> None:
+    """A change shares all parts but one with what was before, and is otherwise that of a dict."""
+    rng, plain, found = random.Random(0), dict[int, str](), Where()
+    for number in range(2000):
+        before, old = found, dict(plain)
+        plain[number] = f"s{number % 7}"
+        found = found.added(number, plain[number])
+        if rng.random() < 0.3:
+            gone = rng.sample(sorted(plain), min(2, len(plain)))
+            found = found.without(gone)
+            plain = {name: x for name, x in plain.items() if name not in gone}
+        assert before == old
+    assert found == plain
+    assert len(found) == len(plain)
+    assert not [number for number in range(2000) if (number in found) != (number in plain)]
+    assert flatten(found) == flatten(plain)  # so digests are those of a dict
+    assert found == Where(plain) == jax.tree.map(str, found)
+    for changed in (found.added(2000, "s"), found.without([max(plain)])):
+        mine, others = found._parts, changed._parts.items()
+        assert sum(part is not mine.get(place) for place, part in others) <= 1
+    assert Where({5: "s"}).without([5]) == {}

@@ -2910,4 +2910,22 @@ MUTANTS = (
         (f"{SERVE_CLIENT}a_silent_server_is_left_alone_and_its_decision_discarded",),
         "the agent waits for rewards of decisions that nobody played",
     ),
+    Mutant(
+        "serve-client-forgets-its-first-attempt", "lcpo/serve/client.py",
+        "may_be_done |= self._sent  #", "may_be_done = self._sent  #",
+        (f"{SERVE_CLIENT}a_decision_of_a_server_that_died_is_discarded",),
+        "a decision of a server that was killed stays open",
+    ),
+    Mutant(
+        "live-open-decisions-change-in-place", "lcpo/live/state.py",
+        "part = dict(parts[place])", "part = parts[place]",
+        ("tests/live/test_streams.py::test_open_decisions_cost_the_same_however_many_there_are",),
+        "a state that was kept loses decisions that were open",
+    ),
+    Mutant(
+        "serve-updates-on-the-event-loop", "lcpo/serve/state.py",
+        ' and live.learn == "background"', "",
+        ("tests/serve/test_app.py::test_an_update_within_a_call_holds_up_nobody_else",),
+        "an update within a call stops all other requests",
+    ),
 )  # fmt: skip

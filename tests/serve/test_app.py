@@ -126,6 +126,14 @@ def test_operators_change_modes_and_versions(tmp_path: Path) -> None:
     local.close()
 
 
+def test_switchback_without_a_design_says_where_to_give_one(tmp_path: Path) -> None:
+    local = Local(write(tmp_path, mode="shadow")).open()
+    refused = local.post("/v1/mode", {"mode": "switchback", "why": "to measure"})
+    assert refused.status == 400
+    assert '"switchback": {"length": seconds}, or [switchback]' in refused.json["error"]
+    local.close()
+
+
 def test_errors_have_one_line_and_a_status(server: Local) -> None:
     def status(method: str, path: str, body: bytes = b"{}", *headers: Any) -> int:
         reply = server.send(method, path, body, *headers)
@@ -281,6 +289,56 @@ def test_outcomes_that_wait_for_learning_hold_up_nobody(
     timer.start()
     asyncio.run(play())
     timer.cancel()
+    local.close()
+
+
+def test_an_update_within_a_call_holds_up_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Local(write(tmp_path, live='late = 50\nlearn = "now"')).open()
+    agent, free = local.state.agent, threading.Event()
+    assert agent is not None
+    compute = agent._core.learning.compute
+
+    def slow(*given: Any) -> Any:
+        free.wait(5.0)
+        return compute(*given)
+
+    monkeypatch.setattr(agent._core.learning, "compute", slow)
+    made = [local.post("/v1/act", {**OBS, "stream": f"s{k}"}).json["id"] for k in range(8)]
+    ended = {"reward": 1.0, "terminated": True, "next_obs": [1.0, 2.0], "next_context": 3.0}
+    bodies = [msgspec.convert({"id": number, **ended}, Observed) for number in made]
+
+    async def play() -> None:
+        calls = Calls(local.state)
+        told = [asyncio.create_task(calls.observe(agent, body, None)) for body in bodies]
+        await asyncio.sleep(0.2)
+        assert not all(task.done() for task in told)  # one learns, and the loop goes on
+        free.set()
+        assert {found.result for found in await asyncio.gather(*told)} == {"ok"}
+
+    asyncio.run(play())
+    assert agent.stats().updates == 1
+    local.close()
+
+
+def test_an_end_counts_what_it_discards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other streams decide in the meantime."""
+    local = Local(write(tmp_path)).open()
+    agent = local.state.agent
+    assert agent is not None
+    for stream in "aaab":
+        local.post("/v1/act", {**OBS, "stream": stream})
+    leave = agent.end
+
+    def end(stream: str = "0") -> int:
+        for _ in range(5):
+            agent.act([1.0, 2.0], [3.0], stream="b")
+        return leave(stream)
+
+    monkeypatch.setattr(agent, "end", end)
+    assert local.post("/v1/end", {"stream": "a"}).json == {"discarded": 1}
+    assert agent.stats().discarded == 1
     local.close()
 
 

@@ -139,6 +139,55 @@ def test_a_silent_server_is_left_alone_and_its_decision_discarded(script: Script
     client.close()
 
 
+@pytest.mark.parametrize("then", [(503, {"error": "not ready"}), None])
+def test_a_decision_of_a_server_that_died_is_discarded(script: Script, then: Any) -> None:
+    """The request went out on a kept connection, and the second attempt did not reach a server."""
+    script.freed.set()  # an answer of None closes the connection
+    with Client(script.url, timeout=20.0, fallback=4) as client:
+        client.act([1.0])
+        make = client._acting._make
+        script.answer = lambda path, body: None if len(script.calls) == 2 else then
+        if then is None:  # nobody listens any more
+            client._acting._make = _refused
+        assert client.act([2.0]).source == "local"
+        client._acting._make = make
+        found = {"/v1/discard": {"discarded": 1}, "/v1/act": MADE}
+        script.answer = lambda path, body: (200, found[path])
+        before = len(script.calls)
+        assert client.act([3.0]).id == 7
+    assert [path for path, _ in script.calls[before:]] == ["/v1/discard", "/v1/act"]
+    assert script.calls[before][1]["key"] == script.calls[1][1]["key"]
+
+
+def test_a_server_that_is_back_before_its_outcomes_is_asked_again(script: Script) -> None:
+    """Without `late=` it refuses to act until it has them."""
+    back = threading.Event()
+
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        if path == "/v1/observe":
+            return (200, {"result": "ok"}) if back.is_set() else (503, {"error": "not ready"})
+        return (200, MADE) if back.is_set() else (409, {"error": "it waits for its reward"})
+
+    script.answer = answer
+    with Client(script.url, timeout=20.0, fallback=4) as client:
+        assert client.observe(1, 2.0)
+        assert client.act([1.0]).source == "local"
+        client._fallback = None
+        with pytest.raises(Unavailable, match="outcomes wait to be sent"):
+            client.act([1.0])
+        back.set()
+        assert client.flush(20.0)
+        assert client.act([1.0]).id == 7
+        assert client._uncertain == {}
+        script.answer = lambda path, body: (409, {"error": "it waits for its reward"})
+        with pytest.raises(Refused, match="409"):  # nothing is under way: the call is wrong
+            client.act([1.0])
+
+
+def _refused(seconds: float) -> Any:
+    raise ConnectionRefusedError("nobody listens")
+
+
 def test_outcomes_are_repeated_until_they_are_acknowledged(script: Script) -> None:
     answers = [(503, {"error": "not ready"})] * 3 + [(200, {"result": "duplicate"})]
     script.answer = lambda path, body: answers.pop(0) if answers else (409, {"error": "another"})
@@ -154,6 +203,29 @@ def test_outcomes_are_repeated_until_they_are_acknowledged(script: Script) -> No
     client.close()
     with pytest.raises(ValueError, match="closed"):
         client.observe(3, 1.0)
+
+
+def test_a_stream_leaves_after_its_outcomes(script: Script) -> None:
+    free = threading.Event()
+    found = {"/v1/observe": {"result": "ok"}, "/v1/end": {"discarded": 1}}
+    script.answer = lambda path, body: (
+        (200, found[path]) if free.is_set() else (503, {"error": "not ready"})
+    )
+    with Client(script.url, timeout=20.0) as client:
+        client._uncertain["s"] = ["key"]
+        assert client.observe(1, 2.0)
+        with pytest.raises(Unavailable, match="outcomes wait to be sent"):
+            client.end("s", timeout=0.1)
+        assert "/v1/end" not in script.paths
+        free.set()
+        assert client.end("s", timeout=20.0) == 1
+        assert script.calls[-2:] == [
+            ("/v1/observe", {"id": 1, "reward": 2.0}), ("/v1/end", {"stream": "s"})
+        ]  # fmt: skip
+        assert client._uncertain == {}
+        script.answer = lambda path, body: (404, {"error": "there is no stream 's'"})
+        with pytest.raises(Refused, match="404"):
+            client.end("s", timeout=20.0)
 
 
 def test_the_queue_is_bounded() -> None:

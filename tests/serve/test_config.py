@@ -45,7 +45,8 @@ def changed(folder: Path, old: str, new: str, **how: Any) -> Path:
         ("[serve]", "[serve", "is not a TOML file"),
         ('name = "a2c"', "", "give agent.name and [spec], or agent.policy"),
         ('mode = "live"', 'mode = "switchback"', "needs [switchback] with length="),
-        ('mode = "live"', 'mode = "loud"', "[agent.mode] Invalid enum value 'loud'"),
+        ('mode = "live"', 'mode = "loud"', "'loud': needs one of frozen, shadow, switchback"),
+        ("missing = 'cut'", "missing = 'x'", "[live.missing] Invalid enum value 'x': needs one of"),
         ("127.0.0.1:8080", "8080", "serve.address = '8080': needs as in 127.0.0.1:8080"),
         ("127.0.0.1:8080", "127.0.0.1:99999", "serve.address"),
         ("127.0.0.1:8080", f"unix:{'x' * 120}", "a shorter path"),
@@ -66,7 +67,8 @@ def changed(folder: Path, old: str, new: str, **how: Any) -> Path:
 def test_mistakes_are_explained(tmp_path: Path, old: str, new: str, message: str) -> None:
     (tmp_path / "short").write_text("x" * 15)
     (tmp_path / "spaces").write_text("x" * 10 + " " + "x" * 10)
-    path = changed(tmp_path, old, new, serve="max_body = 300", rest=GUARD)
+    live = "late = 50\nmissing = 'cut'"
+    path = changed(tmp_path, old, new, live=live, serve="max_body = 300", rest=GUARD)
     with pytest.raises(InputError) as error:
         configs.load(path)
     assert message in str(error.value)
@@ -127,7 +129,7 @@ def test_check_explains_and_changes_nothing(tmp_path: Path, capsys: pytest.Captu
     Local(path).open().close()
     before = sorted(tmp_path.rglob("*"))
     said = " ".join(check.explain(path))
-    assert "which holds an agent: a2c continues" in said
+    assert "which holds an agent: a2c continues in its mode" in said
     assert sorted(tmp_path.rglob("*")) == before
     for old, new, message in (
         ("fallback = 2", "fallback = 9", "live.fallback = 9: needs"),

@@ -75,9 +75,15 @@ def test_signals_and_systemd(
         server.signal(signal.SIGHUP)
         until(lambda: names(server).count("reload") == 2)
         assert server.events[-1]["refused"] == ["folder"]
-        path.write_text("folder = [")
+        assert server.events[-1]["hint"] == "restart the server"
+        path.write_text(text.replace('mode = "live"', 'mode = "shadow"'))
         server.signal(signal.SIGHUP)
         until(lambda: names(server).count("reload") == 3)
+        assert server.events[-1]["refused"] == ["agent.mode"]
+        assert "POST /v1/mode" in server.events[-1]["hint"]
+        path.write_text("folder = [")
+        server.signal(signal.SIGHUP)
+        until(lambda: names(server).count("reload") == 4)
         assert "is not a TOML file" in server.events[-1]["error"]
         assert server.post("/v1/observe", {"id": first["id"], "reward": 1.0})["result"] == "ok"
         server.signal(signal.SIGTERM)
@@ -90,8 +96,8 @@ def test_signals_and_systemd(
         assert names(server)[-2:] == ["saved", "stopped"]
         saved = server.events[-2]["sequence"]
         assert list((tmp_path / "agent" / "checkpoints").glob(f"*{saved}.json"))
-    seen = [notes.recv(100) for _ in range(5)]
-    assert seen == [b"RELOADING=1", b"READY=1"] * 2 + [b"STOPPING=1"]
+    seen = [notes.recv(100) for _ in range(7)]
+    assert seen == [b"RELOADING=1", b"READY=1"] * 3 + [b"STOPPING=1"]
 
 
 def test_notes_without_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,10 +152,12 @@ def test_slow_and_idle_connections_are_closed(tmp_path: Path) -> None:
 
 
 def test_malformed_requests_harm_nobody(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with serve_misuse.serving(tmp_path) as server:
         found = serve_misuse.play(server, requests=150, idle=100)
-        allowed = {"400", "404", "405", "408", "409", "413", "415", "421", "closed", "gone"}
+        allowed = {"400", "401", "404", "405", "408", "409", "413", "415", "421", "closed", "gone"}
         assert set(found.answers) <= allowed, found.answers
+        assert found.answers["401"] > 0
+        assert serve_misuse.TOKEN not in server.log.read_text()
         assert len(found.busy) > 0
         assert not [event for event in server.events if event["event"] == "bug"]
         assert server.stop() == 0

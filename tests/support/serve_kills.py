@@ -188,8 +188,9 @@ def play(folder: Path, requests: int, kills: int, seed: int = 0) -> Outcome:
             time.sleep(0.01)
     finally:
         players.join()
+        code = server.stop()
     assert not players.failed, players.failed
-    assert server.stop() == 0
+    assert code == 0
     return Outcome(players.decisions, players.local, killed, players.lost, players.waits)
 
 

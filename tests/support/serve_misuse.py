@@ -9,6 +9,7 @@ Meanwhile a well-behaved client acts and measures.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import resource
@@ -26,7 +27,8 @@ import numpy as np
 from served import Process, connect, running
 
 GOOD = {"obs": [1.0, 2.0], "context": [3.0], "stream": "s"}
-HEAD = "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}\r\n"
+TOKEN = "only-for-this-test-0123456789"
+HEAD = "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}\r\nAuthorization: {token}\r\n"
 
 
 def bodies(rng: random.Random) -> bytes:
@@ -51,8 +53,8 @@ def bodies(rng: random.Random) -> bytes:
 def request(rng: random.Random) -> bytes:
     """A request that is wrong."""
     body = bodies(rng)
-    kind, host, path = "application/json", "127.0.0.1", "/v1/act"
-    match rng.randrange(10):
+    kind, host, path, token = "application/json", "127.0.0.1", "/v1/act", f"Bearer {TOKEN}"
+    match rng.randrange(11):
         case 0:
             kind = rng.choice(["text/plain", "application/x-www-form-urlencoded", ""])
         case 1:
@@ -70,9 +72,12 @@ def request(rng: random.Random) -> bytes:
         case 6:
             return f"GET / HTTP/1.1\r\nHost: localhost\r\nX: {'y' * 40000}\r\n\r\n".encode()
         case 7:
-            head = HEAD.format(path=path, host=host, kind=kind)
+            head = HEAD.format(path=path, host=host, kind=kind, token=token)
             return f"{head}Content-Length: {rng.choice(['-1', 'x', '9' * 30])}\r\n\r\n".encode()
-    head = HEAD.format(path=path, host=host, kind=kind)
+        case 8:
+            body = json.dumps(GOOD).encode()
+            token = rng.choice(["", "Bearer", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN[:-1]])
+    head = HEAD.format(path=path, host=host, kind=kind, token=token)
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -114,13 +119,14 @@ class Found(NamedTuple):
 BEHAVE = """
 import http.client, json, sys, time
 wire, times, good = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1])), [], sys.argv[2]
+about = {"Content-Type": "application/json", "Authorization": f"Bearer {sys.argv[3]}"}
 print("begins", flush=True)
 import threading
 stop = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
 while not stop.wait(0.005):
     began = time.perf_counter()
-    wire.request("POST", "/v1/act", good, {"Content-Type": "application/json"})
+    wire.request("POST", "/v1/act", good, about)
     answer = wire.getresponse()
     answer.read()
     times.append(time.perf_counter() - began)
@@ -132,7 +138,7 @@ print(json.dumps(times))
 
 def measured(port: int, work: Callable[[], object]) -> np.ndarray:
     """Latencies of a well-behaved client while something else happens."""
-    command = [sys.executable, "-c", BEHAVE, str(port), json.dumps(GOOD)]
+    command = [sys.executable, "-c", BEHAVE, str(port), json.dumps(GOOD), TOKEN]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout is not None
@@ -140,6 +146,12 @@ def measured(port: int, work: Callable[[], object]) -> np.ndarray:
         work()
         text, _ = process.communicate()
     return np.array(json.loads(text))
+
+
+def serving(folder: Path) -> contextlib.AbstractContextManager[Process]:
+    """A server that needs the token."""
+    (folder / "token").write_text(TOKEN)
+    return running(folder, serve='token_file = "token"')
 
 
 def play(server: Process, requests: int, idle: int, seed: int = 0) -> Found:
@@ -152,6 +164,7 @@ def play(server: Process, requests: int, idle: int, seed: int = 0) -> Found:
             if number % 100 == 0:  # one that never ends its headers, one that never ends its body
                 for part in (b"POST /v1/act HTTP/1.1\r\nHost: lo", b"POST /v1/act HTTP/1.1\r\n"
                              b"Host: localhost\r\nContent-Type: application/json\r\n"
+                             b"Authorization: Bearer " + TOKEN.encode() + b"\r\n"
                              b"Content-Length: 50\r\n\r\n{"):  # fmt: skip
                     waiting.append(connect(server.port))
                     waiting[-1].sendall(part)
@@ -170,7 +183,7 @@ def main() -> None:
     given = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 8192)), hard))
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as server:
         found = play(server, given.requests, given.idle)
         print(dict(found.answers))
         for name, times in (("before", found.quiet), ("meanwhile", found.busy)):

@@ -56,7 +56,7 @@ def serve(scene: Scene, port: int = 0) -> Iterator[str]:
                     self.reply(200, scene.status)
                 return
             if path == "/readyz":
-                lines = "agent: the log is replayed\nlog: ok\ndrain: ok\n"
+                lines = "agent: replaying the log\nlog: ok\ndrain: ok\n"
                 self.send(503, lines.encode(), "text/plain; charset=utf-8")
                 return
             file = PAGE / ("index.html" if path == "/" else path[1:])
