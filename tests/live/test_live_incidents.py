@@ -157,6 +157,39 @@ def test_rewards_from_before_an_experiment_are_not_in_it(tmp_path: Path) -> None
     agent.close()
 
 
+def test_a_design_that_returns_is_another_experiment(tmp_path: Path) -> None:
+    """In a report as for the agent, which begins to count again."""
+    clock, world, design = Clock(), World(), Switchback(300.0, seed=1)
+    agent = opened(tmp_path, clock, mode="shadow", incumbent=lambda _: 1)
+    for given in (design, Switchback(300.0, seed=2), design):
+        agent.set_mode("switchback", given)
+        play(agent, world, 40)
+    agent.set_mode("shadow")
+    play(agent, world, 7)
+    agent.set_mode("switchback", design)  # and this continues
+    play(agent, world, 13)
+    found = ledgers.load(tmp_path).experiments
+    assert [experiment.design.seed for experiment in found] == [1, 2, 1]
+    assert found[-1].result == agent.stats().switchback
+    agent.close()
+
+
+def test_a_report_leaves_out_rewards_that_came_too_late(tmp_path: Path) -> None:
+    """Even if the successor that came with it was taken."""
+    clock, options = Clock(), {"late": 5, "late_seconds": 10.0, "missing": -1.0}
+    agent = opened(tmp_path, clock, **options)
+    first = agent.act([0.0, 0.0], [1.0])
+    clock.now = 20.0
+    late = {"next_obs": [1.0, 0.0], "next_context": [1.0], "elapsed": 2.0, "id": first.id}
+    assert agent.observe(100.0, **late) == "expired"
+    assert agent.observe(100.0, **late) == "expired"
+    assert (agent.stats().expired, agent.stats().mean_reward) == (1, {})
+    assert np.isnan(ledgers.load(tmp_path).rewards).all()
+    digest = agent.digest()
+    agent.close()
+    assert replay(tmp_path).state.digest() == digest
+
+
 def test_a_report_takes_no_mode_for_granted_that_came_later(tmp_path: Path) -> None:
     clock, world, design = Clock(), World(), Switchback(300.0, seed=1)
     agent = opened(
