@@ -350,10 +350,10 @@ def test_a_call_waits_for_its_own_event_though_another_thread_writes(
             done.wait(60)
         return last
 
-    def finish_late() -> None:
+    def finish_late(may_wait: bool = True) -> None:
         done.set()
         other.join()
-        finish()
+        finish(may_wait)
 
     other = threading.Thread(target=lambda: agent._record(Opened("", 0.0)))
     monkeypatch.setattr(Log, "write", slow)
@@ -463,6 +463,37 @@ def test_an_agent_that_learns_more_slowly_than_it_acts_is_saved_and_rolled_back(
     for thread in (*workers, task):
         thread.join()
     assert done
+    digest = agent.digest()
+    agent.close()
+    assert replay(tmp_path).state.digest() == digest
+
+
+@pytest.mark.filterwarnings("ignore:rollback to version:RuntimeWarning")
+def test_a_decision_does_not_wait_for_a_rollback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may become due while another thread saves a checkpoint; then the next call starts it."""
+    compute, gate = ServedLearning.compute, threading.Event()
+
+    def gated(*arguments: Any) -> Any:
+        gate.wait(30.0)
+        return compute(*arguments)
+
+    rule, world = Rule(margin=1.0, window=10), World()
+    agent = opened(tmp_path, learn="background", rollback=rule, incumbent=lambda _: 1)
+    monkeypatch.setattr(ServedLearning, "compute", gated)
+    play(agent, world, 10)
+    agent._core.desk.due = True
+    task = threading.Thread(target=agent.act, args=world.seen)
+    task.start()
+    task.join(10.0)
+    waited = task.is_alive()
+    gate.set()
+    task.join()
+    assert not waited
+    assert agent._tender is not None
+    agent._tender.join()
+    assert (agent.num_rollbacks, agent._core.desk.due) == (1, False)
     digest = agent.digest()
     agent.close()
     assert replay(tmp_path).state.digest() == digest
