@@ -94,6 +94,11 @@ class LiveAgent:
             guard = options.guard and Guard(options.guard, self.settings.spec.actions)
             player = self._player(start, guard)
             rest = {"durability": options.durability, "segment_bytes": options.segment_bytes}
+            if self._versions.numbers() and not any((folder / "log").glob("*.log")):
+                raise InputError(  # the first version is saved after the log has begun
+                    f"the log in {folder / 'log'} has no segments, though the agent has served: "
+                    "restore them from a copy, or begin a new folder"
+                )
             log = Log(folder / "log", player.apply, after=start.sequence, **rest)
             self._log = self._open.enter_context(log)
             self._saved = self._tried = start.sequence

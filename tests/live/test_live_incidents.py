@@ -366,6 +366,23 @@ def test_a_call_waits_for_its_own_event_though_another_thread_writes(
     agent.close()
 
 
+@pytest.mark.parametrize("lost", ["*.log", "*"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_log_that_was_deleted_is_not_begun_again(tmp_path: Path, lost: str, saved: bool) -> None:
+    """Before the first checkpoint, nothing else names an event that is missing."""
+    agent, world = opened(tmp_path), World()
+    play(agent, world, 5)
+    if saved:
+        agent.checkpoint()
+    crash(agent)
+    for file in (tmp_path / "log").glob(lost):
+        file.unlink()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="has no segments, though the agent has served: restore"):
+        opened(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_closed_agent_writes_nothing(tmp_path: Path) -> None:
     agent, world = opened(tmp_path), World()
     play(agent, world, 20)
