@@ -91,7 +91,10 @@ class Checkpoints:
         for number in numbers[:-KEPT]:
             if not (keep_first and number == 0):
                 self._path(number, "json").unlink(missing_ok=True)
-                self._path(number, "npz").unlink(missing_ok=True)
+        # Also what is left of a checkpoint whose second file was not written, or was deleted first.
+        for path in self.folder.glob(f"{'[0-9]' * 20}.npz"):
+            if not path.with_suffix(".json").exists():
+                path.unlink(missing_ok=True)
         return kept[0]
 
     def _about(self, sequence: int) -> dict[str, Any]:

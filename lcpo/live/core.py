@@ -21,7 +21,7 @@ import numpy as np
 from lcpo.errors import InputError, tell
 from lcpo.live.events import Decide, Discard, End, Event, Observe, See
 from lcpo.live.learning import Learning
-from lcpo.live.loop import DUPLICATE, Loop
+from lcpo.live.loop import DUPLICATE, EXPIRED_REWARD, Loop
 from lcpo.live.state import Backup, LearnerState
 
 BACKLOG = 16
@@ -107,6 +107,8 @@ class Core:
             if state is self.state:
                 self.duplicates += result == DUPLICATE
                 return result
+            if result == EXPIRED_REWARD:  # only its successor was taken
+                event = event._replace(reward=None, action=None, elapsed=1.0, readings=None)
             self._commit(state, event)
             self._learn_now()
             if self._thread is not None:

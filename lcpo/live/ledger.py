@@ -92,9 +92,10 @@ class _Reader:
         self.times, self.sources = array("d"), array("b")
         self.rewards, self.contexts = array("d"), array("f")
         self.updates, self.modes, self.rollbacks = [], [], []
-        self.experiments: dict[Switchback, dict[int, Total]] = {}
-        self.design: Switchback | None = None
-        self.of_design: dict[int, tuple[Switchback, float]] = {}
+        # With the rewards of their blocks. As for the agent, another design begins an experiment.
+        self.experiments: list[tuple[Switchback, dict[int, Total]]] = []
+        self.is_under_way = False  # the last one
+        self.of_design: dict[int, tuple[Switchback, dict[int, Total], float]] = {}
         self.assumed = 0
 
     def read(self, records: Iterable[Record]) -> None:
@@ -110,7 +111,7 @@ class _Reader:
                 case Mode():
                     self.modes.append(entry)
                     if record.sequence <= self.assumed:  # what was before is not known
-                        self.experiments, self.of_design, self.assumed = {}, {}, 0
+                        self.experiments, self.of_design, self.assumed = [], {}, 0
                     self.set_design(entry._asdict())
                 case Rollback():
                     self.rollbacks.append(entry)
@@ -127,7 +128,10 @@ class _Reader:
     def set_design(self, found: Mapping[str, Any]) -> None:
         """The experiment of a mode, if it is one; `found`: "mode" and "switchback"."""
         given = found["switchback"] if found["mode"] == SWITCHBACK else None
-        self.design = None if given is None else Switchback(**given)
+        self.is_under_way = given is not None
+        design = None if given is None else Switchback(**given)
+        if design is not None and (not self.experiments or design != self.experiments[-1][0]):
+            self.experiments.append((design, {}))
 
     def _newest(self, see: See) -> np.ndarray:
         if see.context is not None:
@@ -142,25 +146,27 @@ class _Reader:
         self.sources.append(SOURCES.index(entry.source))
         self.rewards.append(NOT_YET)
         self.contexts.extend(self.seen[entry.stream].tolist())
-        if self.design is not None:
-            self.of_design[entry.id] = (self.design, entry.time)
+        if self.is_under_way:
+            self.of_design[entry.id] = (*self.experiments[-1], entry.time)
 
     def _reward(self, number: int, reward: float) -> None:
         if self.first is None or number < self.first:
             return  # of a decision in a segment that was dropped
         self.rewards[number - self.first] = reward
-        design, time = self.of_design.pop(number, (None, 0.0))
+        design, blocks, time = self.of_design.pop(number, (None, {}, 0.0))
         if design is not None and design.counts(time):
-            blocks, block = self.experiments.setdefault(design, {}), design.block(time)
+            block = design.block(time)
             blocks[block] = blocks.get(block, Total()).add(reward)
 
     def ledger(self, agent: str, first: int) -> Ledger:
         times = np.array(self.times)
         contexts = np.array(self.contexts, np.float64).reshape(len(times), self.context.channels)
         found = []
-        for design, blocks in self.experiments.items():
-            under_way = design.block(float(times[-1])) if design is self.design else None
-            found.append(Experiment(design, estimate(design, blocks, under_way)))
+        for number, (design, blocks) in enumerate(self.experiments, start=1):
+            is_now = self.is_under_way and number == len(self.experiments)
+            under_way = design.block(float(times[-1])) if is_now and blocks else None
+            if blocks:
+                found.append(Experiment(design, estimate(design, blocks, under_way)))
         return Ledger(
             agent, times, np.array(self.sources, np.int64), np.array(self.rewards), contexts,
             self.updates, self.modes, self.rollbacks, found, first, self.last,

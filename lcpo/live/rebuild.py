@@ -131,6 +131,8 @@ def replay(
         values.whole("until", until, 1, 2**63)
     checkpoints, log = Checkpoints(folder / "checkpoints"), folder / "log"
     start = _first(checkpoints, log, agent, trust)
+    if until is not None and until < start.sequence:
+        values.refuse("until", until, f"at least {start.sequence:,}: the log before it was dropped")
     marks, wanted = _marks(log, start.sequence)
     settings, state = start.settings, start.state
     if config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -216,7 +217,7 @@ def _restore(
         values.flag("alone", about["alone"]), _pair(about["tail"]),
         values.whole("updates", about["updates"], 0, _MOST),
         values.whole("dropped", about["dropped"], 0, _MOST),
-        {name: values.number(name, value) for name, value in about["metrics"].items()},
+        {name: _sum(name, value) for name, value in about["metrics"].items()},
     )  # fmt: skip
     _check(state, next(rest, None))
     return state
@@ -278,8 +279,8 @@ def _stream(
         history._replace(entries=entries if has_history else None, moved=moved),
         obs if has_obs else None, opened, whole["places"], whole["episode"],
         Account(
-            values.whole("episode", account[0], -1, 2**62), values.number("running", account[1]),
-            values.number("total", account[2]), values.whole("length", account[3], 0, 2**62),
+            values.whole("episode", account[0], -1, 2**62), _sum("running", account[1]),
+            _sum("total", account[2]), values.whole("length", account[3], 0, 2**62),
         ),
     )  # fmt: skip
 
@@ -299,6 +300,11 @@ def _marks(stream: Stream) -> dict[str, Any]:
         "moved": bool(stream.history.moved),
         "account": list(stream.account),
     }
+
+
+def _sum(name: str, value: Any) -> float:
+    """A number that may be larger than any reward: sums of rewards exceed float32."""
+    return values.number(name, value, -sys.float_info.max, sys.float_info.max)
 
 
 def _pair(value: Any) -> tuple[int, int]:

@@ -67,6 +67,8 @@ class Cut(NamedTuple):
 
 def log_id(folder: Path) -> bytes:
     """The id of a log; InputError if there is no valid one."""
+    if not os.path.lexists(folder / "log.json"):
+        raise MissingFile(f"{folder / 'log.json'} is missing: restore it from a copy")
     found = load_document(folder / "log.json", SCHEMA, {"id": str})["id"]
     if not re.fullmatch(r"[0-9a-f]{32}", found):
         raise InputError(f"{folder / 'log.json'} is not a log of lcpo: its id is {found!r}")

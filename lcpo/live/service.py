@@ -94,6 +94,11 @@ class LiveAgent:
             guard = options.guard and Guard(options.guard, self.settings.spec.actions)
             player = self._player(start, guard)
             rest = {"durability": options.durability, "segment_bytes": options.segment_bytes}
+            if self._versions.numbers() and not any((folder / "log").glob("*.log")):
+                raise InputError(  # the first version is saved after the log has begun
+                    f"the log in {folder / 'log'} has no segments, though the agent has served: "
+                    "restore them from a copy, or begin a new folder"
+                )
             log = Log(folder / "log", player.apply, after=start.sequence, **rest)
             self._log = self._open.enter_context(log)
             self._saved = self._tried = start.sequence
@@ -168,7 +173,7 @@ class LiveAgent:
         flag = values.flag("deterministic", deterministic)
         trace = None if trace is None else _text("trace", trace)
         made = self._core.decide(see, taken, flag, checked(key), trace)
-        self._finish()
+        self._finish(may_wait=False)
         return Decision(
             made.id, made.action.copy(), made.probability, made.policy_version, made.source
         )
@@ -403,13 +408,16 @@ class LiveAgent:
     def _record(self, *entries: Entry) -> None:
         self._log.write([encode(entry) for entry in entries])
 
-    def _finish(self) -> None:
-        """What follows an event: it becomes durable, and what is due is done."""
+    def _finish(self, may_wait: bool = True) -> None:
+        """What follows an event: it becomes durable, and what is due is done.
+
+        `may_wait`: for learning, which a rollback does.
+        """
         self._log.commit(self._log.last)
         if self._is_due() and self._tending.acquire(blocking=False):  # else another thread does it
             if self.defer is not None:
                 self.defer(self._tend_now)
-            elif self.options.learn == "background" and not self._core.desk.due:
+            elif self.options.learn == "background" and not (may_wait and self._core.desk.due):
                 self._tender = threading.Thread(
                     target=self._tend_now, name="lcpo-tend", daemon=True
                 )

@@ -597,6 +597,16 @@ def test_what_a_killed_save_left_is_swept(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([busy, foreign, tmp_path / "x.npz"])
 
 
+def test_sums_of_rewards_beyond_float32_can_be_loaded(tmp_path: Path) -> None:
+    """What `save` writes must be readable: the file before it is gone."""
+    learner, file = Learner(SEES, ONE), tmp_path / "x.npz"
+    for _ in range(3):
+        step(learner, 3e38)
+    assert learner.state.streams["0"].account.total > 3.5e38
+    learner.save(file)
+    assert_same(Learner.load(file, SEES).state, learner.state)
+
+
 def test_a_folder_is_no_file_to_save_to(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is a folder: give the name of a file in it"):
         Learner(SEES, ONE).save(tmp_path)

@@ -157,6 +157,39 @@ def test_rewards_from_before_an_experiment_are_not_in_it(tmp_path: Path) -> None
     agent.close()
 
 
+def test_a_design_that_returns_is_another_experiment(tmp_path: Path) -> None:
+    """In a report as for the agent, which begins to count again."""
+    clock, world, design = Clock(), World(), Switchback(300.0, seed=1)
+    agent = opened(tmp_path, clock, mode="shadow", incumbent=lambda _: 1)
+    for given in (design, Switchback(300.0, seed=2), design):
+        agent.set_mode("switchback", given)
+        play(agent, world, 40)
+    agent.set_mode("shadow")
+    play(agent, world, 7)
+    agent.set_mode("switchback", design)  # and this continues
+    play(agent, world, 13)
+    found = ledgers.load(tmp_path).experiments
+    assert [experiment.design.seed for experiment in found] == [1, 2, 1]
+    assert found[-1].result == agent.stats().switchback
+    agent.close()
+
+
+def test_a_report_leaves_out_rewards_that_came_too_late(tmp_path: Path) -> None:
+    """Even if the successor that came with it was taken."""
+    clock, options = Clock(), {"late": 5, "late_seconds": 10.0, "missing": -1.0}
+    agent = opened(tmp_path, clock, **options)
+    first = agent.act([0.0, 0.0], [1.0])
+    clock.now = 20.0
+    late = {"next_obs": [1.0, 0.0], "next_context": [1.0], "elapsed": 2.0, "id": first.id}
+    assert agent.observe(100.0, **late) == "expired"
+    assert agent.observe(100.0, **late) == "expired"
+    assert (agent.stats().expired, agent.stats().mean_reward) == (1, {})
+    assert np.isnan(ledgers.load(tmp_path).rewards).all()
+    digest = agent.digest()
+    agent.close()
+    assert replay(tmp_path).state.digest() == digest
+
+
 def test_a_report_takes_no_mode_for_granted_that_came_later(tmp_path: Path) -> None:
     clock, world, design = Clock(), World(), Switchback(300.0, seed=1)
     agent = opened(
@@ -317,10 +350,10 @@ def test_a_call_waits_for_its_own_event_though_another_thread_writes(
             done.wait(60)
         return last
 
-    def finish_late() -> None:
+    def finish_late(may_wait: bool = True) -> None:
         done.set()
         other.join()
-        finish()
+        finish(may_wait)
 
     other = threading.Thread(target=lambda: agent._record(Opened("", 0.0)))
     monkeypatch.setattr(Log, "write", slow)
@@ -331,6 +364,23 @@ def test_a_call_waits_for_its_own_event_though_another_thread_writes(
     assert agent._log._synced == agent._log.last
     monkeypatch.undo()
     agent.close()
+
+
+@pytest.mark.parametrize("lost", ["*.log", "*"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_log_that_was_deleted_is_not_begun_again(tmp_path: Path, lost: str, saved: bool) -> None:
+    """Before the first checkpoint, nothing else names an event that is missing."""
+    agent, world = opened(tmp_path), World()
+    play(agent, world, 5)
+    if saved:
+        agent.checkpoint()
+    crash(agent)
+    for file in (tmp_path / "log").glob(lost):
+        file.unlink()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="has no segments, though the agent has served: restore"):
+        opened(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_closed_agent_writes_nothing(tmp_path: Path) -> None:
@@ -430,6 +480,37 @@ def test_an_agent_that_learns_more_slowly_than_it_acts_is_saved_and_rolled_back(
     for thread in (*workers, task):
         thread.join()
     assert done
+    digest = agent.digest()
+    agent.close()
+    assert replay(tmp_path).state.digest() == digest
+
+
+@pytest.mark.filterwarnings("ignore:rollback to version:RuntimeWarning")
+def test_a_decision_does_not_wait_for_a_rollback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may become due while another thread saves a checkpoint; then the next call starts it."""
+    compute, gate = ServedLearning.compute, threading.Event()
+
+    def gated(*arguments: Any) -> Any:
+        gate.wait(30.0)
+        return compute(*arguments)
+
+    rule, world = Rule(margin=1.0, window=10), World()
+    agent = opened(tmp_path, learn="background", rollback=rule, incumbent=lambda _: 1)
+    monkeypatch.setattr(ServedLearning, "compute", gated)
+    play(agent, world, 10)
+    agent._core.desk.due = True
+    task = threading.Thread(target=agent.act, args=world.seen)
+    task.start()
+    task.join(10.0)
+    waited = task.is_alive()
+    gate.set()
+    task.join()
+    assert not waited
+    assert agent._tender is not None
+    agent._tender.join()
+    assert (agent.num_rollbacks, agent._core.desk.due) == (1, False)
     digest = agent.digest()
     agent.close()
     assert replay(tmp_path).state.digest() == digest

@@ -141,3 +141,22 @@ def test_a_wild_reward_does_not_end_learning() -> None:
     learner.act(**NOW)
     assert (learner.updates, learner.stats().dropped_updates) == (4, 1)
     assert 0.1 < learner.metrics["reward_scale"] < 1.0
+
+
+@pytest.mark.filterwarnings("ignore:update .* was dropped:RuntimeWarning")
+def test_a_wild_reward_of_one_of_several_streams_ends_with_its_stream() -> None:
+    """As the runbook says: until then its running return spoils rollouts."""
+    dropped = []
+    for does_end in (False, True):
+        learner = Learner("a2c", ONE, {"rollout_length": 8, "hidden": (4,)})
+        rng = np.random.default_rng(0)
+        for t in range(300):
+            for stream in "ab":
+                learner.act(**NOW, stream=stream)
+                wild = (t, stream) == (50, "a")
+                learner.observe(1e19 if wild else float(rng.normal()), stream=stream)
+            if does_end and t == 60:
+                learner.end("a")
+        dropped.append(learner.stats().dropped_updates)
+    assert dropped[0] > 50
+    assert 1 <= dropped[1] <= 5

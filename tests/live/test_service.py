@@ -17,7 +17,7 @@ from live_examples import SMALL, SPEC, Clock, World, crash, opened, play
 
 import lcpo
 from lcpo.errors import InputError
-from lcpo.live import Budget, Learner, Limits, NotWritten, Rule, Switchback, replay
+from lcpo.live import Budget, Learner, Limits, NotWritten, Rule, Switchback, checkpoints, replay
 from lcpo.live import ledger as ledgers
 from lcpo.live import log as logs
 from lcpo.live import open as open_live
@@ -475,6 +475,8 @@ def test_disk_and_checkpoints_are_bounded(tmp_path: Path) -> None:
     found = replay(tmp_path)  # from the oldest checkpoint that is left
     assert found.first > 0
     assert found.state.digest() == digest
+    with pytest.raises(InputError, match="until = 5: needs at least"):  # not a later state
+        replay(tmp_path, until=5)
 
 
 @pytest.mark.parametrize("keep_log", [True, False])
@@ -495,6 +497,31 @@ def test_a_damaged_checkpoint_has_a_predecessor(tmp_path: Path, keep_log: bool) 
         assert agent.digest() == digest
         crash(agent)
         path.write_bytes(content)
+
+
+def test_half_a_checkpoint_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its two files one was written: the disk was full, or the process was killed."""
+
+    def no_space(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    agent, world = opened(tmp_path, keep_log=False), World()
+    for _ in range(3):
+        play(agent, world, 5)
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoints, "save_document", no_space)
+            with pytest.raises(NotWritten, match="No space"):
+                agent.checkpoint()
+    folder = tmp_path / "checkpoints"
+    assert len(list(folder.glob("*.npz"))) == 4
+    play(agent, world, 5)
+    agent.checkpoint()
+    assert len(list(folder.glob("*.json"))) == len(list(folder.glob("*.npz"))) == 2
+    digest = agent.digest()
+    crash(agent)
+    agent = opened(tmp_path)
+    assert agent.digest() == digest
+    agent.close()
 
 
 def test_an_exchanged_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -2810,6 +2810,12 @@ MUTANTS = (
         "calls wait for ever for a thread that has ended",
     ),
     Mutant(
+        "live-log-begun-again", "lcpo/live/service.py",
+        "if self._versions.numbers() and not any(", "if False and not any(",
+        ("tests/live/test_live_incidents.py::test_a_log_that_was_deleted_is_not_begun_again",),
+        "an agent whose log was deleted starts over, silently",
+    ),
+    Mutant(
         "live-what-if-after-a-rollback", "lcpo/live/rebuild.py",
         "    elif returns:\n", "    elif False:\n",
         ("tests/live/test_live_commands.py::test_other_settings_need_all_that_was_learned",),
