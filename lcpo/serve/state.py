@@ -78,6 +78,10 @@ class State:
         live = self.config.file.live
         return live.durability == "process" and live.learn == "background"
 
+    def answered(self, text: str) -> str:
+        """A text as an answer may have it: paths in the agent's folder begin there."""
+        return text.replace(f"{self.config.folder}{os.sep}", "")
+
     def problem(self, text: str) -> None:
         """Something went wrong: report it, and keep it for the status page."""
         self.problems.appendleft({"time": self.clock(), "text": text})
@@ -97,6 +101,11 @@ class State:
         if self.draining:
             found["drain"] = "the server is stopping"
         return found
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is ready."""
+        return is_ok(self.checks())
 
     def _has_space(self) -> bool:
         """Whether the log may be written again: the next call will show it."""
@@ -150,3 +159,8 @@ class State:
         """End the threads."""
         for pool in (self.calls, self.waits, self.looks, self.tasks):
             pool.shutdown()
+
+
+def is_ok(checks: dict[str, str]) -> bool:
+    """Whether nothing is wrong."""
+    return all(text == "ok" for text in checks.values())

@@ -199,6 +199,7 @@ def test_ready_only_with_an_agent(guarded: Local) -> None:
     assert guarded.send("GET", "/livez", b"").status == 200  # probes may have any Host
     assert (guarded.get("/readyz").status, guarded.get("/readyz").body) == (503, b"not ready\n")
     assert b"agent: starting" in guarded.get("/readyz?verbose").body
+    assert b"\nlcpo_ready 0.0\n" in guarded.get("/metrics").body
     bearer = (b"authorization", f"Bearer {TOKEN}".encode())
     refused = guarded.post("/v1/act", OBS, bearer)
     assert (refused.status, refused.headers[b"retry-after"]) == (503, b"1")
@@ -219,12 +220,39 @@ def test_a_full_disk_makes_it_unready(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (refused.status, refused.headers[b"retry-after"]) == (503, b"1")
         assert b"log: the log could not be written" in local.get("/readyz?verbose").body
         assert local.get("/readyz").status == 503
+        assert b"\nlcpo_ready 0.0\n" in local.get("/metrics").body
     assert local.post("/v1/act", OBS).status == 200
     assert local.get("/readyz").status == 200
+    assert b"\nlcpo_ready 1.0\n" in local.get("/metrics").body
     found = local.get("/v1/status").json["problems"]
     assert [problem["text"] for problem in found] == [
         "the log could not be written: the disk is full"
     ]
+    local.close()
+
+
+def test_answers_name_no_folder_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Local(write(tmp_path)).open()
+    agent = local.state.agent
+    assert agent is not None
+
+    def full(*_: Any, **__: Any) -> None:
+        raise NotWritten(f"the log in {agent.folder / 'log'} could not be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(agent, "act", full)
+        refused = local.post("/v1/act", OBS)
+        assert refused.json == {"error": "the log in log could not be written"}
+        unknown = local.post("/v1/rollback", {"why": "test", "version": 99})
+        assert unknown.json == {"error": "version 99 is not kept in versions: kept are 0"}
+        ready, status = local.get("/readyz?verbose"), local.get("/v1/status")
+    assert b"log: the log in log could not be written" in ready.body
+    assert status.json["problems"][0]["text"] == "the log in log could not be written"
+    for reply in (refused, unknown, ready, status):
+        assert str(tmp_path).encode() not in reply.body
+    assert str(tmp_path) in local.lines.getvalue()  # operators read the whole path
     local.close()
 
 
