@@ -475,6 +475,35 @@ def test_status_and_metrics_agree_with_the_agent(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_rollback_changes_the_policy_and_is_no_update(tmp_path: Path) -> None:
+    time = 100.0
+    local = Local(write(tmp_path), clock=lambda: time).open()
+    state, agent, world = local.state, local.state.agent, World()
+    assert agent is not None
+    for _ in range(8):
+        obs, context = world.seen
+        made = local.post("/v1/act", {"obs": obs, "context": context}).json
+        reward = world.play(made["action"][0])
+        local.post("/v1/observe", {"id": made["id"], "reward": reward})
+    local.post("/v1/act", {"obs": world.seen[0], "context": world.seen[1]})
+    assert agent.wait(60.0)
+    time = 200.0
+    state.look()
+    assert (state.version, state.version_time, state.learned_time) == (1, 200.0, 200.0)
+    time = 300.0
+    assert local.post("/v1/rollback", {"why": "test"}).json == {"policy_version": 2}
+    assert (state.version, state.version_time, state.learned_time) == (2, 300.0, 200.0)
+    logged = {type(entry).__name__: entry.time for entry in log_of(local) if hasattr(entry, "time")}
+    local.close()
+    again = Local(tmp_path / "config.toml")
+    again.open()
+    assert again.state.agent is not None
+    again.state.rebuild(again.state.agent)  # a new process knows both from the log
+    assert again.state.version_time == logged["Rollback"]
+    assert again.state.learned_time == logged["Learned"] < logged["Rollback"]
+    again.close()
+
+
 def test_the_description_has_every_call(server: Local) -> None:
     found = server.get("/openapi.json").json
     assert found["openapi"] == "3.1.0"
