@@ -119,8 +119,9 @@ def listening(address: Address) -> Iterator[socket.socket]:
         yield found
     finally:
         found.close()
-        if path is not None:
-            path.unlink(missing_ok=True)
+        if path is not None:  # another server may listen there by now
+            with contextlib.suppress(OSError):
+                _remove_dead(path)
 
 
 def _remove_dead(path: Path) -> None:
