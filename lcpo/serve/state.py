@@ -98,8 +98,9 @@ class State:
     def checks(self) -> dict[str, str]:
         """By name, "ok" or what is wrong; the server is ready if all are."""
         found = {"agent": self.step or "ok", "log": "ok", "drain": "ok"}
-        if self.unwritten is not None and not self._has_space():
-            found["log"] = self.unwritten[1]
+        unwritten = self.unwritten  # a call may change it while a document is made in a thread
+        if unwritten is not None and not self._has_space(unwritten[0]):
+            found["log"] = unwritten[1]
         if self.draining:
             found["drain"] = "the server is stopping"
         return found
@@ -109,10 +110,9 @@ class State:
         """Whether it is ready."""
         return is_ok(self.checks())
 
-    def _has_space(self) -> bool:
+    def _has_space(self, failed: float) -> bool:
         """Whether the log may be written again: the next call will show it."""
-        assert self.unwritten is not None
-        if time.monotonic() - self.unwritten[0] < RECHECK_SECONDS:
+        if time.monotonic() - failed < RECHECK_SECONDS:
             return False
         try:
             found = os.statvfs(self.config.folder)
