@@ -264,9 +264,9 @@ class LiveAgent:
         def record() -> None:
             self._record(event)
             returns[chosen] = self._log.last
+            self.num_rollbacks += 1
 
         number = self._core.replace_agent(lambda agent: restored(agent, arrays), record)
-        self.num_rollbacks += 1
         # Saved at once: the newest of the versions before may be the bad ones.
         self._keep_version(Version(number, returns[chosen], event.time), arrays)
         self._try_checkpoint()

@@ -21,7 +21,7 @@ from lcpo.serve import openapi, status
 from lcpo.serve.calls import Calls, one_line, traced
 from lcpo.serve.config import ANY
 from lcpo.serve.metrics import CONTENT_TYPE
-from lcpo.serve.state import State
+from lcpo.serve.state import State, is_ok
 
 JSON, TEXT = b"application/json", b"text/plain; charset=utf-8"
 SAFE = [
@@ -172,15 +172,15 @@ class App:
             self.state.events.write("bug", path=_shown(scope), traceback=trace_of(error))
         else:
             self.state.events.refused(status=number, path=_shown(scope), text=text)
-        return Answer(number, _encode({"error": text}), headers=headers)
+        return Answer(number, _encode({"error": self.state.answered(text)}), headers=headers)
 
     async def _live(self, scope: Any) -> Answer:
         return Answer(200, b"ok\n", TEXT)
 
     async def _ready(self, scope: Any) -> Answer:
         checks = self.state.checks()
-        number = 200 if all(text == "ok" for text in checks.values()) else 503
-        lines = [f"{name}: {text}" for name, text in checks.items()]
+        number = 200 if is_ok(checks) else 503
+        lines = [f"{name}: {self.state.answered(text)}" for name, text in checks.items()]
         if b"verbose" not in scope["query_string"]:
             lines = ["ok" if number == 200 else "not ready"]
         return Answer(number, "\n".join([*lines, ""]).encode(), TEXT)

@@ -239,7 +239,7 @@ class Calls:
         try:
             return await call(agent, body, trace)
         except InputError as error:
-            return Failed(one_line(error))
+            return Failed(self.state.answered(one_line(error)))
 
     async def discard(self, agent: LiveAgent, body: Which, trace: str | None) -> Discarded:
         """Do not learn from a decision, or from any open decision of a stream."""

@@ -15,7 +15,7 @@ from lcpo.policy import find_policy
 from lcpo.run.store.files import load_document
 from lcpo.run.store.policy_file import spec_from_json
 from lcpo.serve import config as configs
-from lcpo.serve.config import ANY, FREE, Config
+from lcpo.serve.config import ANY, FREE, KEEPS_DESIGN, Config
 from lcpo.types import Spec
 
 _NEEDED = {"settings": dict}
@@ -47,13 +47,18 @@ def explain(path: Path, trust: bool = False) -> list[str]:
         f"fallback: {_shown(live.fallback)}; incumbent: {_shown(live.incumbent)}",
         f"guard: {config.guard or 'none'}",
         f"rollback: {rollback or 'only when it is asked for'}",
-        f"rewards: may take {_shown(live.late, 'no')} further decisions; a missing one is "
+        f"switchback: {config.switchback or 'none'}"
+        f"{'' if is_new or config.switchback is None else f'; a folder {KEEPS_DESIGN}'}",
+        f"rewards: may take {_shown(live.late, 'no')} further decisions"
+        f"{'' if live.late_seconds is None else f' and {live.late_seconds:g} s'}; a missing one is "
         f"{'cut out' if live.missing == 'cut' else f'{live.missing:g}'}",
         f"durability: {live.durability}; learning: {live.learn}",
         f"address: {config.address} ({'this machine' if config.address.is_local else 'any host'})",
         f"token: {'needed' if config.token else 'not needed'}; Host: {hosts}",
         f"limits: {serve.max_body:,} bytes of body, {serve.max_connections:,} connections, "
-        f"{serve.max_streams:,} streams",
+        f"{serve.max_streams:,} streams; {serve.request_seconds:g} s for a request to arrive, "
+        f"{serve.idle_seconds:g} s of idling; {serve.drain_seconds:g} s from SIGTERM to the last "
+        "answer",
         f"SIGHUP reloads: {free}",
         *_cautions(config),
     ]

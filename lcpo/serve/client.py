@@ -79,9 +79,13 @@ class _Wire:
 
     def __init__(self, url: str, token: str | None) -> None:
         parts = urlsplit(url)
+        try:
+            is_place = parts.path in ("", "/") and parts.port != 0
+        except ValueError:  # else a wrong port would look like a server that is down
+            is_place = False
         if url.startswith("unix:"):
             self._make: Callable[[float], Any] = lambda seconds: _Unix(url[5:], seconds)
-        elif parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/"):
+        elif parts.scheme in ("http", "https") and parts.hostname and is_place:
             secure = parts.scheme == "https"
             kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
             where = parts.netloc.rpartition("@")[2]

@@ -37,6 +37,7 @@ from lcpo.types import ContextSlice, Spec
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SHORTEST_TOKEN = 16
 ANY = "*"
+KEEPS_DESIGN = "that has had a switchback design keeps it: give another one with POST /v1/mode"
 
 
 class Address(NamedTuple):
@@ -206,7 +207,7 @@ def _check_agent(file: File) -> None:
 
 
 def _address(text: str, base: Path) -> Address:
-    need = "as in 127.0.0.1:8080, [::1]:8080 or unix:agent.sock"
+    need = "HOST:PORT or unix:PATH, as in 127.0.0.1:8080, [::1]:8080 or unix:agent.sock"
     if text.startswith("unix:"):
         path = base / values.path("serve.address", text[5:])
         if len(str(path).encode()) > 100:

@@ -38,12 +38,16 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self.observed = {result: self._observed.labels(result) for result in RESULTS}
+        self._ready = prometheus.Gauge(
+            "lcpo_ready", "1 if /readyz answers 200.", registry=self.registry
+        )
         self.errors = prometheus.Counter(
             "lcpo_http_errors", "Answers with an error status.", ["status"], registry=self.registry
         )
 
-    def text(self, about: Any) -> bytes:
+    def text(self, about: Any, is_ready: bool) -> bytes:
         """Everything, in the format of Prometheus. `about`: an `AboutAgent`, or None."""
+        self._ready.set(is_ready)
         found = prometheus.generate_latest(self.registry)
         if about is None:
             return found

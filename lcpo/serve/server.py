@@ -42,7 +42,11 @@ FINISH_SECONDS = 10.0
 """How long requests that are under way may take when the server stops."""
 SPARE_FILES = 200
 """Descriptors that the process needs besides connections."""
-MODE_HINT = "a folder keeps its mode: change it with POST /v1/mode"
+KEPT = {
+    "agent.mode": "a folder keeps its mode: change it with POST /v1/mode",
+    "switchback": f"a folder {configs.KEEPS_DESIGN}",
+}
+"""Of what a folder has kept since it began: a restart does not change it either."""
 
 
 def run(path: Path, trust: bool = False, events: Events | None = None) -> None:
@@ -115,8 +119,9 @@ def listening(address: Address) -> Iterator[socket.socket]:
         yield found
     finally:
         found.close()
-        if path is not None:
-            path.unlink(missing_ok=True)
+        if path is not None:  # another server may listen there by now
+            with contextlib.suppress(OSError):
+                _remove_dead(path)
 
 
 def _remove_dead(path: Path) -> None:
@@ -130,11 +135,10 @@ def _remove_dead(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _hint(fixed: list[str]) -> str:
+def hint(fixed: list[str]) -> str:
     """What to do about changes that a reload does not take."""
-    if fixed == ["agent.mode"]:
-        return MODE_HINT
-    return f"restart the server; {MODE_HINT}" if "agent.mode" in fixed else "restart the server"
+    restart = [] if fixed == ["agent.mode"] else ["restart the server"]
+    return "; ".join([*restart, *(text for name, text in KEPT.items() if name in fixed)])
 
 
 class _Uvicorn(uvicorn.Server):
@@ -210,7 +214,7 @@ class Server:
         else:
             token = ["token"] if merged.token != state.config.token else []
             state.config = merged
-            rest = {"refused": fixed, "hint": _hint(fixed)} if fixed else {}
+            rest = {"refused": fixed, "hint": hint(fixed)} if fixed else {}
             state.events.write("reload", changed=[*free, *token], **rest)
         notify("READY=1")
 

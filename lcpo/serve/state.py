@@ -11,7 +11,7 @@ from typing import Any
 
 from lcpo.errors import InputError, tell
 from lcpo.live import Decide, LiveAgent, Observe, See
-from lcpo.live.journal import Learned, decode
+from lcpo.live.journal import Learned, Rollback, decode
 from lcpo.live.log import read
 from lcpo.live.records import Record
 from lcpo.live.versions import Version
@@ -46,7 +46,8 @@ class State:
         self.series, self.metrics = Series(), Metrics()
         self.versions: tuple[list[int], list[Version]] = ([], [])
         """Those that were read; their files are verified whenever they are read."""
-        self.version, self.version_time, self.learned_time = -1, self.started, 0.0
+        self.version, self.updates = -1, 0
+        self.version_time, self.learned_time = self.started, 0.0
         self.calls = ThreadPoolExecutor(16, "lcpo-call")
         """For calls that wait for a disk."""
         self.waits = ThreadPoolExecutor(16, "lcpo-wait")
@@ -59,7 +60,8 @@ class State:
     def serve(self, agent: LiveAgent) -> None:
         """Be ready, with an agent that was opened and warmed up."""
         agent.defer = self._defer
-        self._note_version(agent)
+        self.version = agent.policy_version
+        self.updates = self.version - agent.num_rollbacks
         self.agent, self.step = agent, ""
 
     def _defer(self, task: Callable[[], None]) -> None:
@@ -78,6 +80,10 @@ class State:
         live = self.config.file.live
         return live.durability == "process" and live.learn == "background"
 
+    def answered(self, text: str) -> str:
+        """A text as an answer may have it: paths in the agent's folder begin there."""
+        return text.replace(f"{self.config.folder}{os.sep}", "")
+
     def problem(self, text: str) -> None:
         """Something went wrong: report it, and keep it for the status page."""
         self.problems.appendleft({"time": self.clock(), "text": text})
@@ -92,16 +98,21 @@ class State:
     def checks(self) -> dict[str, str]:
         """By name, "ok" or what is wrong; the server is ready if all are."""
         found = {"agent": self.step or "ok", "log": "ok", "drain": "ok"}
-        if self.unwritten is not None and not self._has_space():
-            found["log"] = self.unwritten[1]
+        unwritten = self.unwritten  # a call may change it while a document is made in a thread
+        if unwritten is not None and not self._has_space(unwritten[0]):
+            found["log"] = unwritten[1]
         if self.draining:
             found["drain"] = "the server is stopping"
         return found
 
-    def _has_space(self) -> bool:
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is ready."""
+        return is_ok(self.checks())
+
+    def _has_space(self, failed: float) -> bool:
         """Whether the log may be written again: the next call will show it."""
-        assert self.unwritten is not None
-        if time.monotonic() - self.unwritten[0] < RECHECK_SECONDS:
+        if time.monotonic() - failed < RECHECK_SECONDS:
             return False
         try:
             found = os.statvfs(self.config.folder)
@@ -112,16 +123,17 @@ class State:
     def look(self) -> None:
         """Notice updates; called after decisions, and every second."""
         agent = self.agent
-        if agent is not None and agent.policy_version != self.version:
-            self._note_version(agent)
-            self.learned_time = self.version_time
+        version = self.version if agent is None else agent.policy_version
+        if agent is None or version == self.version:
+            return
+        self.version, self.version_time = version, self.clock()
+        updates = version - agent.num_rollbacks
+        if updates > self.updates:  # a rollback makes a version, too, and learns nothing
+            self.updates, self.learned_time = updates, self.version_time
             self.series.updated(self.version_time, agent.metrics)
 
-    def _note_version(self, agent: LiveAgent) -> None:
-        self.version, self.version_time = agent.policy_version, self.clock()
-
     def rebuild(self, agent: LiveAgent) -> None:
-        """Fill the series from the end of the log."""
+        """Fill the series from the end of the log, and find when the policy changed."""
         last = agent.stats().sequence
         try:
             self._replay(agent, read(agent.folder / "log", max(last - TAIL, agent.first - 1)))
@@ -142,7 +154,9 @@ class State:
                     self.series.observed(entry.time, entry.id, float(entry.reward))
                 case Learned() if entry.problem is None:
                     self.series.updated(entry.time, entry.metrics)
-                    self.learned_time = entry.time
+                    self.learned_time = self.version_time = entry.time
+                case Rollback():
+                    self.version_time = entry.time
                 case _:
                     pass
 
@@ -150,3 +164,8 @@ class State:
         """End the threads."""
         for pool in (self.calls, self.waits, self.looks, self.tasks):
             pool.shutdown()
+
+
+def is_ok(checks: dict[str, str]) -> bool:
+    """Whether nothing is wrong."""
+    return all(text == "ok" for text in checks.values())

@@ -25,11 +25,11 @@ def document(state: State, series: dict[str, Any]) -> dict[str, Any]:
         "started": state.started,
         "now": now,
         "mode": None,
-        "ready": all(text == "ok" for text in state.checks().values()),
+        "ready": state.is_ready,
         "draining": state.draining,
         "stats": None,
         "versions": [],
-        "problems": list(state.problems),
+        "problems": [{**one, "text": state.answered(one["text"])} for one in state.problems],
         "series": series,
         "log": None,
         "switchback_design": None,
@@ -38,7 +38,7 @@ def document(state: State, series: dict[str, Any]) -> dict[str, Any]:
         stats, design = agent.stats(), agent.design
         found |= {
             "mode": stats.mode,
-            "stats": _stats(stats),
+            "stats": _stats(stats) | {"problem": stats.problem and state.answered(stats.problem)},
             "versions": _versions(state, agent, stats.good_version),
             "log": {"unapplied": agent.num_waiting, "bytes": stats.log_bytes},
         }
@@ -51,7 +51,7 @@ def metrics(state: State) -> bytes:
     """What `/metrics` answers."""
     agent = state.agent
     if agent is None:
-        return state.metrics.text(None)
+        return state.metrics.text(None, state.is_ready)
     stats = agent.stats()
     build = {
         "version": __version__,
@@ -62,7 +62,7 @@ def metrics(state: State) -> bytes:
         agent, stats, now=state.clock(), version_time=state.version_time,
         learned_time=state.learned_time, rollbacks=agent.num_rollbacks, build=build,
     )  # fmt: skip
-    return state.metrics.text(about)
+    return state.metrics.text(about, state.is_ready)
 
 
 def _stats(stats: LiveStats) -> dict[str, Any]:

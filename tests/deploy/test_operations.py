@@ -65,7 +65,7 @@ def exposed() -> str:
     metrics = Metrics()
     metrics.errors.labels("503").inc()
     rest = {"version_time": 0.0, "learned_time": 0.0, "now": 1.0, "rollbacks": 0, "build": build}
-    return metrics.text(AboutAgent(agent, stats, **rest)).decode()
+    return metrics.text(AboutAgent(agent, stats, **rest), is_ready=True).decode()
 
 
 def exported() -> dict[str, set[str]]:

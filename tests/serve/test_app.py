@@ -199,6 +199,7 @@ def test_ready_only_with_an_agent(guarded: Local) -> None:
     assert guarded.send("GET", "/livez", b"").status == 200  # probes may have any Host
     assert (guarded.get("/readyz").status, guarded.get("/readyz").body) == (503, b"not ready\n")
     assert b"agent: starting" in guarded.get("/readyz?verbose").body
+    assert b"\nlcpo_ready 0.0\n" in guarded.get("/metrics").body
     bearer = (b"authorization", f"Bearer {TOKEN}".encode())
     refused = guarded.post("/v1/act", OBS, bearer)
     assert (refused.status, refused.headers[b"retry-after"]) == (503, b"1")
@@ -219,12 +220,39 @@ def test_a_full_disk_makes_it_unready(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (refused.status, refused.headers[b"retry-after"]) == (503, b"1")
         assert b"log: the log could not be written" in local.get("/readyz?verbose").body
         assert local.get("/readyz").status == 503
+        assert b"\nlcpo_ready 0.0\n" in local.get("/metrics").body
     assert local.post("/v1/act", OBS).status == 200
     assert local.get("/readyz").status == 200
+    assert b"\nlcpo_ready 1.0\n" in local.get("/metrics").body
     found = local.get("/v1/status").json["problems"]
     assert [problem["text"] for problem in found] == [
         "the log could not be written: the disk is full"
     ]
+    local.close()
+
+
+def test_answers_name_no_folder_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Local(write(tmp_path)).open()
+    agent = local.state.agent
+    assert agent is not None
+
+    def full(*_: Any, **__: Any) -> None:
+        raise NotWritten(f"the log in {agent.folder / 'log'} could not be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(agent, "act", full)
+        refused = local.post("/v1/act", OBS)
+        assert refused.json == {"error": "the log in log could not be written"}
+        unknown = local.post("/v1/rollback", {"why": "test", "version": 99})
+        assert unknown.json == {"error": "version 99 is not kept in versions: kept are 0"}
+        ready, status = local.get("/readyz?verbose"), local.get("/v1/status")
+    assert b"log: the log in log could not be written" in ready.body
+    assert status.json["problems"][0]["text"] == "the log in log could not be written"
+    for reply in (refused, unknown, ready, status):
+        assert str(tmp_path).encode() not in reply.body
+    assert str(tmp_path) in local.lines.getvalue()  # operators read the whole path
     local.close()
 
 
@@ -444,6 +472,35 @@ def test_status_and_metrics_agree_with_the_agent(tmp_path: Path) -> None:
     assert again.state.agent is not None
     again.state.rebuild(again.state.agent)
     assert sum(again.get("/v1/status").json["series"]["decisions"]) == 30
+    again.close()
+
+
+def test_a_rollback_changes_the_policy_and_is_no_update(tmp_path: Path) -> None:
+    time = 100.0
+    local = Local(write(tmp_path), clock=lambda: time).open()
+    state, agent, world = local.state, local.state.agent, World()
+    assert agent is not None
+    for _ in range(8):
+        obs, context = world.seen
+        made = local.post("/v1/act", {"obs": obs, "context": context}).json
+        reward = world.play(made["action"][0])
+        local.post("/v1/observe", {"id": made["id"], "reward": reward})
+    local.post("/v1/act", {"obs": world.seen[0], "context": world.seen[1]})
+    assert agent.wait(60.0)
+    time = 200.0
+    state.look()
+    assert (state.version, state.version_time, state.learned_time) == (1, 200.0, 200.0)
+    time = 300.0
+    assert local.post("/v1/rollback", {"why": "test"}).json == {"policy_version": 2}
+    assert (state.version, state.version_time, state.learned_time) == (2, 300.0, 200.0)
+    logged = {type(entry).__name__: entry.time for entry in log_of(local) if hasattr(entry, "time")}
+    local.close()
+    again = Local(tmp_path / "config.toml")
+    again.open()
+    assert again.state.agent is not None
+    again.state.rebuild(again.state.agent)  # a new process knows both from the log
+    assert again.state.version_time == logged["Rollback"]
+    assert again.state.learned_time == logged["Learned"] < logged["Rollback"]
     again.close()
 
 

@@ -104,7 +104,7 @@ def test_answers_and_arguments(script: Script) -> None:
         assert script.calls[-1] == ("/v1/observe", outcome)
         with pytest.raises(ValueError, match="JSON"):
             client.observe(7, float("nan"))
-    for wrong in ("127.0.0.1:80", "ftp://x", "http://x/path"):
+    for wrong in ("127.0.0.1:80", "ftp://x", "http://x/path", "http://x:8o80", "http://x:99999"):
         with pytest.raises(ValueError, match="needs http://HOST:PORT or unix:PATH"):
             Client(wrong)
 

@@ -16,6 +16,7 @@ from lcpo.errors import InputError, MissingPackage
 from lcpo.live import Budget, Limits, Rule
 from lcpo.serve import check
 from lcpo.serve import config as configs
+from lcpo.serve.server import hint
 
 GUARD = """
 [guard]
@@ -47,7 +48,7 @@ def changed(folder: Path, old: str, new: str, **how: Any) -> Path:
         ('mode = "live"', 'mode = "switchback"', "needs [switchback] with length="),
         ('mode = "live"', 'mode = "loud"', "'loud': needs one of frozen, shadow, switchback"),
         ("missing = 'cut'", "missing = 'x'", "[live.missing] Invalid enum value 'x': needs one of"),
-        ("127.0.0.1:8080", "8080", "serve.address = '8080': needs as in 127.0.0.1:8080"),
+        ("127.0.0.1:8080", "8080", "serve.address = '8080': needs HOST:PORT or unix:PATH, as in"),
         ("127.0.0.1:8080", "127.0.0.1:99999", "serve.address"),
         ("127.0.0.1:8080", f"unix:{'x' * 120}", "a shorter path"),
         ("127.0.0.1:8080", "0.0.0.0:8080", "can be reached from other machines"),
@@ -116,20 +117,34 @@ def test_only_some_of_it_may_change(tmp_path: Path) -> None:
     assert kept.token == outside.token  # else the old address would be open to everybody
 
 
+def test_a_reload_says_what_a_restart_does_not_change_either() -> None:
+    assert hint(["folder"]) == "restart the server"
+    assert hint(["agent.mode"]).startswith("a folder keeps its mode: change it with POST /v1/mode")
+    both = hint(["agent.mode", "switchback", "live.late"])
+    assert both.startswith("restart the server; a folder keeps its mode")
+    assert both.endswith("a switchback design keeps it: give another one with POST /v1/mode")
+
+
 def test_check_explains_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    path = write(tmp_path, live="fallback = 2\nlate = 50", rest=GUARD)
+    rest = f"{GUARD}\n[switchback]\nlength = 60.0"
+    path = write(tmp_path, live="fallback = 2\nlate = 50\nlate_seconds = 9", rest=rest)
     assert run("serve", str(path), "--check") == 0
     said = " ".join(capsys.readouterr().out.split())
     for part in (
         "which is new: it begins in live mode", "4 actions", "fallback: 2", "low=1.0",
-        "margin=0.5", "127.0.0.1:8080 (this machine)", "token: not needed",
+        "margin=0.5", "127.0.0.1:8080 (this machine)", "token: not needed", "length=60.0",
+        "50 further decisions and 9 s", "75 s of idling",
     ):  # fmt: skip
         assert part in said
+    assert "keeps it" not in said
     assert not (tmp_path / "agent").exists()
     Local(path).open().close()
     before = sorted(tmp_path.rglob("*"))
     said = " ".join(check.explain(path))
     assert "which holds an agent: a2c continues in its mode" in said
+    assert (
+        "length=60.0, share=0.5, burn_in=0.0, seed=0); a folder that has had a switchback" in said
+    )
     assert sorted(tmp_path.rglob("*")) == before
     for old, new, message in (
         ("fallback = 2", "fallback = 9", "live.fallback = 9: needs"),
@@ -141,7 +156,8 @@ def test_check_explains_and_changes_nothing(tmp_path: Path, capsys: pytest.Captu
         wrong.write_text(path.read_text().replace(old, new))
         assert run("serve", str(wrong), "--check") == 2
         assert message in capsys.readouterr().err
-    assert "caution: without live.fallback" in " ".join(check.explain(write(tmp_path)))
+    path = write(tmp_path, live="late = 50\nlate_seconds = 9")
+    assert "caution: without live.fallback" in " ".join(check.explain(path))
 
 
 def test_another_configuration_of_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ from commands import run
 from served import Process, connect, free_port, running, write
 
 from lcpo.serve.client import Client
+from lcpo.serve.config import Address
 from lcpo.serve.events import Events, notify
+from lcpo.serve.server import listening
 
 pytestmark = pytest.mark.learn
 OBS = {"obs": [1.0, 2.0], "context": [3.0]}
@@ -119,6 +121,21 @@ def test_a_unix_socket_is_for_its_owner(tmp_path: Path) -> None:
                 assert client.status()["mode"] == "live"
         finally:
             server.kill()
+
+
+def test_the_socket_of_the_next_server_stays(tmp_path: Path) -> None:
+    """It may be there before the old server has saved its checkpoint and exits."""
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as other:
+        with listening(Address("", 0, path)) as own:
+            own.close()  # as when it drains
+            path.unlink()
+            other.bind(str(path))
+            other.listen()
+        assert path.exists()
+    with listening(Address("", 0, path)):
+        assert path.exists()
+    assert not path.exists()
 
 
 def test_what_cannot_start_says_why(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
