@@ -58,6 +58,8 @@ class Desk:
     """Decisions that may be asked for again."""
     returns: dict[int, int] = dataclasses.field(default_factory=dict)
     """Versions that recovery may need, and the sequence of the newest return to each."""
+    untrained: set[int] = dataclasses.field(default_factory=lambda: {0})
+    """Versions whose policy is the one that the agent began with."""
 
     def is_policys(self, time: float) -> bool:
         """Whether it is the policy's turn."""
@@ -85,6 +87,7 @@ class Desk:
             "due": self.due,
             "keys": self.keys.to_json(),
             "returns": [list(pair) for pair in self.returns.items()],
+            "untrained": sorted(self.untrained),
         }
 
     @classmethod
@@ -106,6 +109,7 @@ class Desk:
             found["drops"],
             keys=Keys(found.get("keys", ())),
             returns={version: sequence for version, sequence in found.get("returns", ())},
+            untrained=set(found.get("untrained", (0,))),
         )
         if rule is not None:
             desk.watch = Watch(rule) if watch is None else Watch.from_json(rule, watch)

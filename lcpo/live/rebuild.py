@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lcpo import values
@@ -26,20 +24,7 @@ from lcpo.live.serving import Serving
 from lcpo.live.settings import Settings
 from lcpo.live.shadow import ServedLearning
 from lcpo.live.state import LearnerState
-from lcpo.live.versions import Version, Versions
-from lcpo.run.store.checkpoint import flatten, unflatten, without_memory
-from lcpo.types import Tree
-
-
-def slim(agent: Tree) -> dict[str, np.ndarray]:
-    """What a version holds of an agent: everything except its large buffers."""
-    return {path: np.array(x) for path, x in flatten(without_memory(agent)).items()}
-
-
-def restored(agent: Tree, arrays: Mapping[str, np.ndarray]) -> Tree:
-    """An agent with the arrays of a version, and the large buffers that it has now."""
-    found = jax.tree.map(jnp.asarray, unflatten(without_memory(agent), dict(arrays)))
-    return found._replace(memory=agent.memory) if hasattr(agent, "memory") else found
+from lcpo.live.versions import Version, Versions, slim
 
 
 class Player:
@@ -75,9 +60,8 @@ class Player:
                 self.serving.set_mode(entry)
             case Rollback():
                 arrays = self._arrays(entry.version)
-                self.serving.replace_agent(lambda agent: restored(agent, arrays), lambda: None)
+                number = self.serving.return_to(entry.version, arrays, lambda: None)
                 self.serving.desk.returns[entry.version] = record.sequence
-                number = self.serving.state.updates
                 made = Version(number, record.sequence, entry.time)
                 self.returned[entry.version] = made, arrays
                 self._keep(self.serving.state)

@@ -31,11 +31,11 @@ from lcpo.live.journal import Entry, Learned, Mode, Opened, Rollback, Saved, enc
 from lcpo.live.keys import checked
 from lcpo.live.learner import Decision
 from lcpo.live.log import Log, NotWritten
-from lcpo.live.rebuild import Player, restored, slim
+from lcpo.live.rebuild import Player
 from lcpo.live.serving import Serving
 from lcpo.live.state import LearnerState
 from lcpo.live.switchback import Result, Switchback, estimate
-from lcpo.live.versions import Version, Versions
+from lcpo.live.versions import Version, Versions, slim
 from lcpo.run.store.lock import locked
 
 ModeName = Literal["frozen", "shadow", "switchback", "live"]
@@ -266,7 +266,7 @@ class LiveAgent:
             returns[chosen] = self._log.last
             self.num_rollbacks += 1
 
-        number = self._core.replace_agent(lambda agent: restored(agent, arrays), record)
+        number = self._core.return_to(chosen, arrays, record)
         # Saved at once: the newest of the versions before may be the bad ones.
         self._keep_version(Version(number, returns[chosen], event.time), arrays)
         self._try_checkpoint()

@@ -11,7 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -43,7 +43,7 @@ from lcpo.live.learning import Answer
 from lcpo.live.log import NotWritten
 from lcpo.live.state import LearnerState
 from lcpo.live.switchback import Switchback, Total
-from lcpo.live.versions import Rule, Watch
+from lcpo.live.versions import Rule, Watch, restored
 from lcpo.types import Tree
 
 
@@ -68,8 +68,8 @@ class Serving(Core):
     fallback: Decider | None = None
     incumbent: Decider | None = None
     starts_fresh = True
-    """The first policy is random: the fallback, if there is one, answers before the first update.
-    """
+    """The first policy is random: the fallback, if there is one, answers before the first update,
+    and after a return to that policy."""
     record: Callable[..., Any] | None
     """Called with the entries of one call: all of them take effect, or none."""
     on_update: Callable[[LearnerState], object] | None = None
@@ -154,9 +154,11 @@ class Serving(Core):
                 self.desk.begin_experiment(design)
             self._is_torn = False
 
-    def replace_agent(self, change: Callable[[Tree], Tree], record: Callable[[], object]) -> int:
-        """Change the agent when learning has caught up: that makes a new version, whose number
-        is returned.
+    def return_to(
+        self, version: int, arrays: Mapping[str, np.ndarray], record: Callable[[], object]
+    ) -> int:
+        """Return to a version when learning has caught up: that makes a new one, whose number is
+        returned.
 
         `record` is called at that moment, before it takes effect.
         """
@@ -167,14 +169,16 @@ class Serving(Core):
                     if not self._has_caught_up():
                         continue
                     now = self._usable()
-                    changed = change(now.agent)
+                    changed, number = restored(now.agent, arrays), now.updates + 1
                     self._record_first(record)
-                    self._set(now._replace(agent=changed, updates=now.updates + 1))
+                    if version in self.desk.untrained:
+                        self.desk.untrained.add(number)
+                    self._set(now._replace(agent=changed, updates=number))
                     if self.desk.watch is not None:
-                        self.desk.watch.begin_again(now.updates + 1)
+                        self.desk.watch.begin_again(number)
                     self.desk.due, self.desk.drops = False, 0
                     self._is_torn = False
-                    return self.state.updates
+                    return number
 
     def _update(self) -> None:
         before = self.state
@@ -204,7 +208,8 @@ class Serving(Core):
         policys = self.desk.is_policys(see.time)
         if not policys and taken is not None:
             return Chosen(taken, INCUMBENT, False)
-        is_fresh = self.starts_fresh and self.snapshot.version == 0 and self.fallback is not None
+        is_random = self.starts_fresh and self.snapshot.version in self.desk.untrained
+        is_fresh = is_random and self.fallback is not None
         if not policys:
             asked = Chosen(self._ask(self.incumbent, INCUMBENT, obs), INCUMBENT, False)
         elif answer is None or is_fresh:

@@ -17,15 +17,30 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lcpo import values
 from lcpo.errors import InputError
+from lcpo.run.store.checkpoint import flatten, unflatten, without_memory
 from lcpo.run.store.files import load_bundle, save_bundle, sweep
+from lcpo.types import Tree
 
 SCHEMA = 1
 _NAME = re.compile(r"(\d{10})\.npz")
 _NEEDED = {"version": int, "sequence": int, "time": (int, float)}
+
+
+def slim(agent: Tree) -> dict[str, np.ndarray]:
+    """What a version holds of an agent: everything except its large buffers."""
+    return {path: np.array(x) for path, x in flatten(without_memory(agent)).items()}
+
+
+def restored(agent: Tree, arrays: Mapping[str, np.ndarray]) -> Tree:
+    """An agent with the arrays of a version, and the large buffers that it has now."""
+    found = jax.tree.map(jnp.asarray, unflatten(without_memory(agent), dict(arrays)))
+    return found._replace(memory=agent.memory) if hasattr(agent, "memory") else found
 
 
 class Version(NamedTuple):

@@ -516,6 +516,26 @@ def test_a_decision_does_not_wait_for_a_rollback(
     assert replay(tmp_path).state.digest() == digest
 
 
+@pytest.mark.parametrize("saved", [False, True])
+def test_after_a_return_to_the_first_policy_the_fallback_answers(
+    tmp_path: Path, saved: bool
+) -> None:
+    """That policy is random: it must not decide because its number is not 0 any more."""
+    world, rest = World(), {"fallback": 3, "version_every": 1}
+    agent = opened(tmp_path, **rest)
+    play(agent, world, 20)
+    again = agent.rollback(agent.rollback(0))  # to what is the same policy
+    made = play(agent, world, 1)
+    agent.close() if saved else crash(agent)
+    agent = opened(tmp_path, **rest)
+    made += play(agent, world, 1)
+    assert [(x.source, x.policy_version) for x in made] == 2 * [("fallback", again)]
+    sources = [x.source for x in play(agent, world, 20)]
+    assert sources == sorted(sources, key=["fallback", "policy"].index), "until it has learned"
+    assert sources[-1] == "policy"
+    agent.close()
+
+
 def test_a_rollback_passes_over_versions_that_cannot_be_read(tmp_path: Path) -> None:
     world, rule = World(), Rule(margin=1.0, window=10)
     agent = opened(

@@ -2774,8 +2774,14 @@ MUTANTS = (
     ),
     Mutant(
         "live-one-number-for-two-versions", "lcpo/live/serving.py",
-        "updates=now.updates + 1", "updates=now.updates",
+        "restored(now.agent, arrays), now.updates + 1", "restored(now.agent, arrays), now.updates",
         (f"{LIVE}any_version_can_return_by_hand",), "a version number means two policies",
+    ),
+    Mutant(
+        "live-random-policy-decides", "lcpo/live/serving.py",
+        "if version in self.desk.untrained:", "if False:",
+        ("tests/live/test_live_incidents.py::test_after_a_return_to_the_first_policy_the_fallback_answers",),
+        "after a rollback to the first version a random policy decides",
     ),
     Mutant(
         "live-rollback-again-and-again", "lcpo/live/serving.py",
