@@ -2539,6 +2539,12 @@ MUTANTS = (
         "the rollout length of a rule is searched, which changes nothing",
     ),
     Mutant(
+        "search-without-the-default", "lcpo/study/tune/space.py",
+        '"w_pi": Choices((0.0, 0.1, 0.25, 1.0))', '"w_pi": Choices((0.0, 0.1, 0.3, 1.0))',
+        (f"{TUNE_PARTS}the_defaults_are_inside_the_space",),
+        "the search does not learn from the trial with LCPO+'s defaults",
+    ),
+    Mutant(
         "long-names-of-runs", "lcpo/run/plan/job.py",
         "if not self.point or len(", "if self.point or len(",
         ("tests/run/test_job.py::test_settings_that_make_a_name_too_long_become_a_fingerprint",),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from each import for_each
 
+from lcpo import config as configs
 from lcpo.agents import AGENTS, find_agent
 from lcpo.errors import InputError
 from lcpo.run.store.record import lifelong_return
@@ -59,6 +60,19 @@ def test_every_field_of_the_table_belongs_to_an_agent() -> None:
     assert set(space.RANGES) <= known
     for name, fields in space.FIELDS.items():
         assert set(fields) <= set(find_agent(name).Config.__dataclass_fields__), name
+
+
+@for_each("name", ("lcpo", "lcpo-plus", "lcpo-plus-ood", "sac", "ddqn", "clear"))
+def test_the_defaults_are_inside_the_space(name: str) -> None:
+    """Otherwise the search does not learn from them, and cannot find them again."""
+    agent, steps = find_agent(name), 100_000
+    made = configs.resolve(configs.make(agent.Config, agent.presets), steps)
+    for field, dimension in space.space_of(agent, {}, {}, steps).items():
+        value = getattr(made, field)
+        if isinstance(dimension, Range):
+            assert dimension.low <= value <= dimension.high, field
+        else:
+            assert value in dimension.values, field
 
 
 def test_sigma_is_searched_only_where_it_acts() -> None:

@@ -85,7 +85,7 @@ RANGES: Mapping[str, Range | Choices | Shares] = {
     "c_0": Range(1e-4, 0.1),
     "tau": Range(30.0, 3000.0),
     "w_v": Range(0.1, 10.0),
-    "w_pi": Choices((0.0, 0.1, 0.3, 1.0)),
+    "w_pi": Choices((0.0, 0.1, 0.25, 1.0)),
     "clip": Range(0.05, 0.4),
     "max_kl": Range(1e-3, 0.1),
     "policy_clone_coef": Range(1e-4, 0.1),
