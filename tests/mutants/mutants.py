@@ -1913,6 +1913,18 @@ MUTANTS = (
         "all channels are scaled by the first one's factor",
     ),
     Mutant(
+        "rare-events-are-tiny", "lcpo/core/scales.py",
+        "0.0 < largest < TINY", "0.0 < x < TINY",
+        ("tests/study/test_findings.py::test_a_rare_event_of_ordinary_size_is_in_scale",),
+        "a rare event gets a factor that makes it too large",
+    ),
+    Mutant(
+        "rare-events-do-not-count", "lcpo/study/advice/findings.py",
+        "np.abs(rows).max() >= scales.TINY", "largest >= scales.TINY",
+        ("tests/study/test_findings.py::test_a_trace_out_of_scale_is_told_with_the_factor",),
+        "a small channel gets a factor that makes a rare event too large",
+    ),
+    Mutant(
         "noise-is-not-told", "lcpo/study/advice/findings.py",
         "if sigma >= noise:", "if sigma >= 0.01 * noise:",
         ("tests/test_comparison.py::test_a_sigma_below_the_noise_is_told",),
