@@ -1847,6 +1847,12 @@ MUTANTS = (
         "a long run gets the settings of a short one",
     ),
     Mutant(
+        "long-runs-without-lcpo-plus", "lcpo/study/advice/suggest.py",
+        '        Choice("lcpo-plus", learns_faster),\n', "",
+        (f"{SUGGEST}a_long_run_is_compared_with_lcpo_plus_as_it_was_measured",),
+        "the comparison of a long run lacks the agent that is ahead on most drawn traces",
+    ),
+    Mutant(
         "suggests-without-episodes", "lcpo/study/advice/suggest.py",
         "if facts.episode_length is not None:\n        return", "if facts.steps:\n        return",
         (f"{SUGGEST}a_short_run_gets_short_rollouts_large_limits_and_little_entropy",),
