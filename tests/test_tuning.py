@@ -387,6 +387,31 @@ def test_what_would_be_searched_is_listed(tmp_path: Path, capsys: Any) -> None:
     assert not (tmp_path / "o").exists()
 
 
+def test_the_space_includes_what_the_environment_brings(tmp_path: Path, capsys: Any) -> None:
+    """On the grid world LCPO+ has small limits, on the straggler task PPO has nine minibatches."""
+    for env, agent, expected in (
+        (
+            "grid-world",
+            "lcpo-plus",
+            ("c_anchor             3e-07..0.01", "c_0                  1e-05"),
+        ),
+        ("straggler", "ppo", ("rollout_length       4608", "level 0: 50,000 steps")),
+    ):
+        words = ["--env", env, "--agents", agent, "--steps", "100000", "--out", str(tmp_path / "o")]
+        assert run("tune", *words, "--list") == 0
+        shown = capsys.readouterr().out
+        assert [text for text in expected if text not in shown] == []
+
+
+def test_short_runs_have_ten_updates_of_the_defaults(tmp_path: Path, capsys: Any) -> None:
+    """Half of this run has four, so that trials start with whole runs."""
+    words = ["--env", "straggler", "--agents", "a2c", "--steps", "40000", "--seeds", "2"]
+    assert run("tune", *words, "--list", "--out", str(tmp_path / "o")) == 0
+    shown = capsys.readouterr().out
+    assert "rollout_length       25|50|100|200\n" in shown
+    assert "level 0: 40,000 steps, 1 run(s) of each trial" in shown
+
+
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(InputError, match=r"pip install 'lcpo\[tune\]'"):

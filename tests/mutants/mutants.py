@@ -2558,9 +2558,27 @@ MUTANTS = (
     ),
     Mutant(
         "search-without-the-default", "lcpo/study/tune/space.py",
-        '"w_pi": Choices((0.0, 0.1, 0.25, 1.0))', '"w_pi": Choices((0.0, 0.1, 0.3, 1.0))',
-        (f"{TUNE_PARTS}the_defaults_are_inside_the_space",),
-        "the search does not learn from the trial with LCPO+'s defaults",
+        "_including(RANGES[name], defaults[name])", "RANGES[name]",
+        (f"{TUNE_PARTS}what_an_environment_brings_is_inside_the_space",),
+        "the search neither learns from the defaults nor finds them again",
+    ),
+    Mutant(
+        "search-without-entropy", "lcpo/study/tune/space.py",
+        '(*_ACTOR_CRITIC, "entropy_coef", "entropy_target",', '(*_ACTOR_CRITIC, "entropy_target",',
+        (f"{TUNE_PARTS}the_search_can_find_what_lcpo_suggest_names",),
+        "the search cannot find the entropy bonus that helps short runs most",
+    ),
+    Mutant(
+        "search-for-any-environment", "lcpo/study/tune/request.py",
+        "dimensions, steps, presets.settings(a, env, find_env(env))", "dimensions, steps",
+        ("tests/test_tuning.py::test_the_space_includes_what_the_environment_brings",),
+        "a space without what the environment brings for the agent",
+    ),
+    Mutant(
+        "levels-without-the-default", "lcpo/study/tune/search.py",
+        'lengths = [request.defaults(number)["rollout_length"]]', "lengths = []",
+        ("tests/test_tuning.py::test_short_runs_have_ten_updates_of_the_defaults",),
+        "the defaults of a task with long rollouts are judged by two updates",
     ),
     Mutant(
         "long-names-of-runs", "lcpo/run/plan/job.py",
