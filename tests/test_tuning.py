@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ from lcpo.run.events import Event, Finished
 from lcpo.run.store.files import load_document, save_document
 from lcpo.study.tune import history as histories
 from lcpo.study.tune import judged, search
+from lcpo.study.tune import report as reports
 from lcpo.study.tune.history import Entry
 from lcpo.study.tune.request import make_request, read_budget
 from lcpo.study.tune.search import Limits
@@ -155,12 +157,21 @@ def test_the_printed_commands_run_the_found_settings(found: lcpo.Tuning, tmp_pat
     for name in ("train", "compare"):
         words = shlex.split(found.commands[name])[1:]
         out = tmp_path / name
-        more = ["--plan-only"] if name == "train" else ["--workers", "0", "--quiet"]
-        assert run(*words, "--seeds", "1", "--out", str(out), *more) == 0
+        more = ["--seeds", "1", "--plan-only"] if name == "train" else ["--workers", "0", "--quiet"]
+        assert run(*words, "--out", str(out), *more) == 0
         jobs = lcpo.run.store.plans.planned_jobs(out)
+        if name == "compare":
+            seeds = {job.seed for job in jobs}
+            assert seeds == set(found.request.judge_seeds), "the search chose on the others"
         wanted = search.trial_jobs(found.request, found.best, 1)[0]
         assert wanted.config in [job.config for job in jobs]
     assert eval(found.commands["config"]) == found.config
+
+
+def test_the_printed_comparison_can_have_one_seed(found: lcpo.Tuning) -> None:
+    """One number would be how many."""
+    request = dataclasses.replace(found.request, judge_seeds=(1000,))
+    assert reports.commands(request, found.best)["compare"].endswith(" --seeds 1000,")
 
 
 class Interrupted(Exception):

@@ -2569,6 +2569,12 @@ MUTANTS = (
         "the search cannot find the entropy bonus that helps short runs most",
     ),
     Mutant(
+        "compared-on-the-search-data", "lcpo/study/tune/report.py",
+        '"--seeds", _listed(request.judge_seeds)]', '"--seeds", str(len(request.judge_seeds))]',
+        ("tests/test_tuning.py::test_the_printed_commands_run_the_found_settings",),
+        "the printed comparison runs on the seeds that the settings were chosen on",
+    ),
+    Mutant(
         "search-for-any-environment", "lcpo/study/tune/request.py",
         "dimensions, steps, presets.settings(a, env, find_env(env))", "dimensions, steps",
         ("tests/test_tuning.py::test_the_space_includes_what_the_environment_brings",),

@@ -228,12 +228,18 @@ def commands(request: Request, best: Trial) -> dict[str, str]:
     traces = [str(trace) for trace in request.judge_traces if trace is not None]
     several = ["--traces", ",".join(traces)] if traces else []
     train = ["lcpo", "train", "--agent", agent.name, *task, *one, *changes("", given, {})]
-    warmup = ["--warmup", str(request.warmup)]
+    compare = ["lcpo", "compare", "--agents", pair, *task, *several]
+    compare += ["--warmup", str(request.warmup), "--seeds", _listed(request.judge_seeds)]
     return {
         "train": shlex.join(train),
-        "compare": shlex.join(["lcpo", "compare", "--agents", pair, *task, *several, *warmup]),
+        "compare": shlex.join(compare),
         "config": repr(dict(given)),
     }
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    """As an option; a number without a comma would be how many."""
+    return ",".join(map(str, seeds)) + "," * (len(seeds) == 1)
 
 
 def _normalise(rule: Any) -> list[str]:
