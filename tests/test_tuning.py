@@ -171,6 +171,7 @@ def test_the_printed_commands_run_the_found_settings(found: lcpo.Tuning, tmp_pat
 def test_the_printed_comparison_can_have_one_seed(found: lcpo.Tuning) -> None:
     """One number would be how many."""
     request = dataclasses.replace(found.request, judge_seeds=(1000,))
+    assert reports.judged_on(request) == "1 seed"
     assert reports.commands(request, found.best)["compare"].endswith(" --seeds 1000,")
 
 

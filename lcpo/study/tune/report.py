@@ -74,8 +74,8 @@ def verdict_table(request: Request, found: Found, beside: Sequence[Against]) -> 
 
 def judged_on(request: Request) -> str:
     """The judging data in words."""
-    traces = len(request.judge_traces)
-    seeds = f"{len(request.judge_seeds)} seeds"
+    traces, count = len(request.judge_traces), len(request.judge_seeds)
+    seeds = f"{count} seed{'s' * (count > 1)}"
     return seeds if traces == 1 else f"{traces} traces with {seeds} each"
 
 
