@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ from lcpo.run.events import Event, Finished
 from lcpo.run.store.files import load_document, save_document
 from lcpo.study.tune import history as histories
 from lcpo.study.tune import judged, search
+from lcpo.study.tune import report as reports
 from lcpo.study.tune.history import Entry
 from lcpo.study.tune.request import make_request, read_budget
 from lcpo.study.tune.search import Limits
@@ -155,12 +157,22 @@ def test_the_printed_commands_run_the_found_settings(found: lcpo.Tuning, tmp_pat
     for name in ("train", "compare"):
         words = shlex.split(found.commands[name])[1:]
         out = tmp_path / name
-        more = ["--plan-only"] if name == "train" else ["--workers", "0", "--quiet"]
-        assert run(*words, "--seeds", "1", "--out", str(out), *more) == 0
+        more = ["--seeds", "1", "--plan-only"] if name == "train" else ["--workers", "0", "--quiet"]
+        assert run(*words, "--out", str(out), *more) == 0
         jobs = lcpo.run.store.plans.planned_jobs(out)
+        if name == "compare":
+            seeds = {job.seed for job in jobs}
+            assert seeds == set(found.request.judge_seeds), "the search chose on the others"
         wanted = search.trial_jobs(found.request, found.best, 1)[0]
         assert wanted.config in [job.config for job in jobs]
     assert eval(found.commands["config"]) == found.config
+
+
+def test_the_printed_comparison_can_have_one_seed(found: lcpo.Tuning) -> None:
+    """One number would be how many."""
+    request = dataclasses.replace(found.request, judge_seeds=(1000,))
+    assert reports.judged_on(request) == "1 seed"
+    assert reports.commands(request, found.best)["compare"].endswith(" --seeds 1000,")
 
 
 class Interrupted(Exception):
@@ -385,6 +397,31 @@ def test_what_would_be_searched_is_listed(tmp_path: Path, capsys: Any) -> None:
     assert "level 2: 1,000 steps, 2 run(s) of each trial" in shown
     assert "3 new trials per round, 40 trials; judged on 4 seeds" in shown
     assert not (tmp_path / "o").exists()
+
+
+def test_the_space_includes_what_the_environment_brings(tmp_path: Path, capsys: Any) -> None:
+    """On the grid world LCPO+ has small limits, on the straggler task PPO has nine minibatches."""
+    for env, agent, expected in (
+        (
+            "grid-world",
+            "lcpo-plus",
+            ("c_anchor             3e-07..0.01", "c_0                  1e-05"),
+        ),
+        ("straggler", "ppo", ("rollout_length       4608", "level 0: 50,000 steps")),
+    ):
+        words = ["--env", env, "--agents", agent, "--steps", "100000", "--out", str(tmp_path / "o")]
+        assert run("tune", *words, "--list") == 0
+        shown = capsys.readouterr().out
+        assert [text for text in expected if text not in shown] == []
+
+
+def test_short_runs_have_ten_updates_of_the_defaults(tmp_path: Path, capsys: Any) -> None:
+    """Half of this run has four, so that trials start with whole runs."""
+    words = ["--env", "straggler", "--agents", "a2c", "--steps", "40000", "--seeds", "2"]
+    assert run("tune", *words, "--list", "--out", str(tmp_path / "o")) == 0
+    shown = capsys.readouterr().out
+    assert "rollout_length       25|50|100|200\n" in shown
+    assert "level 0: 40,000 steps, 1 run(s) of each trial" in shown
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

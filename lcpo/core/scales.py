@@ -7,15 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 LARGE, TINY = 10.0, 0.01
-"""A column is out of scale if its root mean square is above the first or below the second."""
+"""A column is out of scale if its root mean square is above the first, or if its largest entry is
+below the second. Rare events of ordinary size have a tiny root mean square, and need no factor."""
 SHOWN = 6
 """How many columns a message names."""
 
 
 def out_of_scale(values: np.ndarray) -> list[int]:
     """Columns of values [..., D] that are large or tiny; a column of zeros is neither."""
-    size = root_mean_square(values)
-    return [i for i, x in enumerate(size) if x > LARGE or 0.0 < x < TINY]
+    rows = np.asarray(values, np.float64).reshape(-1, values.shape[-1])
+    sizes = zip(root_mean_square(rows), np.abs(rows).max(axis=0, initial=0.0), strict=True)
+    return [i for i, (x, largest) in enumerate(sizes) if x > LARGE or 0.0 < largest < TINY]
 
 
 def root_mean_square(values: np.ndarray) -> np.ndarray:

@@ -1847,6 +1847,12 @@ MUTANTS = (
         "a long run gets the settings of a short one",
     ),
     Mutant(
+        "long-runs-without-lcpo-plus", "lcpo/study/advice/suggest.py",
+        '        Choice("lcpo-plus", learns_faster),\n', "",
+        (f"{SUGGEST}a_long_run_is_compared_with_lcpo_plus_as_it_was_measured",),
+        "the comparison of a long run lacks the agent that is ahead on most drawn traces",
+    ),
+    Mutant(
         "suggests-without-episodes", "lcpo/study/advice/suggest.py",
         "if facts.episode_length is not None:\n        return", "if facts.steps:\n        return",
         (f"{SUGGEST}a_short_run_gets_short_rollouts_large_limits_and_little_entropy",),
@@ -1911,6 +1917,18 @@ MUTANTS = (
         "values * factors.astype(np.float32)", "values * factors[0].astype(np.float32)",
         ("tests/study/test_calibrate.py::test_scale_by_channel",),
         "all channels are scaled by the first one's factor",
+    ),
+    Mutant(
+        "rare-events-are-tiny", "lcpo/core/scales.py",
+        "0.0 < largest < TINY", "0.0 < x < TINY",
+        ("tests/study/test_findings.py::test_a_rare_event_of_ordinary_size_is_in_scale",),
+        "a rare event gets a factor that makes it too large",
+    ),
+    Mutant(
+        "rare-events-do-not-count", "lcpo/study/advice/findings.py",
+        "np.abs(rows).max() >= scales.TINY", "largest >= scales.TINY",
+        ("tests/study/test_findings.py::test_a_trace_out_of_scale_is_told_with_the_factor",),
+        "a small channel gets a factor that makes a rare event too large",
     ),
     Mutant(
         "noise-is-not-told", "lcpo/study/advice/findings.py",
@@ -2537,6 +2555,36 @@ MUTANTS = (
         "if not known & LEARNED:", "if False:",
         (f"{TUNE_PARTS}rules_are_refused_and_agents_that_learn_are_not",),
         "the rollout length of a rule is searched, which changes nothing",
+    ),
+    Mutant(
+        "search-without-the-default", "lcpo/study/tune/space.py",
+        "_including(RANGES[name], defaults[name])", "RANGES[name]",
+        (f"{TUNE_PARTS}what_an_environment_brings_is_inside_the_space",),
+        "the search neither learns from the defaults nor finds them again",
+    ),
+    Mutant(
+        "search-without-entropy", "lcpo/study/tune/space.py",
+        '(*_ACTOR_CRITIC, "entropy_coef", "entropy_target",', '(*_ACTOR_CRITIC, "entropy_target",',
+        (f"{TUNE_PARTS}the_search_can_find_what_lcpo_suggest_names",),
+        "the search cannot find the entropy bonus that helps short runs most",
+    ),
+    Mutant(
+        "compared-on-the-search-data", "lcpo/study/tune/report.py",
+        '"--seeds", _listed(request.judge_seeds)]', '"--seeds", str(len(request.judge_seeds))]',
+        ("tests/test_tuning.py::test_the_printed_commands_run_the_found_settings",),
+        "the printed comparison runs on the seeds that the settings were chosen on",
+    ),
+    Mutant(
+        "search-for-any-environment", "lcpo/study/tune/request.py",
+        "dimensions, steps, presets.settings(a, env, find_env(env))", "dimensions, steps",
+        ("tests/test_tuning.py::test_the_space_includes_what_the_environment_brings",),
+        "a space without what the environment brings for the agent",
+    ),
+    Mutant(
+        "levels-without-the-default", "lcpo/study/tune/search.py",
+        'lengths = [request.defaults(number)["rollout_length"]]', "lengths = []",
+        ("tests/test_tuning.py::test_short_runs_have_ten_updates_of_the_defaults",),
+        "the defaults of a task with long rollouts are judged by two updates",
     ),
     Mutant(
         "long-names-of-runs", "lcpo/run/plan/job.py",

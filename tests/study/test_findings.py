@@ -57,6 +57,13 @@ def test_which_columns_are_out_of_scale() -> None:
     assert scales.ranges(np.ones((2, 9)), range(9)).endswith("5 (1 to 1) and 3 more")
 
 
+def test_a_rare_event_of_ordinary_size_is_in_scale() -> None:
+    """Its root mean square is tiny, but a factor would make it too large."""
+    values = np.zeros((40_000, 2))
+    values[-1] = 1.0, 0.005
+    assert scales.out_of_scale(values) == [1]
+
+
 def test_a_trace_out_of_scale_is_told_with_the_factor(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(4000, 2)) * np.array([900.0, 1.0])
     np.save(tmp_path / "load.npy", rows)
@@ -70,6 +77,12 @@ def test_a_trace_out_of_scale_is_told_with_the_factor(tmp_path: Path) -> None:
     assert "is out of scale: multiply the trace, as with --scale 0.001" in text
     assert "--scale" in found(0.5)[0]
     assert found(0.01) == []
+    rows = np.full((4000, 2), 0.001)
+    np.save(tmp_path / "load.npy", rows)
+    assert "--scale 1000" in found()[0]
+    rows[-1, 1] = 0.5
+    np.save(tmp_path / "load.npy", rows)
+    assert found() == [], "a factor would make the rare event too large"
 
 
 def test_observations_out_of_scale_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

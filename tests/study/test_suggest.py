@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from commands import run
 
+from lcpo.agents import find_agent
 from lcpo.contexts import TraceRef
 from lcpo.errors import InputError
 from lcpo.run.plan.agents import plan_agents
@@ -72,6 +73,17 @@ def test_a_long_run_gets_what_was_measured_on_long_runs() -> None:
         )  # fmt: skip
 
 
+def test_a_long_run_is_compared_with_lcpo_plus_as_it_was_measured() -> None:
+    """It is ahead of the suggestion on most drawn traces, and behind it on other tasks."""
+    found = suggest(PENDULUM._replace(steps=LONG))
+    assert [other.name for other in found.others] == ["lcpo-plus", "ppo", "sac"]
+    agent = find_agent("lcpo-plus")
+    assert agent.config(**found.others[0].config) == agent.config()
+    assert {"c_0", "tau", "w_v", "w_pi"} <= found.others[0].config.keys(), "spelled out"
+    assert [text for text in found.reasons if text.startswith("compare lcpo-plus:")]
+    assert not [text for text in suggest(PENDULUM).reasons if "compare lcpo-plus" in text]
+
+
 def test_reasons_name_every_setting_that_matters() -> None:
     for facts, words in (
         (
@@ -98,7 +110,7 @@ def test_every_suggestion_can_be_planned(steps: int) -> None:
     jobs = plan_agents(
         [found.first, *found.others], "pendulum", trace="revisit", steps=steps, seeds=1, check=False
     )
-    assert len(jobs) == 3
+    assert len(jobs) == 1 + len(found.others)
 
 
 def facts_of(env: str, **more: Any) -> Facts:

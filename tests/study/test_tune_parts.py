@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from each import for_each
 
+from lcpo import config as configs
 from lcpo.agents import AGENTS, find_agent
 from lcpo.errors import InputError
 from lcpo.run.store.record import lifelong_return
+from lcpo.study.advice.suggest import plus
 from lcpo.study.tune import history as histories
 from lcpo.study.tune import ladder, sampler, search, space
 from lcpo.study.tune.history import Entry, History, Round, Scores, Trial
@@ -59,6 +61,55 @@ def test_every_field_of_the_table_belongs_to_an_agent() -> None:
     assert set(space.RANGES) <= known
     for name, fields in space.FIELDS.items():
         assert set(fields) <= set(find_agent(name).Config.__dataclass_fields__), name
+
+
+@for_each("name", ("lcpo", "lcpo-plus", "lcpo-plus-ood", "sac", "ddqn", "clear"))
+def test_the_defaults_are_inside_the_space(name: str) -> None:
+    """Otherwise the search does not learn from them, and cannot find them again."""
+    agent, steps = find_agent(name), 100_000
+    made = configs.resolve(configs.make(agent.Config, agent.presets), steps)
+    for field, dimension in space.space_of(agent, {}, {}, steps).items():
+        value = getattr(made, field)
+        if isinstance(dimension, Range):
+            assert dimension.low <= value <= dimension.high, field
+        else:
+            assert value in dimension.values, field
+
+
+def test_the_search_can_find_what_lcpo_suggest_names() -> None:
+    """Of the settings that made a difference on small tasks."""
+    found = space.space_of(find_agent("lcpo-plus"), {}, {}, 30_000)
+    config = plus(0.95).config
+    rest = {"value_steps", "cg_iterations", "buffer_size"}
+    for field in config.keys() - rest:
+        dimension = found[field]
+        if isinstance(dimension, Range):
+            assert dimension.low <= config[field] <= dimension.high, field
+        else:
+            assert config[field] in dimension.values, field
+
+
+def test_what_an_environment_brings_is_inside_the_space() -> None:
+    """PPO's minibatches must divide a rollout, whoever chose them."""
+    brought = {"rollout_length": 4608, "minibatches": 9, "learning_rate": 1e-5, "gamma": 0.97}
+
+    def found(steps: int, **more: Any) -> space.Space:
+        return space.space_of(find_agent("ppo"), {}, {}, steps, {**brought, **more})
+
+    assert found(1_000_000)["rollout_length"] == Choices((4608,))
+    assert found(10_000)["rollout_length"] == Choices((4608,)), "no other has minibatches"
+    some = Choices((25, 50, 100, 200, 400))
+    assert found(20_000, rollout_length=400, minibatches=1)["rollout_length"] == some
+    short = found(19_999, rollout_length=400, minibatches=1)["rollout_length"]
+    assert short == Choices((25, 50, 100, 200)), "400: fewer than 50 updates"
+    assert found(20_000)["learning_rate"] == Range(1e-5, 1e-2)
+    assert found(20_000, learning_rate=0.1)["learning_rate"] == Range(1e-4, 0.1)
+    assert found(20_000)["gamma"] == Choices((0.9, 0.95, 0.97, 0.98, 0.99, 0.995))
+    assert found(20_000)["entropy_coef"] == Range(1e-3, 0.3), "0 is not on a log scale"
+    mine = space.space_of(A2C, {}, space.read_search("gamma=0.9|0.95"), 20_000, {"gamma": 0.97})
+    assert mine["gamma"] == Choices((0.9, 0.95)), "as the user wants it"
+    random = space.space_of(find_agent("ddqn"), {}, {}, 10_000, {"random_steps": 128_000})
+    assert random["random_steps"] == Choices((100, 500)), "a share of this run"
 
 
 def test_sigma_is_searched_only_where_it_acts() -> None:

@@ -133,7 +133,7 @@ def context_findings(job: Job) -> list[str]:
         return []
     rows = rows_of(job)
     columns, largest = scales.out_of_scale(rows), scales.root_mean_square(rows).max(initial=0.0)
-    if not columns or scales.TINY <= largest <= scales.LARGE:
+    if not columns or (largest <= scales.LARGE and np.abs(rows).max() >= scales.TINY):
         return []
     factor = job.scale * 10.0 ** -np.round(np.log10(largest))
     return [

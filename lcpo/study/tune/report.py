@@ -74,8 +74,8 @@ def verdict_table(request: Request, found: Found, beside: Sequence[Against]) -> 
 
 def judged_on(request: Request) -> str:
     """The judging data in words."""
-    traces = len(request.judge_traces)
-    seeds = f"{len(request.judge_seeds)} seeds"
+    traces, count = len(request.judge_traces), len(request.judge_seeds)
+    seeds = f"{count} seed{'s' * (count > 1)}"
     return seeds if traces == 1 else f"{traces} traces with {seeds} each"
 
 
@@ -228,12 +228,18 @@ def commands(request: Request, best: Trial) -> dict[str, str]:
     traces = [str(trace) for trace in request.judge_traces if trace is not None]
     several = ["--traces", ",".join(traces)] if traces else []
     train = ["lcpo", "train", "--agent", agent.name, *task, *one, *changes("", given, {})]
-    warmup = ["--warmup", str(request.warmup)]
+    compare = ["lcpo", "compare", "--agents", pair, *task, *several]
+    compare += ["--warmup", str(request.warmup), "--seeds", _listed(request.judge_seeds)]
     return {
         "train": shlex.join(train),
-        "compare": shlex.join(["lcpo", "compare", "--agents", pair, *task, *several, *warmup]),
+        "compare": shlex.join(compare),
         "config": repr(dict(given)),
     }
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    """As an option; a number without a comma would be how many."""
+    return ",".join(map(str, seeds)) + "," * (len(seeds) == 1)
 
 
 def _normalise(rule: Any) -> list[str]:

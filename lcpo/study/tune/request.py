@@ -10,11 +10,11 @@ from typing import Any
 
 from lcpo import config as configs
 from lcpo import values
-from lcpo.agents import find_agent
+from lcpo.agents import find_agent, presets
 from lcpo.contexts import TraceRef
 from lcpo.errors import InputError
 from lcpo.run.plan.agents import Agents, Choice, read_agents
-from lcpo.run.plan.job import Job
+from lcpo.run.plan.job import Job, find_env
 from lcpo.run.plan.plan import check_dict, check_seeds, plan
 from lcpo.study.measure import compare as rows
 from lcpo.study.tune import judged, sampler, space
@@ -81,7 +81,7 @@ def make_request(
     judge = refs if judge_traces is None else tuple(TraceRef.parse(x) for x in judge_traces)
     steps = _steps(chosen[0], env, refs[0], steps, scale, env_config)
     spaces = [
-        space.space_of(a, one.config, dimensions, steps)
+        space.space_of(a, one.config, dimensions, steps, presets.settings(a, env, find_env(env)))
         for a, one in zip(found, chosen, strict=True)
     ]
     request = Request(

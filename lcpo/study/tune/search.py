@@ -111,10 +111,9 @@ class Request:
 def _longest_update(request: Request) -> int:
     """Steps of the longest update in the search."""
     worlds, longest = make_env(request).spec.num_worlds, 1
-    for one, found in zip(request.agents, request.spaces, strict=True):
+    for number, found in enumerate(request.spaces):
         choices = found.get("rollout_length")
-        config = configs.make(find_agent(one.name).Config, one.config)
-        lengths = [config.rollout_length]
+        lengths = [request.defaults(number)["rollout_length"]]
         if choices is not None:
             lengths += choices.values if isinstance(choices, space.Choices) else [choices.high]
         longest = max(longest, *map(int, lengths))

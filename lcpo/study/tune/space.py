@@ -85,7 +85,7 @@ RANGES: Mapping[str, Range | Choices | Shares] = {
     "c_0": Range(1e-4, 0.1),
     "tau": Range(30.0, 3000.0),
     "w_v": Range(0.1, 10.0),
-    "w_pi": Choices((0.0, 0.1, 0.3, 1.0)),
+    "w_pi": Choices((0.0, 0.1, 0.25, 1.0)),
     "clip": Range(0.05, 0.4),
     "max_kl": Range(1e-3, 0.1),
     "policy_clone_coef": Range(1e-4, 0.1),
@@ -99,7 +99,7 @@ RANGES: Mapping[str, Range | Choices | Shares] = {
 
 _ACTOR_CRITIC = ("rollout_length", "value_learning_rate", "gamma", "lam")
 _REPLAY = ("rollout_length", "updates_per_rollout", "learning_rate", "gamma", "random_steps")
-_LCPO = (*_ACTOR_CRITIC, "entropy_target", "c_anchor", "sigma")
+_LCPO = (*_ACTOR_CRITIC, "entropy_coef", "entropy_target", "c_anchor", "sigma")
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "lcpo": _LCPO,
     "lcpo-plus": (*_LCPO, "entropy_floor", "c_0", "tau", "w_v", "w_pi"),
@@ -123,22 +123,28 @@ UNUSED = {"sigma": ("detector", "everything")}
 
 
 def space_of(
-    agent: AnyAgent, fixed: Mapping[str, Any], chosen: Mapping[str, Dimension], steps: int
+    agent: AnyAgent,
+    fixed: Mapping[str, Any],
+    chosen: Mapping[str, Dimension],
+    steps: int,
+    brought: Mapping[str, Any] | None = None,
 ) -> Space:
     """The search space of an agent.
 
     `fixed`: settings that the user has given, which are not searched. `chosen`: the user's own
     dimensions, which replace the table's; those of fields that the agent lacks are left out.
-    `steps`: of a run.
+    `steps`: of a run. `brought`: values that the environment brings for the agent. Like the agent's
+    other defaults, they lie inside the space.
     """
     known = {f.name for f in dataclasses.fields(agent.Config)}
-    defaults = {**vars(configs.make(agent.Config, agent.presets)), **fixed}
+    defaults = {**vars(configs.make(agent.Config, {**agent.presets, **(brought or {})})), **fixed}
     names = [name for name in FIELDS.get(agent.root.name, OTHERS) if name in known]
     names = [name for name in names if name not in fixed and not _is_unused(name, defaults)]
     if not known & LEARNED:
         names = []  # a rule: the length of its rollouts changes nothing
     minibatches = defaults.get("minibatches", 1)
-    space: Space = {name: _resolve(name, RANGES[name], steps, minibatches) for name in names}
+    wide = {name: _including(RANGES[name], defaults[name]) for name in names}
+    space: Space = {name: _resolve(name, found, steps, minibatches) for name, found in wide.items()}
     space |= {name: found for name, found in chosen.items() if name in known}
     for name in chosen:
         if name in fixed:
@@ -212,6 +218,15 @@ def _resolve(name: str, found: Range | Choices | Shares, steps: int, minibatches
         whole = [x for x in found.values if x % minibatches == 0] or found.values
         short = tuple(x for x in whole if x * FEWEST_UPDATES <= steps)
         return Choices(short or (whole[0],))
+    return found
+
+
+def _including(found: Range | Choices | Shares, value: Any) -> Range | Choices | Shares:
+    """A dimension of the table with a default of the agent; 0 has no place on a log scale."""
+    if isinstance(found, Choices) and value not in found.values:
+        return Choices(tuple(sorted((*found.values, value))))
+    if isinstance(found, Range) and value > 0.0:
+        return Range(min(found.low, value), max(found.high, value))
     return found
 
 
