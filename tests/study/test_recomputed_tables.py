@@ -83,7 +83,7 @@ def runs_behind(row: Row, runs: Sequence[Run]) -> list[Run]:
             return False
         if f"{run['agent']}-{setting}" == agent:
             return True
-        if setting == TUNED:
+        if setting.startswith(TUNED):
             return False
         if "=" in agent:  # settings of its own: agent[field=value]
             return False
@@ -195,8 +195,8 @@ def by_trace(runs: Sequence[Run], column: str) -> dict[str, dict[int, float]]:
 @for_each("folder", [name for name in FOLDERS if name.startswith("tune-")])
 def test_verdicts_of_searches_are_what_their_seeds_say(folder: str) -> None:
     runs, column = runs_of(folder), "return_after_warmup"
-    tuned = by_trace([run for run in runs if run["setting"] == TUNED], column)
-    others = [run for run in runs if run["setting"] != TUNED]
+    tuned = by_trace([run for run in runs if run["setting"].startswith(TUNED)], column)
+    others = [run for run in runs if not run["setting"].startswith(TUNED)]
     rows = rows_of(RESULTS / folder / "verdict.md")
     assert {row["beside"] for row in rows} == {run["agent"] for run in others}
     for row in rows:
