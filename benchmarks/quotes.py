@@ -173,7 +173,7 @@ def deviations() -> list[tuple[str, str, Runs, Runs]]:
 
 
 def plus() -> list[tuple[str, str, Runs, Runs]]:
-    """LCPO+ beside LCPO and A2C with 25 seeds, and beside the best learners of the straggler task."""
+    """LCPO+ beside LCPO and A2C with 25 seeds, and beside the best at hedging."""
     mine, paper = Runs("windy-pendulum-6", "lcpo-plus"), Runs("windy-pendulum-5", "lcpo")
     wanted = [(column, trace, mine, paper) for trace in ("3", "4") for column in (LATE, WHOLE)]
     wanted += [(LATE, trace, mine, Runs("windy-pendulum-3", "a2c")) for trace in ("3", "4")]
