@@ -521,7 +521,8 @@ def test_after_a_return_to_the_first_policy_the_fallback_answers(
     tmp_path: Path, saved: bool
 ) -> None:
     """That policy is random: it must not decide because its number is not 0 any more."""
-    world, rest = World(), {"fallback": 3, "version_every": 1}
+    world = World()
+    rest: dict[str, Any] = {"fallback": 3, "version_every": 1}
     agent = opened(tmp_path, **rest)
     play(agent, world, 20)
     again = agent.rollback(agent.rollback(0))  # to what is the same policy
