@@ -15,7 +15,9 @@ from types import ModuleType
 
 import pytest
 from each import for_each
+from scipy.stats import t as student
 
+from lcpo.core.intervals import Estimate
 from lcpo.straggler.report import printed
 from lcpo.study.controls import anchors, drawn, plus, rivals
 from lcpo.study.measure import stats
@@ -35,11 +37,10 @@ PLUS, RESEARCH = "plus", "plus-research"
 """The parts of LCPO+, made again below; and tables about choices, which no study makes."""
 SUGGEST = "suggest"
 """Its tables are about tasks (tests/study/test_suggest.py)."""
-OTHERS = [
-    name
-    for name in FOLDERS
-    if name not in {*NO_RUNS, *DRAWN, *OVER_TRACES, GRID_WORLD, PLUS, RESEARCH, SUGGEST}
-]
+PHYSICS = "same-physics"
+"""Its table compares two engines, below."""
+APART = {*NO_RUNS, *DRAWN, *OVER_TRACES, GRID_WORLD, PLUS, RESEARCH, SUGGEST, PHYSICS}
+OTHERS = [name for name in FOLDERS if name not in APART]
 
 RATES = {"1M": "0.0002", "3M": "7e-05", "10M": "2e-05"}
 """Online EWC's averaging rate by 1/beta, in interactions."""
@@ -185,6 +186,26 @@ def test_tables_are_what_their_seeds_say(folder: str) -> None:
                 assert shown == rule(mine), f"{row['agent']}, {column}"
                 checked += 1
     assert checked >= 2 * len(rows)
+
+
+def test_two_engines_are_compared_as_their_seeds_say() -> None:
+    runs, rows = runs_of(PHYSICS), rows_of(RESULTS / PHYSICS / "table.md")
+    assert len(rows) == 6
+    for row in rows:
+        column = "whole_run" if row["return"] == "whole run" else "return_after_warmup"
+        mujoco, compiled = (
+            values([r for r in runs if (r["env"], r["setting"]) == (row["env"], engine)], column)
+            for engine in ("mujoco", "compiled")
+        )
+        assert row["seeds"] == str(len(mujoco)) == str(len(compiled))
+        for engine, found in (("MuJoCo", mujoco), ("compiled", compiled)):
+            assert row[engine] == Column("").text(stats.mean_ci(found))
+        errors = [statistics.variance(found) / len(found) for found in (mujoco, compiled)]
+        freedom = sum(errors) ** 2 / sum(e**2 / (len(mujoco) - 1) for e in errors)
+        half = student.ppf(0.975, freedom) * sum(errors) ** 0.5
+        middle = statistics.fmean(compiled) - statistics.fmean(mujoco)
+        difference = Estimate(middle, middle - half, middle + half, len(mujoco))
+        assert row["compiled minus MuJoCo"] == Column("", "+").text(difference)
 
 
 def by_trace(runs: Sequence[Run], column: str) -> dict[str, dict[int, float]]:
