@@ -65,6 +65,7 @@ def pairs() -> list[tuple[str, str, Runs, Runs]]:
             published = Runs("pendulum-baselines-published", "sac", "published, as published")
             wanted.append((column, trace, Runs(folder, "sac"), published))
     wanted += at_scale() + continual() + on_sac() + deviations() + straggler() + plus()
+    wanted += robots()
     ddqn, sac = "pendulum-replay-rate", "pendulum-replay-rate-sac"
     rates = [Runs(ddqn, "ddqn", f"updates_per_rollout={rate}") for rate in (1, 10, 50)]
     rates += [Runs(sac, "sac", f"updates_per_rollout={rate}") for rate in (1, 50)]
@@ -185,6 +186,20 @@ def plus() -> list[tuple[str, str, Runs, Runs]]:
         best = Runs(f"straggler-{folder}", agent, setting)
         wanted.append((LATENCY, "", Runs(f"plus-straggler-{folder}", "lcpo-plus", workload), best))
     return wanted
+
+
+def robots() -> list[tuple[str, str, Runs, Runs]]:
+    """LCPO+, anchors from the whole past and A2C beside LCPO on compiled physics."""
+    return [
+        (column, trace, Runs(folder, agent), Runs(folder, other))
+        for folder in ("windy-inverted-pendulum-2",)
+        for trace in ("3", "4")
+        for column in (LATE, WHOLE)
+        for agent, other in (
+            ("lcpo-plus", "lcpo"), ("lcpo-uniform", "lcpo"), ("a2c", "lcpo"),
+            ("lcpo-plus", "a2c"), ("lcpo-plus", "lcpo-uniform"),
+        )
+    ]  # fmt: skip
 
 
 def straggler() -> list[tuple[str, str, Runs, Runs]]:
