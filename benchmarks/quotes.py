@@ -189,8 +189,12 @@ def plus() -> list[tuple[str, str, Runs, Runs]]:
 
 
 def robots() -> list[tuple[str, str, Runs, Runs]]:
-    """LCPO+, anchors from the whole past and A2C beside LCPO on compiled physics."""
-    return [
+    """LCPO+, anchors from the whole past, A2C and another sigma beside LCPO on compiled physics."""
+    fits = Runs("inverted-pendulum-sigma", "lcpo", "sigma=0.12")
+    calibrated = [
+        (column, "4", fits, Runs("windy-inverted-pendulum-2", "lcpo")) for column in (LATE, WHOLE)
+    ]
+    return calibrated + [
         (column, trace, Runs(folder, agent), Runs(folder, other))
         for folder in ("windy-inverted-pendulum-2",)
         for trace in ("3", "4")
