@@ -196,7 +196,7 @@ def robots() -> list[tuple[str, str, Runs, Runs]]:
     ]
     return calibrated + [
         (column, trace, Runs(folder, agent), Runs(folder, other))
-        for folder in ("windy-inverted-pendulum-2",)
+        for folder in ("windy-inverted-pendulum-2", "windy-double-pendulum")
         for trace in ("3", "4")
         for column in (LATE, WHOLE)
         for agent, other in (
