@@ -194,7 +194,13 @@ def robots() -> list[tuple[str, str, Runs, Runs]]:
     calibrated = [
         (column, "4", fits, Runs("windy-inverted-pendulum-2", "lcpo")) for column in (LATE, WHOLE)
     ]
-    return calibrated + [
+    reacher = [
+        (column, trace, Runs("windy-reacher", agent), Runs("windy-reacher", other))
+        for trace in ("3", "4")
+        for column in (LATE, WHOLE)
+        for agent, other in (("lcpo-plus", "lcpo"), ("a2c", "lcpo"), ("lcpo-plus", "a2c"))
+    ]
+    return calibrated + reacher + [
         (column, trace, Runs(folder, agent), Runs(folder, other))
         for folder in ("windy-inverted-pendulum-2", "windy-double-pendulum")
         for trace in ("3", "4")
