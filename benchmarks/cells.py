@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from lcpo.contexts import TraceRef
 from lcpo.straggler.report import PAPER
 from lcpo.study import costs
+from lcpo.study.measure import stats
 from lcpo.study.paper import ewc, find_study
+from lcpo.study.report.cells import Column
 from lcpo.study.report.cells import columns as sided
 from lcpo.study.report.paper_numbers import read_table
 from lcpo.study.report.tables import Table
@@ -27,6 +29,8 @@ PAGE = ROOT / "docs" / "coverage.md"
 COLUMNS = ("return_after_warmup", "return", "p95")
 """Of seeds.csv: the number that the paper prints, by study."""
 NONE = "·"
+ENOUGH = 5
+"""Seeds for an interval that is worth comparing."""
 EWC = ewc.cases(ewc.EwcOptions())[-1].points()
 """Values of the paper's search for online EWC's hyper-parameters, by the name of a point."""
 
@@ -38,10 +42,15 @@ class Found(NamedTuple):
     """Our number for a cell."""
 
     folder: str
-    seeds: int
+    values: tuple[float, ...]
+    """By seed."""
     scale: str
     """"" at the paper's steps, else a fraction, or the first steps of the trace."""
     published: bool
+
+    @property
+    def seeds(self) -> int:
+        return len(self.values)
 
     @property
     def rank(self) -> tuple[bool, float, bool, int]:
@@ -104,7 +113,7 @@ def our_numbers(results: Path) -> dict[Key, list[Found]]:
                     group = (key, scale_of(row, made), published)
                     groups.setdefault(group, []).append(float(row[column]))
         for (key, scale, published), values in groups.items():
-            mine = Found(file.parent.name, len(values), scale, published)
+            mine = Found(file.parent.name, tuple(values), scale, published)
             found.setdefault(key, []).append(mine)
     return found
 
@@ -164,7 +173,7 @@ def same_runs(key: Key) -> list[Key]:
 def cover(table: str, ours: dict[Key, list[Found]]) -> dict[Key, Found | None]:
     """Our best number for each cell of a table; None where there is none."""
     if table == "runtime":
-        speed = Found("speed", 1, "", False)
+        speed = Found("speed", (0.0,), "", False)
         return {key: speed if key[0] in costs.AGENT_US else None for key in read_table(table)}
     return {
         key: max(
@@ -233,11 +242,34 @@ def page(results: Path) -> str:
     covered = {table.name: cover(table.name, ours) for table in TABLES}
     lines = [INTRO, overview(covered), "\n## Figures\n", figure_table(results), MISSING_INTRO]
     lines.append(missing_table(missing_windy(covered["gym-all"])))
+    lines.append(agreement(covered["gym-all"]))
     lines.append("## Cell by cell\n" + LEGEND)
     for table in TABLES:
         if table.name != "runtime":
             lines.append(f"### {table.label}\n\n{grid(covered[table.name])}")
     return "\n".join(lines)
+
+
+def agreement(cells: dict[Key, Found | None]) -> str:
+    """Cells of the main table with intervals on both sides, and those that do not overlap."""
+    paper, count, rows = read_table("gym-all"), 0, []
+    for key, found in cells.items():
+        printed = paper[key]
+        if found is None or found.scale or found.seeds < ENOUGH or printed.half is None:
+            continue
+        mine, count = stats.mean_ci(found.values), count + 1
+        if mine.low > printed.mean + printed.half or mine.high < printed.mean - printed.half:
+            agent, env, trace, _ = key
+            ours = Column("").text(mine)
+            rows.append([env, trace, agent, ours, printed.text, str(found.seeds)])
+    header = ["env", "trace", "agent", "ours", "paper", "seeds"]
+    table = Table(sided(header, "lllrrr"), rows).to_markdown() if rows else ""
+    return f"""## Agreement with the paper
+
+Of {count} cells of the main table with {ENOUGH} or more seeds at the paper's steps and a printed
+interval, the 95 % intervals overlap in {count - len(rows)}. The others:
+
+{table}"""
 
 
 def overview(covered: dict[str, dict[Key, Found | None]]) -> str:

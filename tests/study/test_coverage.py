@@ -28,6 +28,21 @@ def test_page_is_up_to_date(script: ModuleType) -> None:
     assert "| all | 746 |" in page
 
 
+def test_agreement_counts_intervals_that_overlap(script: ModuleType, tmp_path: Path) -> None:
+    def rows(agent: str, *returns: float) -> list[str]:
+        return [f"{agent},,pendulum,3,{i},finished,{x},1,cpu" for i, x in enumerate(returns)]
+
+    # The paper: -240 ± 4.41 for LCPO, -307 ± 32.6 for A2C.
+    write(tmp_path / "a", rows("lcpo", -250, -251, -252, -251, -250), [8_000_000])
+    write(tmp_path / "b", rows("a2c", -340, -300, -320, -330, -310), [8_000_000])
+    write(tmp_path / "c", rows("sac", -1, -2, -3, -4), [8_000_000])  # too few
+    text = script.agreement(script.cover("gym-all", script.our_numbers(tmp_path)))
+    assert "Of 2 cells" in text
+    assert "overlap in 1." in text
+    assert "| pendulum | 3 | lcpo | -251 ± 1 | -240 ± 4.41 | 5 |" in text
+    assert "a2c" not in text
+
+
 def write(folder: Path, rows: list[str], steps: list[int], command: str = "lcpo compare") -> None:
     folder.mkdir()
     head = "agent,setting,env,trace,seed,status,return_after_warmup,seconds,device"
