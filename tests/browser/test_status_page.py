@@ -136,6 +136,21 @@ def test_says_what_the_server_waits_for(browser: chromium.Chromium, scene: Scene
     assert browser.evaluate("document.querySelector('#alert').hidden") is True
 
 
+def test_a_resize_does_not_show_half_of_what_was_asked(
+    browser: chromium.Chromium, scene: Scene, url: str
+) -> None:
+    """The status is shown with the reasons, not before them."""
+    scene.status = opening()
+    scene.waits.set()
+    browser.open(url, PHONE)
+    _until(lambda: scene.asked_ready > 0, "the page asks what the server waits for")
+    browser.evaluate("window.dispatchEvent(new Event('resize'))")
+    assert browser.evaluate("document.querySelector('#content').hidden") is True
+    scene.waits.clear()
+    _wait(browser, "!document.querySelector('#content').hidden")
+    assert _text(browser, "#alert") == "The server is not ready. agent: replaying the log"
+
+
 def test_a_worse_policy_and_no_difference(
     browser: chromium.Chromium, scene: Scene, url: str
 ) -> None:

@@ -33,8 +33,10 @@ class Scene:
         """In place of the status."""
         self.hangs = threading.Event()
         """Set: the status is not answered until it is cleared."""
+        self.waits = threading.Event()
+        """Set: readiness is not answered until it is cleared."""
         self.posts: list[tuple[str, dict[str, Any], str | None]] = []
-        self.asked = 0
+        self.asked = self.asked_ready = 0
 
 
 @contextlib.contextmanager
@@ -56,6 +58,9 @@ def serve(scene: Scene, port: int = 0) -> Iterator[str]:
                     self.reply(200, scene.status)
                 return
             if path == "/readyz":
+                scene.asked_ready += 1
+                while scene.waits.is_set():
+                    time.sleep(0.05)
                 lines = "agent: replaying the log\nlog: ok\ndrain: ok\n"
                 self.send(503, lines.encode(), "text/plain; charset=utf-8")
                 return
@@ -105,6 +110,7 @@ def serve(scene: Scene, port: int = 0) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}/"
     finally:
         scene.hangs.clear()
+        scene.waits.clear()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -116,8 +116,8 @@ async function call(path, body) {
 }
 
 // What the server waits for, in its own words.
-async function reasons() {
-  if (page.status.ready) return [];
+async function reasons(status) {
+  if (status.ready) return [];
   try {
     const answer = await fetch("readyz?verbose", { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PATIENCE) });
     const lines = (await answer.text()).split("\n");
@@ -133,9 +133,9 @@ async function poll() {
   page.busy = true;
   let failure = null;
   try {
-    page.status = await call("v1/status");
-    page.heard = Date.now();
-    page.reasons = await reasons();
+    const status = await call("v1/status");
+    // Together: a resize draws what `page` holds.
+    Object.assign(page, { reasons: await reasons(status), status, heard: Date.now() });
   } catch (error) {
     failure = error;
   }
