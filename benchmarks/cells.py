@@ -18,7 +18,8 @@ from lcpo.contexts import TraceRef
 from lcpo.straggler.report import PAPER
 from lcpo.study import costs
 from lcpo.study.measure import stats
-from lcpo.study.paper import ewc, find_study
+from lcpo.study.paper import ewc, find_study, normalised
+from lcpo.study.report import figures
 from lcpo.study.report.cells import Column
 from lcpo.study.report.cells import columns as sided
 from lcpo.study.report.paper_numbers import read_table
@@ -26,11 +27,14 @@ from lcpo.study.report.tables import Table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
+PICTURE = ROOT / "docs" / "images" / "figure-3a.png"
 COLUMNS = ("return_after_warmup", "return", "p95")
 """Of seeds.csv: the number that the paper prints, by study."""
 NONE = "·"
 ENOUGH = 5
 """Seeds for an interval that is worth comparing."""
+MANY = 5
+"""Agents in a row of the main table, for returns that are normalized among them."""
 EWC = ewc.cases(ewc.EwcOptions())[-1].points()
 """Values of the paper's search for online EWC's hyper-parameters, by the name of a point."""
 
@@ -243,6 +247,7 @@ def page(results: Path) -> str:
     lines = [INTRO, overview(covered), "\n## Figures\n", figure_table(results), MISSING_INTRO]
     lines.append(missing_table(missing_windy(covered["gym-all"])))
     lines.append(agreement(covered["gym-all"]))
+    lines.append(FIGURE_INTRO + normalised.summary(*scores(covered["gym-all"])).to_markdown())
     lines.append("## Cell by cell\n" + LEGEND)
     for table in TABLES:
         if table.name != "runtime":
@@ -270,6 +275,50 @@ Of {count} cells of the main table with {ENOUGH} or more seeds at the paper's st
 interval, the 95 % intervals overlap in {count - len(rows)}. The others:
 
 {table}"""
+
+
+def scores(cells: dict[Key, Found | None]) -> tuple[normalised.Scores, normalised.Scores]:
+    """Normalized returns by agent, ours and the paper's, of the cells that have both.
+
+    Environments and traces with fewer than `MANY` such agents are left out.
+    """
+    paper = read_table("gym-all")
+    rows: dict[tuple[str, str], list[Key]] = {}
+    for key, found in cells.items():
+        if found is not None and not found.scale:
+            rows.setdefault(key[1:3], []).append(key)
+    mine, theirs = ({key[0]: [] for key in cells} for _ in range(2))
+    for keys in rows.values():
+        if len(keys) < MANY:
+            continue
+        known = {key[0]: stats.mean_ci(found.values)[:3] for key in keys if (found := cells[key])}
+        half = {key[0]: paper[key].half or 0.0 for key in keys}
+        mean = {key[0]: paper[key].mean for key in keys}
+        printed = {agent: (x, x - half[agent], x + half[agent]) for agent, x in mean.items()}
+        for returns, into in ((known, mine), (printed, theirs)):
+            for agent, value in normalised.normalise(returns).items():
+                into[agent].append(value)
+    return mine, theirs
+
+
+def draw(mine: normalised.Scores, paper: normalised.Scores) -> figures.Picture:
+    """A line per agent, the best on top: a dot per environment and trace."""
+    agents = sorted(
+        (a for a in mine if mine[a]), key=lambda a: sum(x for x, *_ in mine[a]) / len(mine[a])
+    )
+    shape = figures.new_figure(7.0, 0.3 * len(agents) + 0.8)
+    axis = shape.subplots()
+    looks = (("ours", mine, 0.14, "C0"), ("the paper's", paper, -0.14, "none"))
+    for label, returns, up, face in looks:
+        points = [(x, y + up) for y, agent in enumerate(agents) for x, *_ in returns[agent]]
+        axis.scatter(*zip(*points, strict=True), s=26, facecolor=face, edgecolor="C0", label=label)
+    axis.set(xlabel="normalized return", xlim=(-0.03, 1.03), ylim=(-0.6, len(agents) - 0.4))
+    axis.set_yticks(range(len(agents)), agents)
+    axis.grid(axis="y", lw=0.4)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(loc="lower right", frameon=True)
+    return figures.to_picture(shape)
 
 
 def overview(covered: dict[str, dict[Key, Found | None]]) -> str:
@@ -332,6 +381,16 @@ MISSING_INTRO = """
 We have no number for these cells at the paper's steps. Costs are for 25 seeds (5 for MBPO, MBCD
 and prescient agents).
 """
+FIGURE_INTRO = f"""
+## Figure 3a over what was run
+
+Normalized returns after warm-up, over the environments and traces of the main table with at least
+{MANY} agents at the paper's steps. 0 and 1 are the lowest and the highest return among them. The
+paper's returns of the same cells are normalized in the same way. Each has a dot in the figure.
+
+![Normalized returns: ours and the paper's](images/figure-3a.png)
+
+"""
 LEGEND = f"""
 An entry is the number of seeds, at the paper's steps. Suffixes and signs:
 
@@ -347,3 +406,5 @@ numbers themselves are in [results.md](results.md).
 
 if __name__ == "__main__":
     PAGE.write_text(page(ROOT / "results"), encoding="utf-8")
+    found = scores(cover("gym-all", our_numbers(ROOT / "results")))
+    PICTURE.write_bytes(draw(*found).png)

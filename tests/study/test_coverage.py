@@ -43,6 +43,26 @@ def test_agreement_counts_intervals_that_overlap(script: ModuleType, tmp_path: P
     assert "a2c" not in text
 
 
+def test_normalized_returns_need_five_agents_in_a_row(script: ModuleType, tmp_path: Path) -> None:
+    def run(trace: str, agent: str, value: float, steps: int = 8_000_000) -> None:
+        row = f"{agent},,pendulum,{trace},0,finished,{value},1,cpu"
+        write(tmp_path / f"{agent}-{trace}-{steps}", [row], [steps])
+
+    for value, agent in enumerate(["lcpo", "a2c", "sac", "trpo"]):
+        run("3", agent, value)
+        run("4", agent, value)
+    run("4", "ddqn", 4.0)
+    run("3", "ddqn", 4.0, steps=1_000_000)  # too short
+    mine, paper = script.scores(script.cover("gym-all", script.our_numbers(tmp_path)))
+    assert [mine[agent][0][0] for agent in ("lcpo", "a2c", "sac", "trpo", "ddqn")] == [
+        0.0, 0.25, 0.5, 0.75, 1.0,
+    ]  # fmt: skip
+    assert {agent: len(values) for agent, values in mine.items() if values} == dict.fromkeys(
+        ["lcpo", "a2c", "sac", "trpo", "ddqn"], 1
+    )
+    assert {x for values in paper.values() for x, _, _ in values} >= {0.0, 1.0}
+
+
 def write(folder: Path, rows: list[str], steps: list[int], command: str = "lcpo compare") -> None:
     folder.mkdir()
     head = "agent,setting,env,trace,seed,status,return_after_warmup,seconds,device"
