@@ -200,7 +200,17 @@ def robots() -> list[tuple[str, str, Runs, Runs]]:
         for column in (LATE, WHOLE)
         for agent, other in (("lcpo-plus", "lcpo"), ("a2c", "lcpo"), ("lcpo-plus", "a2c"))
     ]
-    return calibrated + reacher + [
+    folder = "windy-inverted-pendulum-3"
+    early = [
+        (LATE, trace, Runs(folder, agent), Runs(folder, "lcpo"))
+        for trace in ("1", "2")
+        for agent in ("lcpo-plus", "a2c")
+    ]
+    hopper = [
+        (column, "2", Runs("hopper-trace2-plus", "lcpo-plus"), Runs("hopper-trace2", "lcpo"))
+        for column in (LATE, WHOLE)
+    ]
+    return calibrated + reacher + early + hopper + [
         (column, trace, Runs(folder, agent), Runs(folder, other))
         for folder in ("windy-inverted-pendulum-2", "windy-double-pendulum")
         for trace in ("3", "4")

@@ -30,7 +30,8 @@ NO_RUNS = {"ood-vs-cpd", "workloads"}
 DRAWN = ("anchors", "rivals", "rivals-hopper")
 GRID_WORLD = "grid-world"
 """Its table has medians and the worst seed (tests/study/test_studies.py)."""
-OVER_TRACES = ("tune-cartpole",)
+LONG = "plus-long"
+OVER_TRACES = ("tune-cartpole", LONG)
 """Their intervals are over traces and their seeds."""
 FOLDERS = sorted(path.parent.name for path in RESULTS.glob("*/seeds.csv"))
 PLUS, RESEARCH = "plus", "plus-research"
@@ -179,8 +180,9 @@ def test_tables_are_what_their_seeds_say(folder: str) -> None:
         if row["agent"].startswith("best prescient"):
             continue
         mine = runs_behind(row, runs)
-        assert len(mine) == int(row["seeds"]), f"{row['agent']}: {len(mine)} runs"
-        for column, shown in row.items():
+        finished = row["seeds"].partition(" of ")[0]
+        assert len(mine) == int(finished), f"{row['agent']}: {len(mine)} runs"
+        for column, shown in {**row, "seeds": finished}.items():
             rule = rule_of(folder, column)
             if rule is not None:
                 assert shown == rule(mine), f"{row['agent']}, {column}"
@@ -229,6 +231,21 @@ def test_verdicts_of_searches_are_what_their_seeds_say(folder: str) -> None:
             difference = stats.paired_difference(mine, other[trace])
         assert row["difference"] == Column("", "+").text(difference)
         assert row["found settings are"] == ("better" if difference.low > 0.0 else "worse")
+
+
+def test_differences_over_traces_are_what_their_seeds_say() -> None:
+    first, *rows = rows_of(RESULTS / LONG / "table.md")
+    runs = {
+        row["agent"]: by_trace(
+            [r for r in runs_of(LONG) if f"lcpo-plus-{r['setting']}".strip("-") == row["agent"]],
+            "return_after_warmup",
+        )
+        for row in (first, *rows)
+    }
+    assert len(rows) == 2
+    for row in rows:
+        difference = stats.hierarchical_difference(runs[row["agent"]], runs[first["agent"]])
+        assert row["minus lcpo-plus"] == Column("", "+").text(difference)
 
 
 @for_each("folder", [f for f in OTHERS if not f.startswith("straggler")])
