@@ -272,7 +272,8 @@ def agreement(cells: dict[Key, Found | None]) -> str:
     return f"""## Agreement with the paper
 
 Of {count} cells of the main table with {ENOUGH} or more seeds at the paper's steps and a printed
-interval, the 95 % intervals overlap in {count - len(rows)}. The others:
+interval, the 95 % intervals overlap in {count - len(rows)}.
+[Results](results.md#what-was-reproduced) has the causes that are known. The others:
 
 {table}"""
 
@@ -317,7 +318,7 @@ def draw(mine: normalised.Scores, paper: normalised.Scores) -> figures.Picture:
     axis.grid(axis="y", lw=0.4)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(loc="lower right", frameon=True)
+    shape.legend(loc="outside upper right", ncols=2, frameon=False)
     return figures.to_picture(shape)
 
 

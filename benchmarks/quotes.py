@@ -206,6 +206,16 @@ def robots() -> list[tuple[str, str, Runs, Runs]]:
         for trace in ("1", "2")
         for agent in ("lcpo-plus", "a2c")
     ]
+    early += [
+        (
+            LATE,
+            trace,
+            Runs("windy-inverted-pendulum-4", agent),
+            Runs("windy-inverted-pendulum-2", "lcpo"),
+        )
+        for trace in ("3", "4")
+        for agent in ("clear", "ddqn")
+    ]
     hopper = [
         (column, "2", Runs("hopper-trace2-plus", "lcpo-plus"), Runs("hopper-trace2", "lcpo"))
         for column in (LATE, WHOLE)
