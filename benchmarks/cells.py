@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import statistics
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -292,14 +293,17 @@ def scores(cells: dict[Key, Found | None]) -> tuple[normalised.Scores, normalise
     for keys in rows.values():
         if len(keys) < MANY:
             continue
-        known = {key[0]: stats.mean_ci(found.values)[:3] for key in keys if (found := cells[key])}
-        half = {key[0]: paper[key].half or 0.0 for key in keys}
-        mean = {key[0]: paper[key].mean for key in keys}
-        printed = {agent: (x, x - half[agent], x + half[agent]) for agent, x in mean.items()}
+        known = {key[0]: _point(statistics.fmean(x.values)) for key in keys if (x := cells[key])}
+        printed = {key[0]: _point(paper[key].mean) for key in keys}
         for returns, into in ((known, mine), (printed, theirs)):
             for agent, value in normalised.normalise(returns).items():
                 into[agent].append(value)
     return mine, theirs
+
+
+def _point(mean: float) -> normalised.Interval:
+    """Without an interval: neither the table nor the figure shows one."""
+    return mean, mean, mean
 
 
 def draw(mine: normalised.Scores, paper: normalised.Scores) -> figures.Picture:
